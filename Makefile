@@ -1,0 +1,52 @@
+# Everything here makes the virtual environment it needs, so each target works in a fresh clone.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-all check static format bench quickstart clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.dev  ## make .venv with the package and what its tests need
+
+test: $(VENV)/.dev  ## the fast tests (a few minutes on two cores)
+	$(BIN)/python -m pytest
+
+test-all: $(VENV)/.peers  ## every test that can run here: also slow, parity and distributed ones
+	$(BIN)/python -m pytest -m "not gpu and not network"
+
+static: $(VENV)/.dev  ## formatting, lint, types, direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: static test  ## the static checks, then the fast tests
+
+format: $(VENV)/.dev  ## put the code in its standard shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.peers  ## every benchmark, side by side with its peer (QUICK=--quick for a minute)
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script $(QUICK); done
+
+quickstart: $(VENV)/.dev  ## from a text to a tokenizer, a model folder, filled gaps and vectors
+	CLOZEWORKS=$(BIN)/clozeworks sh docs/quickstart.sh
+
+clean:  ## remove the environment and everything generated
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache quickstart-out
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Clozeworks needs Python 3.11 or newer; name one with: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[dev]"
+	@touch $@
+
+$(VENV)/.peers: $(VENV)/.dev
+	$(PIP) -e ".[peers]"
+	@touch $@

@@ -1,0 +1,39 @@
+"""Clozeworks: from raw text to a trained, compressed, served language model.
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clozeworks.checkpoints.sentence import Pooling as Pooling
+    from clozeworks.core.blueprint import Blueprint as Blueprint
+    from clozeworks.errors import ClozeworksError as ClozeworksError
+    from clozeworks.language_model import LanguageModel as LanguageModel
+    from clozeworks.language_model import load as load
+    from clozeworks.language_model import new as new
+    from clozeworks.text.tokenizer import Tokenizer as Tokenizer
+    from clozeworks.text.train import train as train_tokenizer  # noqa: F401
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "load": ("language_model", "load"),
+    "new": ("language_model", "new"),
+    "LanguageModel": ("language_model", "LanguageModel"),
+    "Blueprint": ("core.blueprint", "Blueprint"),
+    "Pooling": ("checkpoints.sentence", "Pooling"),
+    "Tokenizer": ("text.tokenizer", "Tokenizer"),
+    "train_tokenizer": ("text.train", "train"),
+    "ClozeworksError": ("errors", "ClozeworksError"),
+}
+
+__all__ = ["__version__", *_PLACES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PLACES[name]
+    return getattr(import_module(f"{__name__}.{module}"), attribute)

@@ -1,0 +1,1 @@
+"""Model folders in the Hugging Face layout: reading, writing, reporting, fetching."""

@@ -1,0 +1,53 @@
+"""Model names: a local folder, or a name on the hub. The only file that touches the network."""
+
+import re
+from pathlib import Path
+
+from clozeworks.errors import HubError
+
+# Weights as safetensors, settings as JSON, vocabularies as text: nothing that can run.
+_WANTED = ["*.json", "*.safetensors", "vocab.txt", "merges.txt", "1_Pooling/*", "2_Normalize/*"]
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+def resolve(name: str | Path, *, revision: str | None = None) -> Path:
+    """The local folder of a model: the folder itself, or a downloaded copy of a hub model."""
+    path = Path(name).expanduser()
+    if path.exists():
+        return path
+    if isinstance(name, Path) or not _NAME.fullmatch(name):
+        raise HubError(f"{name} is no folder here and cannot be a hub name; check the spelling.")
+    return _download(name, revision)
+
+
+def _download(name: str, revision: str | None) -> Path:
+    from huggingface_hub import errors, snapshot_download
+
+    where = f"{name} is no folder here"
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED))
+    except errors.GatedRepoError as error:
+        raise HubError(
+            f"{where}, and the hub model {name!r} asks for permission; request access on its page, "
+            f"then log in with: hf auth login."
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise HubError(
+            f"{where}, and the hub model {name!r} has no revision {revision!r}; name another."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise HubError(
+            f"{where}, and the hub has no model {name!r} (or it is private); check the spelling, "
+            f"or log in with: hf auth login."
+        ) from error
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:
+        raise HubError(
+            f"{where}, it is not in the local cache, and the hub cannot be reached; give the path "
+            f"of a model folder, or go online and try again."
+        ) from error
+    except (errors.HfHubHTTPError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise HubError(
+            f"{where}, and fetching {name!r} from the hub failed ({reason}); try again later, or "
+            f"give the path of a model folder."
+        ) from error

@@ -1,0 +1,102 @@
+"""The entry point: finds the command, turns errors into sentences and exit codes.
+
+Nothing heavy is imported here. `clozeworks --help` reads the table below and nothing else.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import FrameType
+from typing import NoReturn
+
+# Name, module, and what it does in one line.
+COMMANDS = {
+    "fill": ("clozeworks.cli.fill", "guess the words missing from a text"),
+    "embed": ("clozeworks.cli.embed", "turn texts into vectors"),
+    "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),
+    "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),
+    "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
+    "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
+}
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs one command and leaves with its exit code."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command; returns the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        from clozeworks import __version__
+
+        print(f"clozeworks {__version__}")
+        return 0
+    from clozeworks.errors import ClozeworksError, UnknownName
+
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        name, *rest = arguments
+        if name not in COMMANDS:
+            raise UnknownName("command", name, COMMANDS)
+        return _call(COMMANDS[name][0], rest)
+    except ClozeworksError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        print("\nStopped. Nothing was left half-written.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output left. Standard output must not complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _complain("There is not enough memory for this; use fewer or shorter texts.")
+
+
+def overview() -> str:
+    """What `clozeworks --help` prints."""
+    width = max(map(len, COMMANDS)) + 2
+    lines = [
+        "Clozeworks: from your own text to a trained, compressed, served language model.",
+        "",
+        "  clozeworks COMMAND …",
+        "",
+        *(f"  {name:<{width}}{what}" for name, (_, what) in COMMANDS.items()),
+        "",
+        "clozeworks COMMAND --help explains a command. MODEL is a folder or a hub name.",
+    ]
+    return "\n".join(lines)
+
+
+def _call(module: str, arguments: list[str]) -> int:
+    from cyclopts import CycloptsError
+
+    app = import_module(module).app
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        name = module.rpartition(".")[2]
+        return _complain(f"{error} See: clozeworks {name} --help")
+    return 0
+
+
+def _complain(sentence: str) -> int:
+    # A message may quote input that the terminal's encoding cannot show.
+    encoding = sys.stderr.encoding or "utf-8"
+    shown = sentence.encode(encoding, "backslashreplace").decode(encoding)
+    print(f"clozeworks: {shown}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    # As an exception, so that temporary files are removed on the way out.
+    sys.exit(TERMINATED)

@@ -1,0 +1,56 @@
+"""`clozeworks new`: make a model folder with fresh weights."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+app = App(name="clozeworks new", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def new(
+    size: str,
+    /,
+    *changes: str,
+    tokenizer: Path,
+    out: Annotated[Path, Parameter(alias="-o")],
+    heads: str = "vocabulary",
+    seed: int = 0,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Make a model folder with fresh weights, for your own tokenizer.
+
+    Args:
+        size: A published size such as bert-tiny; `clozeworks show` lists them.
+        changes: Settings of config.json to change, for example hidden_size=256.
+        tokenizer: The folder of a tokenizer; it decides the vocabulary size.
+        out: The folder to make.
+        heads: Parts beside the encoder, separated by commas.
+        seed: The same seed gives the same weights.
+        overwrite: Replace the folder if it holds something.
+    """
+    from clozeworks import language_model
+    from clozeworks.checkpoints.folder import check_target
+
+    check_target(out, overwrite=overwrite)
+    parts = [part.strip() for part in heads.split(",") if part.strip()]
+    settings = dict(_setting(change) for change in changes)
+    model = language_model.new(size, tokenizer, heads=parts, seed=seed, **settings)
+    model.save(out, overwrite=overwrite)
+    print(f"{out}: {model.blueprint.count():,} parameters, fresh weights (seed {seed}).")
+    print(f"Look at it with: clozeworks show {out}")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    import json
+
+    from clozeworks.errors import SettingError
+
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise SettingError(f"{text!r} is no setting; write key=value, for example hidden_size=256.")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value

@@ -1,0 +1,113 @@
+"""`clozeworks show`: a model's parts, sizes, files and papers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from clozeworks.core.tree import Node
+
+app = App(name="clozeworks show", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def show(
+    model: str | None = None,
+    /,
+    *,
+    heads: str | None = None,
+    json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Print a model's parts, sizes, files and papers.
+
+    Args:
+        model: A published size such as bert-base, a model folder, or a hub name. Without it the
+            published sizes are listed.
+        heads: For a published size: parts beside the encoder, separated by commas.
+        json_text: Print the blueprint as JSON.
+    """
+    from clozeworks.families.family import published_sizes
+
+    sizes = published_sizes()
+    if model is None:
+        _list_sizes()
+        return
+    if model in sizes and not Path(model).exists():
+        from clozeworks.errors import UnknownName
+
+        family = sizes[model]
+        parts = family.architectures[family.base].parts
+        if heads is not None:
+            parts = frozenset(part.strip() for part in heads.split(",") if part.strip())
+        for part in sorted(parts):
+            if part not in family.paths:
+                raise UnknownName("head", part, family.paths)
+        blueprint = family.blueprint(family.published(model), parts)
+        notes: list[str] = []
+        title = f"{model} ({family.model_type}, {family.paper})"
+    else:
+        from clozeworks.errors import SettingError
+        from clozeworks.language_model import load
+
+        if heads is not None:
+            raise SettingError(
+                f"heads is {heads!r}; a folder has the heads it has; leave --heads out."
+            )
+        _suggest_size(model, list(sizes))
+        loaded = load(model)
+        blueprint = loaded.blueprint
+        family = loaded.family
+        title = f"{model} ({family.model_type}, {family.paper})"
+        notes = [*loaded.report.lines(), f"embed: {loaded.pooling}"]
+        if loaded.has_tokenizer:
+            tokenizer = loaded.tokenizer
+            notes.append(
+                f"tokenizer: {tokenizer.kind}, {tokenizer.size:,} entries, {tokenizer.fingerprint[:19]}"
+            )
+    if json_text:
+        print(blueprint.to_json())
+        return
+    from clozeworks.core.tree import tree
+
+    print(title)
+    room = blueprint.room()
+    print(f"texts of up to {room:,} tokens" if room else "texts of any length")
+    _print_tree(tree(blueprint))
+    for note in notes:
+        print(note)
+
+
+def _suggest_size(name: str, sizes: list[str]) -> None:
+    """A word that is nearly a published size, and no folder, is a slip of the pen."""
+    from difflib import get_close_matches
+
+    from clozeworks.errors import UnknownName
+
+    if "/" not in name and not Path(name).exists() and get_close_matches(name, sizes, cutoff=0.8):
+        raise UnknownName("model", name, sizes)
+
+
+def _list_sizes() -> None:
+    from clozeworks.families.family import families
+
+    for family in families().values():
+        print(f"{family.model_type} ({family.paper})")
+        parts = family.architectures[family.base].parts
+        for size in family.sizes:
+            count = family.blueprint(family.published(size), parts).count()
+            print(f"  {size:<24}{count:>13,} parameters")
+    print("See one with: clozeworks show bert-base")
+
+
+def _print_tree(top: "Node") -> None:
+    rows = []
+    for depth, node in top.walk():
+        label = "  " * depth + node.label
+        rows.append(
+            (label, f"{node.parameters:,}" if node.parameters else "", node.file, node.paper)
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for label, count, file, paper in rows:
+        line = f"{label:<{widths[0]}}  {count:>{widths[1]}}  {file:<{widths[2]}}  {paper}"
+        print(line.rstrip())

@@ -1,0 +1,99 @@
+"""`clozeworks tokenizer`: train a tokenizer, or look into one."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="clozeworks tokenizer",
+    help="Train a tokenizer, or look into one.",
+    help_format="plaintext",
+    version_flags=[],
+)
+
+
+@app.command
+def train(
+    *files: Path,
+    out: Annotated[Path, Parameter(alias="-o")],
+    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
+    size: int = 30000,
+    min_frequency: int = 2,
+    cased: Annotated[bool, Parameter(negative="")] = False,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Train a tokenizer from text files.
+
+    Args:
+        files: Text files (.txt, also .gz), one paragraph per line.
+        out: The folder to make.
+        kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5).
+        size: Entries of the vocabulary.
+        min_frequency: How often a piece must occur.
+        cased: Keep upper and lower case apart (WordPiece; byte-level and unigram always do).
+        overwrite: Replace the folder if it holds something.
+    """
+    from clozeworks.checkpoints.folder import check_target, fresh_folder
+    from clozeworks.cli.progress import Progress
+    from clozeworks.errors import InputError, SettingError
+    from clozeworks.text.style import WordPieceStyle
+    from clozeworks.text.train import train as learn
+
+    if not files:
+        raise InputError("no file was named; give at least one text file.")
+    if cased and kind != "wordpiece":
+        raise SettingError(f"--cased has no effect on {kind}, which keeps case; leave it out.")
+    check_target(out, overwrite=overwrite)
+    begin = time.monotonic()
+    style = WordPieceStyle(lowercase=not cased) if kind == "wordpiece" else None
+    with Progress("bytes") as progress:
+        tokenizer = learn(
+            files,
+            kind=kind,
+            size=size,
+            style=style,
+            min_frequency=min_frequency,
+            progress=progress.staged,
+        )
+    with fresh_folder(out, overwrite=overwrite) as place:
+        tokenizer.save(place)
+    seconds = time.monotonic() - begin
+    print(f"{out}: {tokenizer.kind}, {tokenizer.size:,} entries, trained in {seconds:.1f} s.")
+    if tokenizer.size < size:
+        print(f"The text has no more than {tokenizer.size:,} pieces that occur often enough.")
+    print(f'Try it with: clozeworks tokenizer inspect {out} "a text of yours"')
+
+
+@app.command
+def inspect(folder: str, text: str | None = None, /) -> None:
+    """Look into a tokenizer: what it is, and how it cuts a text.
+
+    Args:
+        folder: The folder of a tokenizer or a model, or a hub name.
+        text: A text to cut.
+    """
+    from clozeworks.checkpoints.hub import resolve
+    from clozeworks.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(resolve(folder))
+    special = tokenizer.special
+    print(f"kind         {tokenizer.kind}")
+    print(f"entries      {tokenizer.size:,}")
+    for name in ("pad", "unknown", "mask", "first", "last"):
+        token = getattr(special, name)
+        print(f"{name:<12} " + (f"{token} = {tokenizer.id_of(token)}" if token else "none"))
+    limit = f"{tokenizer.max_length:,} tokens" if tokenizer.max_length else "none stated"
+    print(f"limit        {limit}")
+    print(f"fingerprint  {tokenizer.fingerprint}")
+    if text is None:
+        return
+    item = tokenizer.encode([text], offsets=True)[0]
+    assert item.offsets is not None and item.words is not None
+    print(f"\n{len(item)} tokens, {sum(item.special)} of them added:")
+    for token_id, (begin, end), word in zip(item.ids, item.offsets, item.words, strict=True):
+        place = (
+            "" if word is None else f"word {word:<4} characters {begin} to {end}: {text[begin:end]}"
+        )
+        print(f"  {token_id:>7}  {tokenizer.token_of(token_id):<18} {place}".rstrip())

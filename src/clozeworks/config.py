@@ -1,0 +1,117 @@
+"""Turns plain dictionaries (JSON, TOML, the command line) into specs, strictly, and back.
+
+Every complaint names the dotted path and the value. A field whose type is a *slot* (a base class
+marked by `is_slot`) takes a table with a `kind`, looked up in the registry, so the set of parts is
+open: a new file in `core/positions/` can be named in JSON the moment it exists.
+"""
+
+import dataclasses
+import types
+import typing
+from typing import Any, cast
+
+from clozeworks import registry
+from clozeworks.errors import SettingError, UnknownName
+
+
+def read(cls: Any, data: Any, path: str = "") -> Any:
+    """Builds a value of type `cls` from plain data."""
+    origin = typing.get_origin(cls)
+    if origin in (types.UnionType, typing.Union):
+        return _read_union(cls, data, path)
+    if origin is tuple:
+        return _read_tuple(cls, data, path)
+    if origin is dict:
+        return _read_dict(cls, data, path)
+    if isinstance(cls, type) and cls.__dict__.get("is_slot"):
+        return _read_slot(cls, data, path)
+    if dataclasses.is_dataclass(cls):
+        return _read_fields(cast(type, cls), data, path)
+    return _read_plain(cls, data, path)
+
+
+def plain(value: Any) -> Any:
+    """The inverse of `read`: specs as dictionaries with their kind, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        in_slot = any(base.__dict__.get("is_slot") for base in type(value).__mro__)
+        return {"kind": registry.kind(type(value)), **fields} if in_slot else fields
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def _read_union(cls: Any, data: Any, path: str) -> Any:
+    members = [member for member in typing.get_args(cls) if member is not type(None)]
+    if data is None and len(members) < len(typing.get_args(cls)):
+        return None
+    if len(members) == 1:
+        return read(members[0], data, path)
+    return _read_plain(cls, data, path)
+
+
+def _read_tuple(cls: Any, data: Any, path: str) -> tuple[Any, ...]:
+    if not isinstance(data, list | tuple):
+        raise SettingError(f"{path} is {data!r}; it must be a list.")
+    item = typing.get_args(cls)[0]
+    return tuple(read(item, value, f"{path}[{i}]") for i, value in enumerate(data))
+
+
+def _read_dict(cls: Any, data: Any, path: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise SettingError(f"{path} is {data!r}; it must be a table.")
+    item = typing.get_args(cls)[1]
+    return {str(key): read(item, value, f"{path}.{key}") for key, value in data.items()}
+
+
+def _read_slot(cls: type, data: Any, path: str) -> Any:
+    known = registry.specs(cls)
+    if not isinstance(data, dict) or "kind" not in data:
+        names = ", ".join(sorted(known))
+        raise SettingError(f"{path} is {data!r}; it must be a table with a kind, one of: {names}.")
+    if data["kind"] not in known:
+        raise UnknownName(f"{path}.kind", str(data["kind"]), known)
+    rest = {key: value for key, value in data.items() if key != "kind"}
+    return _read_fields(known[data["kind"]], rest, path)
+
+
+def _read_fields(cls: type, data: Any, path: str) -> Any:
+    if not isinstance(data, dict):
+        where = path or cls.__name__
+        raise SettingError(f"{where} is {data!r}; it must be a table of {cls.__name__} settings.")
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    values = {}
+    for key, value in data.items():
+        where = f"{path}.{key}" if path else key
+        if key not in fields:
+            raise UnknownName(f"A setting of {path or cls.__name__}", key, fields)
+        values[key] = read(hints[key], value, where)
+    for name, field in fields.items():
+        required = (
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        if name not in values and required:
+            where = f"{path}.{name}" if path else name
+            raise SettingError(f"{where} is missing; {cls.__name__} needs it.")
+    return cls(**values)
+
+
+def _read_plain(cls: Any, data: Any, path: str) -> Any:
+    if cls is Any:
+        return data
+    if cls is float and type(data) is int:
+        return float(data)
+    if typing.get_origin(cls) is typing.Literal:
+        choices = typing.get_args(cls)
+        if data not in choices:
+            names = ", ".join(map(repr, choices))
+            raise SettingError(f"{path} is {data!r}; it must be one of {names}.")
+        return data
+    wanted = typing.get_args(cls) or (cls,)
+    if type(data) not in wanted:
+        names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in wanted)
+        raise SettingError(f"{path} is {data!r}; it must be {names}.")
+    return data

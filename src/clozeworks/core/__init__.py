@@ -1,0 +1,1 @@
+"""Neural parts: small modules, and beside each its spec. No family names, no file access."""

@@ -1,0 +1,120 @@
+"""Scaled dot-product attention on packed tokens: the only code that sees rows.
+
+Paper: Vaswani et al. 2017.
+The idea: every query takes the mean of the values, weighted by how well it fits their keys. Texts
+of equal length are viewed as rows, nearly equal ones are padded here and nowhere else, and each
+group is one kernel call, so a batch of mixed lengths costs what its real tokens cost.
+Used by: every family.
+
+Shapes: N queries, M keys, H heads, D head width; in a group B texts, Lq queries, Lk keys each.
+"""
+
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clozeworks.core.layout import Group, Layout
+from clozeworks.core.sees import Everything, SeesSpec
+
+
+class Relate(Protocol):
+    """A position scheme inside attention: it may turn q and k, and may return a bias."""
+
+    def __call__(self, q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Takes rows (B, H, Lq, D) and (B, H, Lk, D); the bias broadcasts to (B, H, Lq, Lk)."""
+        ...
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    queries: Layout,
+    keys: Layout,
+    sees: SeesSpec | None = None,
+    relate: Relate | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    weights: list[Tensor] | None = None,
+) -> Tensor:
+    """Mixes values by fit of query and key, text by text.
+
+    Args:
+        q: Packed queries, (N, H, D).
+        k: Packed keys, (M, H, D).
+        v: Packed values, (M, H, D).
+        queries: Where the texts of q begin and end.
+        keys: The same for k and v; the same texts in the same order, lengths may differ.
+        sees: Which keys a query may look at; everything in its text if not given. A query that
+            may look at nothing gets zeros.
+        relate: How positions enter; not at all if not given.
+        scale: What scores are multiplied by; 1 / sqrt(D) if not given.
+        dropout: The share of attention weights that is dropped.
+        weights: If given, one (H, Lq, Lk) tensor of attention weights per text is appended.
+
+    Returns:
+        The mixed values, packed as the queries are, (N, H, D).
+    """
+    plan = queries.plan(keys, q.device)
+    if not plan.groups:
+        return q.new_zeros(q.shape[0], q.shape[1], v.shape[2])
+    pieces = []
+    shares: dict[int, Tensor] = {}
+    for group in plan.groups:
+        q_rows, k_rows, v_rows = group.queries.take(q), group.keys.take(k), group.keys.take(v)
+        bias = None
+        if relate is not None:
+            q_rows, k_rows, bias = relate(q_rows, k_rows, group)
+        mask = _merge(bias, _allowed(group, sees or Everything()))
+        if weights is not None:
+            shares.update(_weights(group, q_rows, k_rows, mask, scale))
+        mixed = F.scaled_dot_product_attention(
+            q_rows, k_rows, v_rows, attn_mask=mask, dropout_p=dropout, scale=scale
+        )  # (B, H, Lq, D)
+        pieces.append(group.queries.put(mixed))
+    if weights is not None:
+        empty = q.new_zeros(q.shape[1], 0, 0)
+        weights.extend(shares.get(text, empty) for text in range(len(queries)))
+    return plan.join(pieces)
+
+
+def _allowed(group: Group, sees: SeesSpec) -> Tensor | None:
+    """Which keys count for which query, (B or 1, 1, Lq or 1, Lk); None when all do."""
+
+    def make() -> Tensor | None:
+        allowed = sees.allowed(group)  # (B or 1, Lq, Lk)
+        real = group.real_keys()  # (B, Lk)
+        if real is not None:
+            allowed = real[:, None] if allowed is None else allowed & real[:, None]
+        return None if allowed is None else allowed[:, None]
+
+    allowed: Tensor | None = group.once(("allowed", sees), make)
+    return allowed
+
+
+def _merge(bias: Tensor | None, allowed: Tensor | None) -> Tensor | None:
+    """One mask for the kernel: boolean without a bias, additive with one."""
+    if bias is None or allowed is None:
+        return allowed if bias is None else bias
+    return bias.masked_fill(~allowed, float("-inf"))
+
+
+def _weights(
+    group: Group, q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None
+) -> dict[int, Tensor]:
+    """The attention weights themselves, per text, without dropout."""
+    scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    elif mask is not None:
+        scores = scores + mask
+    shares = scores.softmax(dim=-1).nan_to_num(0.0)  # (B, H, Lq, Lk); blind rows see nothing
+    return {
+        text: shares[row, :, :query_length, :key_length]
+        for row, (text, (query_length, key_length)) in enumerate(
+            zip(group.texts, group.lengths, strict=True)
+        )
+    }

@@ -1,0 +1,127 @@
+"""A model as a value: the tree of specs, printable, comparable, JSON both ways.
+
+`check()` is the one place for rules that span parts.
+"""
+
+import json
+from collections import Counter
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.core.attention import SelfAttention
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import Pooler
+from clozeworks.core.spec import spec
+from clozeworks.core.stack import Tower
+from clozeworks.errors import SettingError
+
+if TYPE_CHECKING:
+    from clozeworks.core.model import Model
+
+
+@spec
+class Blueprint:
+    """Everything that decides a model's shape, and nothing that belongs to a run."""
+
+    width: int
+    embeddings: Embeddings
+    encoder: Tower
+    pooler: Pooler | None = None
+    heads: dict[str, HeadSpec] = field(default_factory=dict)
+
+    def check(self) -> "Blueprint":
+        """Returns itself, or says which rule is broken and where."""
+        _at_least("width", self.width, 1)
+        _at_least("embeddings.tokens", self.embeddings.tokens, 1)
+        room = self.room()
+        if room is not None and room < 1:
+            raise SettingError(
+                f"embeddings.positions has room for {room} tokens; it needs at least 1; "
+                f"raise count or lower offset."
+            )
+        for index, layer in enumerate(self.encoder.layers):
+            where = f"encoder.layers[{index}]"
+            twice = [role for role, n in Counter(sub.part.role for sub in layer).items() if n > 1]
+            if twice:
+                raise SettingError(
+                    f"{where} has two parts in the role {twice[0]!r}; each role may stand once "
+                    f"in a layer; give the second part a class with a role of its own."
+                )
+            for sub in layer:
+                if isinstance(sub.part, SelfAttention):
+                    self._check_heads(f"{where}.{sub.part.role}", sub.part)
+        depth = len(self.encoder.layers)
+        for step, index in enumerate(self.encoder.running_order()):
+            if not 0 <= index < depth:
+                raise SettingError(
+                    f"encoder.order[{step}] is {index}; it must be a layer from 0 to {depth - 1}."
+                )
+        for path, value in _dropouts(config.plain(self)):
+            if not 0 <= value < 1:
+                raise SettingError(f"{path} is {value}; it must be at least 0 and below 1.")
+        for name, head in self.heads.items():
+            if head.reads == "pooled" and self.pooler is None:
+                raise SettingError(
+                    f"heads.{name} reads the pooled text, but pooler is absent; add a Pooler."
+                )
+        return self
+
+    def _check_heads(self, where: str, part: SelfAttention) -> None:
+        _at_least(f"{where}.heads", part.heads, 1)
+        if part.head_width is None and self.width % part.heads:
+            raise SettingError(
+                f"{where}.heads is {part.heads} and width is {self.width}; the width must be "
+                f"divisible by the heads; change one of them, or set head_width."
+            )
+
+    def room(self) -> int | None:
+        """The longest text the model can take; None if there is no limit."""
+        positions = self.embeddings.positions
+        return positions.room() if positions else None
+
+    def build(self) -> "Model":
+        """Makes the model, its weights not yet meaningful: initialise or load them."""
+        from clozeworks.core.model import Model
+
+        return Model(self.check())
+
+    def count(self) -> int:
+        """The number of parameters, tied ones once, without taking any memory for them."""
+        with torch.device("meta"):
+            return sum(parameter.numel() for parameter in self.build().parameters())
+
+    def to_json(self) -> str:
+        """The blueprint as JSON text."""
+        return json.dumps(config.plain(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Blueprint":
+        """Reads what `to_json` wrote; complains about anything it does not know."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SettingError(
+                f"blueprint, line {error.lineno}: {error.msg}; it must be JSON."
+            ) from error
+        blueprint: Blueprint = config.read(cls, data)
+        return blueprint.check()
+
+
+def _at_least(where: str, value: int, least: int) -> None:
+    if value < least:
+        raise SettingError(f"{where} is {value}; it must be at least {least}.")
+
+
+def _dropouts(data: Any, path: str = "") -> list[tuple[str, float]]:
+    """Every field called dropout, with its path."""
+    if isinstance(data, dict):
+        pairs = [(f"{path}.{key}" if path else key, value) for key, value in data.items()]
+    elif isinstance(data, list):
+        pairs = [(f"{path}[{index}]", value) for index, value in enumerate(data)]
+    else:
+        return [(path, data)] if path.endswith("dropout") else []
+    return [found for where, value in pairs for found in _dropouts(value, where)]

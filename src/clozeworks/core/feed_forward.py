@@ -1,0 +1,80 @@
+"""The part of a layer that works on each token alone.
+
+Paper: Vaswani et al. 2017 (MLP); Shazeer 2020 (gated).
+The idea: widen, bend, narrow. The gated form multiplies the bent path by a second linear one.
+Used by: Mlp in BERT and its relatives, GPT, T5; GatedMlp in T5 v1.1, LLaMA, ModernBERT.
+
+Shapes: N tokens, W width, I inner width.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from clozeworks.core.activation import activation
+from clozeworks.core.flow import Flow
+from clozeworks.core.part import PartSpec
+from clozeworks.core.spec import spec
+
+
+@spec
+class Mlp(PartSpec):
+    """down(activation(up(x)))."""
+
+    paper: ClassVar[str] = "Vaswani et al. 2017"
+    role: ClassVar[str] = "feed_forward"
+
+    inner: int
+    activation: str = "gelu"
+    bias: bool = True
+
+    def build(self, width: int) -> "MlpModule":
+        """Makes the module."""
+        return MlpModule(width, self.inner, self.activation, self.bias)
+
+
+class MlpModule(nn.Module):
+    """Widen, bend, narrow."""
+
+    def __init__(self, width: int, inner: int, bend: str, bias: bool) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.down = nn.Linear(inner, width, bias=bias)
+        self.bend = activation(bend)
+
+    def forward(self, x: Tensor, flow: Flow) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        narrowed: Tensor = self.down(self.bend(self.up(x)))
+        return narrowed
+
+
+@spec
+class GatedMlp(PartSpec):
+    """down(activation(gate(x)) * up(x))."""
+
+    paper: ClassVar[str] = "Shazeer 2020"
+    role: ClassVar[str] = "feed_forward"
+
+    inner: int
+    activation: str = "gelu"
+    bias: bool = False
+
+    def build(self, width: int) -> "GatedMlpModule":
+        """Makes the module."""
+        return GatedMlpModule(width, self.inner, self.activation, self.bias)
+
+
+class GatedMlpModule(nn.Module):
+    """Widen twice, let one path gate the other, narrow."""
+
+    def __init__(self, width: int, inner: int, bend: str, bias: bool) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, inner, bias=bias)
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.down = nn.Linear(inner, width, bias=bias)
+        self.bend = activation(bend)
+
+    def forward(self, x: Tensor, flow: Flow) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        narrowed: Tensor = self.down(self.bend(self.gate(x)) * self.up(x))
+        return narrowed

@@ -1,0 +1,63 @@
+"""One vector per text from its first token, and classes read from it.
+
+Paper: Devlin et al. 2019 (tanh pooler, trained by next-sentence prediction), Liu et al. 2019
+(RoBERTa's classifier has a dense tanh layer of its own), Sanh et al. 2019 (ReLU).
+Trap: the pooler's output is made for classification; it is a poor sentence vector.
+Used by: BERT, RoBERTa, DistilBERT classifiers; BERT's next-sentence head.
+
+Shapes: B texts, W width, C classes.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from clozeworks.core.activation import activation
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.tokens import ClassesModule
+from clozeworks.core.spec import spec
+
+
+@spec
+class Pooler:
+    """activation(dense(first token))."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    activation: str = "tanh"
+    dropout: float = 0.0
+    """Dropped before the dense layer (RoBERTa)."""
+
+    def build(self, width: int) -> "PoolerModule":
+        """Makes the module."""
+        return PoolerModule(width, self.activation, self.dropout)
+
+
+class PoolerModule(nn.Module):
+    """A dense layer and an activation."""
+
+    def __init__(self, width: int, bend: str, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.dense = nn.Linear(width, width)
+        self.bend = activation(bend)
+
+    def forward(self, first: Tensor) -> Tensor:
+        """The texts' first tokens (B, W) to pooled vectors (B, W)."""
+        return self.bend(self.dense(self.dropout(first)))
+
+
+@spec
+class PooledClasses(HeadSpec):
+    """A score per class for a whole text."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+    reads: ClassVar[Literal["tokens", "pooled"]] = "pooled"
+
+    count: int
+    dropout: float = 0.0
+
+    def build(self, width: int, embeddings: Embeddings) -> ClassesModule:
+        """Makes the module: pooled vectors (B, W) to scores (B, C)."""
+        return ClassesModule(width, self.count, self.dropout)

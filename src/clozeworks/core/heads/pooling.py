@@ -1,0 +1,85 @@
+"""One vector per text, without weights of its own.
+
+Paper: Reimers & Gurevych 2019 (mean, max, first); Muennighoff 2022 (position-weighted mean).
+The idea: a sentence vector is a plain statistic of the token vectors. The special tokens count, as
+they do in sentence-transformers; padding cannot, because there is none.
+Where paper and code differ: "first" is the encoder's output at the first token, not BERT's pooler.
+Used by: `embed` on every encoder.
+
+Shapes: N tokens, B texts, W width, M modes.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.layout import Layout
+from clozeworks.errors import SettingError, UnknownName
+
+Rule = Callable[[Tensor, Layout], Tensor]
+
+
+def _sum(x: Tensor, layout: Layout) -> Tensor:
+    total: Tensor = torch.segment_reduce(x, "sum", lengths=layout.sizes(x.device), axis=0)
+    return total
+
+
+def _sizes(x: Tensor, layout: Layout) -> Tensor:
+    return layout.sizes(x.device)[:, None].to(x.dtype).clamp(min=1e-9)  # (B, 1)
+
+
+def _mean(x: Tensor, layout: Layout) -> Tensor:
+    return _sum(x, layout) / _sizes(x, layout)
+
+
+def _mean_by_root(x: Tensor, layout: Layout) -> Tensor:
+    return _sum(x, layout) / _sizes(x, layout).sqrt()
+
+
+def _weighted_mean(x: Tensor, layout: Layout) -> Tensor:
+    weights = (layout.positions(x.device) + 1)[:, None].to(x.dtype)  # (N, 1)
+    return _sum(x * weights, layout) / _sum(weights, layout).clamp(min=1e-9)
+
+
+def _max(x: Tensor, layout: Layout) -> Tensor:
+    highest: Tensor = torch.segment_reduce(x, "max", lengths=layout.sizes(x.device), axis=0)
+    return highest
+
+
+def _first(x: Tensor, layout: Layout) -> Tensor:
+    return x[layout.first(x.device)]
+
+
+def _last(x: Tensor, layout: Layout) -> Tensor:
+    return x[layout.last(x.device)]
+
+
+POOLINGS: dict[str, Rule] = {
+    "first": _first,
+    "mean": _mean,
+    "max": _max,
+    "mean_sqrt_length": _mean_by_root,
+    "weighted_mean": _weighted_mean,
+    "last": _last,
+}
+
+
+def check_modes(modes: Sequence[str]) -> None:
+    """Complains about a pooling that does not exist."""
+    if not modes:
+        raise SettingError(f"pooling is empty; name at least one of: {', '.join(POOLINGS)}.")
+    for mode in modes:
+        if mode not in POOLINGS:
+            raise UnknownName("pooling", mode, POOLINGS)
+
+
+def pool(x: Tensor, layout: Layout, modes: Sequence[str] = ("mean",)) -> Tensor:
+    """Packed tokens (N, W) to one vector per text (B, M * W), in float32.
+
+    Several modes stand side by side in the order given. Every text must have a token.
+    """
+    check_modes(modes)
+    assert 0 not in layout.lengths, "a text without tokens has no vector"
+    x = x.float()  # Trap: sums over long texts overflow or lose digits in half precision.
+    return torch.cat([POOLINGS[mode](x, layout) for mode in modes], dim=1)

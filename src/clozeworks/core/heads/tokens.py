@@ -1,0 +1,44 @@
+"""Classes for each token: tagging, and the start and end of an answer.
+
+Paper: Devlin et al. 2019.
+Used by: token classification and extractive question answering in every encoder family.
+
+Shapes: N tokens, W width, C classes.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.spec import spec
+
+
+@spec
+class TokenClasses(HeadSpec):
+    """A score per class for every token."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+    reads: ClassVar[Literal["tokens", "pooled"]] = "tokens"
+
+    count: int
+    dropout: float = 0.0
+
+    def build(self, width: int, embeddings: Embeddings) -> "ClassesModule":
+        """Makes the module."""
+        return ClassesModule(width, self.count, self.dropout)
+
+
+class ClassesModule(nn.Module):
+    """Dropout and one projection."""
+
+    def __init__(self, width: int, count: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.project = nn.Linear(width, count)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors of tokens or of whole texts (n, W) to scores (n, C)."""
+        scores: Tensor = self.project(self.dropout(x))
+        return scores

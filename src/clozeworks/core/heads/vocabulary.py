@@ -1,0 +1,63 @@
+"""A score for every entry of the vocabulary.
+
+Paper: Devlin et al. 2019; Press & Wolf 2017 (the decoder shares the embedding table).
+The idea: transform the token once more, then compare it with every token vector; the bias is the
+head's own.
+Trap: the decoder is the largest matrix of a small model. It is computed only at the positions that
+are asked: `head(hidden[asked])`, never on all tokens and then masked.
+Used by: BERT, RoBERTa, DistilBERT (masked language models).
+
+Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from clozeworks.core.activation import activation
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.norm import NormSpec
+from clozeworks.core.spec import spec
+
+
+@spec
+class Vocabulary(HeadSpec):
+    """decoder(norm(activation(dense(x)))) + bias."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+    reads: ClassVar[Literal["tokens", "pooled"]] = "tokens"
+
+    norm: NormSpec
+    activation: str = "gelu"
+    tied: bool = True
+    """Whether the decoder is the embedding table."""
+
+    def build(self, width: int, embeddings: Embeddings) -> "VocabularyModule":
+        """Makes the module."""
+        table_width = embeddings.width or width
+        return VocabularyModule(
+            width,
+            table_width,
+            embeddings.tokens,
+            norm=self.norm.build(table_width),
+            bend=self.activation,
+        )
+
+
+class VocabularyModule(nn.Module):
+    """Transforms, normalises, compares with every token vector."""
+
+    def __init__(
+        self, width: int, table_width: int, tokens: int, *, norm: nn.Module, bend: str
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, table_width)
+        self.bend = activation(bend)
+        self.norm = norm
+        self.decoder = nn.Linear(table_width, tokens)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Hidden states of the asked positions (n, W) to scores (n, V)."""
+        scores: Tensor = self.decoder(self.norm(self.bend(self.dense(x))))
+        return scores

@@ -1,0 +1,84 @@
+"""A built blueprint: tokens in, tokens out, and heads to ask.
+
+Shapes: N tokens, B texts, W width.
+"""
+
+from torch import Tensor, nn
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.flow import Flow, Trace
+from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.layout import Layout
+
+
+class Model(nn.Module):
+    """Embeddings, a tower, and heads by name."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        super().__init__()
+        self.blueprint = blueprint
+        width = blueprint.width
+        self.embeddings = blueprint.embeddings.build(width)
+        self.encoder = blueprint.encoder.build(width)
+        self.pooler = blueprint.pooler.build(width) if blueprint.pooler else None
+        self.heads = nn.ModuleDict(
+            {
+                name: head.build(width, blueprint.embeddings)
+                for name, head in blueprint.heads.items()
+            }
+        )
+        self.tie()
+
+    def tied(self) -> dict[str, str]:
+        """Names of parameters that are the same as another: copy to original."""
+        return {
+            f"heads.{name}.decoder.weight": "embeddings.tokens.weight"
+            for name, head in self.blueprint.heads.items()
+            if isinstance(head, Vocabulary) and head.tied
+        }
+
+    def tie(self) -> None:
+        """Makes tied parameters one object; needed again after parameters were replaced."""
+        for copy, original in self.tied().items():
+            owner, _, name = copy.rpartition(".")
+            setattr(self.get_submodule(owner), name, self.get_parameter(original))
+
+    def forward(
+        self,
+        ids: Tensor,
+        layout: Layout,
+        types: Tensor | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Contextual vectors of all tokens.
+
+        Args:
+            ids: Token numbers of all texts, one after the other, (N,).
+            layout: Where the texts begin and end.
+            types: Segment type of each token, (N,); all 0 if not given.
+            trace: Keeps hidden states and attention weights if given.
+
+        Returns:
+            The tokens as the tower leaves them, (N, W).
+        """
+        assert ids.shape == (layout.total,), "the layout does not belong to these tokens"
+        x = self.embeddings(ids, layout, types)
+        hidden: Tensor = self.encoder(x, Flow(layout, trace))
+        return hidden
+
+    def pooled(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """The pooler's vector of each text, (B, W)."""
+        assert self.pooler is not None, "this model has no pooler"
+        vectors: Tensor = self.pooler(hidden[layout.first(hidden.device)])
+        return vectors
+
+    def scores(
+        self, head: str, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    ) -> Tensor:
+        """What a head says of the texts, or of the asked tokens (n,) only."""
+        if self.blueprint.heads[head].reads == "pooled":
+            source = self.pooled(hidden, layout)
+        else:
+            source = hidden if asked is None else hidden[asked]
+        answer: Tensor = self.heads[head](source)
+        return answer

@@ -1,0 +1,60 @@
+"""Learned absolute positions.
+
+Paper: Gehring et al. 2017; Devlin et al. 2019 use them in BERT.
+The idea: one trained vector per place, looked up by the token's place in its own text.
+Where paper and code differ: fairseq (RoBERTa) numbers places from 2, because rows 0 and 1 of its
+table belong to unused and padding places; a table of 514 rows therefore takes 512 tokens.
+Used by: BERT, RoBERTa, DistilBERT, GPT.
+
+Shapes: N tokens, W width.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from clozeworks.core.layout import Layout
+from clozeworks.core.positions import InputPositionSpec
+from clozeworks.core.spec import spec
+from clozeworks.errors import InputError
+
+
+@spec
+class Learned(InputPositionSpec):
+    """A table with one vector per place."""
+
+    paper: ClassVar[str] = "Gehring et al. 2017"
+
+    count: int
+    """Rows of the table."""
+    offset: int = 0
+    """The row of a text's first token."""
+
+    def room(self) -> int:
+        """The longest text the table can number."""
+        return self.count - self.offset
+
+    def build(self, width: int) -> "LearnedModule":
+        """Makes the module."""
+        return LearnedModule(width, self.count, self.offset)
+
+
+class LearnedModule(nn.Module):
+    """Looks up one vector per place."""
+
+    def __init__(self, width: int, count: int, offset: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(count, width)
+        self.offset = offset
+
+    def forward(self, layout: Layout) -> Tensor:
+        """One vector per token, (N, W)."""
+        room = self.table.num_embeddings - self.offset
+        if layout.longest > room:
+            where = layout.lengths.index(layout.longest) + 1
+            raise InputError(
+                f"text {where} has {layout.longest:,} tokens; this model takes at most {room:,}; "
+                f"cut the text, or ask for truncation."
+            )
+        positions: Tensor = self.table(layout.positions(self.table.weight.device) + self.offset)
+        return positions

@@ -1,0 +1,47 @@
+"""Runs independent batches at the same time.
+
+On a CPU, two batches on one thread each are faster than one batch on two threads: the threads never
+wait for each other between the many small steps of a forward pass. On an accelerator batches run
+one after the other, because the device is parallel inside.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+import torch
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def side_by_side(
+    work: Callable[[Item], Result], items: Sequence[Item], device: torch.device
+) -> Iterator[tuple[Item, Result]]:
+    """Yields each item with its result as soon as it is there, in no fixed order.
+
+    If the consumer stops early or an item fails, work that has not begun is dropped.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or len(items) == 1:
+        for item in items:
+            with torch.inference_mode():
+                yield item, work(item)
+        return
+
+    def alone(item: Item) -> tuple[Item, Result]:
+        with torch.inference_mode():
+            return item, work(item)
+
+    # Inside a worker, one thread for everything: the setting is the thread's own.
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        waiting: set[Future[tuple[Item, Result]]] = {pool.submit(alone, item) for item in items}
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        # Trap: set_num_threads in a worker also sets what threads made later will start with.
+        torch.set_num_threads(threads)

@@ -1,0 +1,63 @@
+"""Layers one upon another.
+
+A layer is a tuple of sub-layers. A tower lists its layers and the order in which they run, so
+sharing (ALBERT: one layer, `order=(0,) * 12`), skipping and repeating need no code of their own.
+
+Shapes: N tokens, W width.
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from clozeworks.core.flow import Flow
+from clozeworks.core.norm import NormSpec
+from clozeworks.core.spec import spec
+from clozeworks.core.sublayer import SublayerSpec
+
+Layer = tuple[SublayerSpec, ...]
+
+
+@spec
+class Tower:
+    """Layers, the order they run in, and a last norm where the family has one."""
+
+    layers: tuple[Layer, ...]
+    order: tuple[int, ...] | None = None
+    """Which layer runs when; each once, from the first to the last, if not given."""
+    final_norm: NormSpec | None = None
+
+    def running_order(self) -> tuple[int, ...]:
+        """The order, spelled out."""
+        return tuple(range(len(self.layers))) if self.order is None else self.order
+
+    def build(self, width: int) -> "TowerModule":
+        """Makes the module."""
+        layers = [
+            nn.ModuleDict({sub.part.role: sub.build(width) for sub in layer})
+            for layer in self.layers
+        ]
+        norm = self.final_norm.build(width) if self.final_norm else nn.Identity()
+        return TowerModule(layers, self.running_order(), norm)
+
+
+class TowerModule(nn.Module):
+    """Runs the layers in order."""
+
+    def __init__(
+        self, layers: Sequence[nn.ModuleDict], order: Sequence[int], norm: nn.Module
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.order = tuple(order)
+        self.norm = norm
+
+    def forward(self, x: Tensor, flow: Flow) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        flow.keep_hidden(x)
+        for index in self.order:
+            for sublayer in self.layers[index].children():
+                x = sublayer(x, flow)
+            flow.keep_hidden(x)
+        out: Tensor = self.norm(x)
+        return out

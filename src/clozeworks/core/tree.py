@@ -1,0 +1,111 @@
+"""A blueprint as a tree a person can read: every part with its size, file and paper."""
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.stack import Tower
+
+
+@dataclasses.dataclass
+class Node:
+    """One part."""
+
+    label: str
+    parameters: int
+    file: str = ""
+    paper: str = ""
+    children: "list[Node]" = dataclasses.field(default_factory=list)
+
+    def walk(self, depth: int = 0) -> "Iterator[tuple[int, Node]]":
+        """Every node below, with its depth, in reading order."""
+        yield depth, self
+        for child in self.children:
+            yield from child.walk(depth + 1)
+
+
+def tree(blueprint: Blueprint) -> Node:
+    """The parts of a blueprint with their parameter counts; no weight is made."""
+    with torch.device("meta"):
+        model = blueprint.build()
+    top = _node("model", blueprint, model)
+    top.parameters = sum(parameter.numel() for parameter in model.parameters())
+    return top
+
+
+def _node(name: str, spec: Any, module: nn.Module | None) -> Node:
+    plain = {
+        field.name: getattr(spec, field.name)
+        for field in dataclasses.fields(spec)
+        if isinstance(getattr(spec, field.name), bool | int | float | str)
+        and getattr(spec, field.name) != field.default
+    }
+    settings = ", ".join(f"{key}={value}" for key, value in plain.items())
+    node = Node(
+        label=f"{name}: {type(spec).__name__}({settings})",
+        parameters=_count(module),
+        file=_file(type(spec)),
+        paper=getattr(spec, "paper", ""),
+    )
+    tables: list[Node] = []
+    if isinstance(spec, Tower):
+        node.children = _layers(spec, module)
+    for field in dataclasses.fields(spec):
+        value = getattr(spec, field.name)
+        part = getattr(module, field.name, None)
+        if dataclasses.is_dataclass(value):
+            node.children.append(_node(field.name, value, part if _is_module(part) else None))
+        elif isinstance(value, dict):
+            node.children += [
+                _node(f"{field.name}.{key}", item, part[key] if part is not None else None)
+                for key, item in value.items()
+            ]
+        elif isinstance(part, nn.Embedding):
+            rows = f"{field.name}: {part.num_embeddings:,} x {part.embedding_dim:,}"
+            tables.append(Node(rows, _count(part)))
+    node.children = tables + node.children
+    return node
+
+
+def _layers(spec: Tower, module: nn.Module | None) -> list[Node]:
+    """Equal layers that follow each other are shown once."""
+    nodes: list[Node] = []
+    first = 0
+    for last, layer in enumerate(spec.layers):
+        if last + 1 < len(spec.layers) and spec.layers[last + 1] == layer:
+            continue
+        assert module is not None
+        parts = module.get_submodule(f"layers.{first}")
+        same = last - first + 1
+        each = _count(parts)
+        label = f"layers {first} to {last} ({same} alike, {each:,} each)"
+        node = Node(label if same > 1 else f"layer {last}", each * same)
+        node.children = [
+            _node(sub.part.role, sub, parts.get_submodule(sub.part.role)) for sub in layer
+        ]
+        nodes.append(node)
+        first = last + 1
+    if spec.order is not None:
+        nodes.append(Node(f"order: {', '.join(map(str, spec.order))}", 0))
+    return nodes
+
+
+def _is_module(part: Any) -> bool:
+    return isinstance(part, nn.Module)
+
+
+def _count(module: Any) -> int:
+    return sum(p.numel() for p in module.parameters()) if isinstance(module, nn.Module) else 0
+
+
+def _file(cls: type) -> str:
+    """The file that defines a part, from the package's folder on."""
+    path = Path(inspect.getsourcefile(cls) or "")
+    parts = path.parts
+    return "/".join(parts[parts.index("clozeworks") + 1 :]) if "clozeworks" in parts else path.name

@@ -1,0 +1,87 @@
+"""Writes a file completely or not at all."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Literal, overload
+
+from clozeworks.errors import ClozeworksError, OutputError
+
+
+@overload
+def atomic_file(path: Path, mode: Literal["wb"] = "wb") -> AbstractContextManager[IO[bytes]]: ...
+@overload
+def atomic_file(path: Path, mode: Literal["w"]) -> AbstractContextManager[IO[str]]: ...
+def atomic_file(
+    path: Path, mode: Literal["wb", "w"] = "wb"
+) -> AbstractContextManager[IO[bytes]] | AbstractContextManager[IO[str]]:
+    r"""Opens a file that takes its place only once it is complete.
+
+    What is written goes to a temporary file in the same folder; leaving the block puts it in
+    place of `path` in one step. If the block fails or is interrupted, the temporary file is
+    removed and whatever was at `path` before is still there, unchanged.
+
+    Only the writing belongs inside the block: any `OSError` raised there is taken to be about
+    this file.
+
+    Args:
+        path: The file to write. A link is followed, and stays a link.
+        mode: `"wb"` for bytes, `"w"` for UTF-8 text with `\n` line ends.
+
+    Returns:
+        A context manager that gives the open file.
+
+    Raises:
+        OutputError: On leaving or entering the block, if the file cannot be written.
+    """
+    return _atomic_file(path, mode)
+
+
+@contextmanager
+def _atomic_file(path: Path, mode: str) -> Iterator[IO[Any]]:
+    target = Path(os.path.realpath(path))
+    # Another process may be writing the same target: its number alone would do on one machine,
+    # the random part covers a folder that several machines share. The name is cut short because
+    # the longest allowed name would become too long.
+    temporary = target.with_name(
+        f".{target.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.temporary"
+    )
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        # Trap: tempfile makes files that only their owner can read; this follows the umask.
+        file: IO[Any] = temporary.open(mode.replace("w", "x"), **text)  # type: ignore[call-overload]
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            # Closing flushes, which fails again on a full disk and would hide the first error.
+            with suppress(OSError):
+                file.close()
+            raise
+        file.close()
+        with suppress(OSError):  # there is no older file, or it belongs to somebody else
+            temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, ClozeworksError):
+            raise OutputError(
+                f"{path} could not be written: {error.strerror or error}; "
+                "nothing was changed; mend this, or choose another place."
+            ) from error
+        raise
+    _settle(target.parent)
+
+
+def _settle(folder: Path) -> None:
+    """Asks the system to keep the new name of a file through a power cut, where it can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

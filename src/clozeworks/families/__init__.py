@@ -1,0 +1,1 @@
+"""One file per published family: config, blueprint, weight names, tokenizer style, sizes."""

@@ -1,0 +1,199 @@
+"""BERT.
+
+Paper: Devlin, Chang, Lee, Toutanova 2019.
+The idea: an encoder that sees both sides of every token, trained to fill gaps and to tell whether
+one passage follows another.
+Where paper and code differ: the released TensorFlow code uses the tanh approximation of GELU;
+published checkpoints in the Hugging Face layout expect the exact one.
+"""
+
+from typing import Any
+
+from clozeworks.core.attention import SelfAttention
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.feed_forward import Mlp
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import PooledClasses, Pooler
+from clozeworks.core.heads.tokens import TokenClasses
+from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.norm import LayerNorm
+from clozeworks.core.positions.learned import Learned
+from clozeworks.core.stack import Tower
+from clozeworks.core.sublayer import PostNorm
+from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.weights import Rule, rules
+from clozeworks.text.style import WordPieceStyle
+
+
+def read(config: Config, parts: Parts) -> Blueprint:
+    """The blueprint of a BERT config."""
+    config.refuse("position_embedding_type", ["absolute"], "relative positions are another model")
+    config.refuse("is_decoder", [False], "a decoder sees only the past")
+    width = config.whole("hidden_size", 768)
+    dropout = config.share("hidden_dropout_prob", 0.1)
+    head_dropout = config.share("classifier_dropout", dropout)
+    activation = config.activation("hidden_act")
+    norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-12))
+    heads = config.whole("num_attention_heads", 12)
+    attention = SelfAttention(
+        heads=config.heads("num_attention_heads", "hidden_size", heads, width),
+        dropout=config.share("attention_probs_dropout_prob", 0.1),
+    )
+    feed_forward = Mlp(inner=config.whole("intermediate_size", 3072), activation=activation)
+    layer = (
+        PostNorm(part=attention, norm=norm, dropout=dropout),
+        PostNorm(part=feed_forward, norm=norm, dropout=dropout),
+    )
+    possible: dict[str, HeadSpec] = {
+        "vocabulary": Vocabulary(
+            norm=norm, activation=activation, tied=config.truth("tie_word_embeddings", True)
+        ),
+        "next_sentence": PooledClasses(count=2),
+        "classes": PooledClasses(count=config.classes(), dropout=head_dropout),
+        "tokens": TokenClasses(count=config.classes(), dropout=head_dropout),
+        "answer": TokenClasses(count=2),
+    }
+    return Blueprint(
+        width=width,
+        embeddings=Embeddings(
+            tokens=config.whole("vocab_size", 30522),
+            types=config.whole("type_vocab_size", 2, least=0),
+            positions=Learned(count=config.whole("max_position_embeddings", 512)),
+            norm=norm,
+            dropout=dropout,
+        ),
+        encoder=Tower(layers=(layer,) * config.whole("num_hidden_layers", 12)),
+        pooler=Pooler() if "pooler" in parts else None,
+        heads={name: head for name, head in possible.items() if name in parts},
+    )
+
+
+def write(blueprint: Blueprint) -> dict[str, Any]:
+    """The config of a BERT blueprint."""
+    attention, feed_forward = blueprint.encoder.layers[0]
+    embeddings = blueprint.embeddings
+    config = {
+        "vocab_size": embeddings.tokens,
+        "hidden_size": blueprint.width,
+        "num_hidden_layers": len(blueprint.encoder.layers),
+        "num_attention_heads": getattr(attention.part, "heads", None),
+        "intermediate_size": getattr(feed_forward.part, "inner", None),
+        "hidden_act": published_activation(getattr(feed_forward.part, "activation", "gelu")),
+        "hidden_dropout_prob": embeddings.dropout,
+        "attention_probs_dropout_prob": getattr(attention.part, "dropout", None),
+        "max_position_embeddings": getattr(embeddings.positions, "count", None),
+        "type_vocab_size": embeddings.types,
+        "layer_norm_eps": getattr(embeddings.norm, "eps", None),
+        "tie_word_embeddings": getattr(blueprint.heads.get("vocabulary"), "tied", True),
+    }
+    for name in ("classes", "tokens"):
+        if head := blueprint.heads.get(name):
+            config["classifier_dropout"] = getattr(head, "dropout", None)
+            config["num_labels"] = getattr(head, "count", None)
+    return config
+
+
+def published_activation(name: str) -> str:
+    """The published spelling of an activation."""
+    return {"gelu_tanh": "gelu_pytorch_tanh"}.get(name, name)
+
+
+# The names of one layer, and of everything around the layers.
+BODY = rules(
+    ("embeddings.tokens.weight", "embeddings.word_embeddings.weight"),
+    ("embeddings.types.weight", "embeddings.token_type_embeddings.weight"),
+    ("embeddings.positions.table.weight", "embeddings.position_embeddings.weight"),
+    ("embeddings.norm.{kind}", "embeddings.LayerNorm.{kind}"),
+    *(
+        (
+            f"encoder.layers.{{layer}}.attention.part.{name}.{{kind}}",
+            f"encoder.layer.{{layer}}.attention.self.{name}.{{kind}}",
+        )
+        for name in ("query", "key", "value")
+    ),
+    (
+        "encoder.layers.{layer}.attention.part.output.{kind}",
+        "encoder.layer.{layer}.attention.output.dense.{kind}",
+    ),
+    (
+        "encoder.layers.{layer}.attention.norm.{kind}",
+        "encoder.layer.{layer}.attention.output.LayerNorm.{kind}",
+    ),
+    (
+        "encoder.layers.{layer}.feed_forward.part.up.{kind}",
+        "encoder.layer.{layer}.intermediate.dense.{kind}",
+    ),
+    (
+        "encoder.layers.{layer}.feed_forward.part.down.{kind}",
+        "encoder.layer.{layer}.output.dense.{kind}",
+    ),
+    (
+        "encoder.layers.{layer}.feed_forward.norm.{kind}",
+        "encoder.layer.{layer}.output.LayerNorm.{kind}",
+    ),
+)
+
+POOLER = rules(("pooler.dense.{kind}", "pooler.dense.{kind}"))
+CLASSES = rules(("heads.classes.project.{kind}", "classifier.{kind}"))
+TOKENS = rules(("heads.tokens.project.{kind}", "classifier.{kind}"))
+ANSWER = rules(("heads.answer.project.{kind}", "qa_outputs.{kind}"))
+
+HEAD = (
+    *rules(
+        ("heads.vocabulary.dense.{kind}", "cls.predictions.transform.dense.{kind}"),
+        ("heads.vocabulary.norm.{kind}", "cls.predictions.transform.LayerNorm.{kind}"),
+        ("heads.vocabulary.decoder.weight", "cls.predictions.decoder.weight"),
+        ("heads.vocabulary.decoder.bias", "cls.predictions.bias"),
+        ("heads.next_sentence.project.{kind}", "cls.seq_relationship.{kind}"),
+    ),
+    # Compat: the bias is often stored a second time beside the decoder's weight.
+    Rule("heads.vocabulary.decoder.bias", "cls.predictions.decoder.bias", only_read=True),
+    *ANSWER,
+)
+
+
+def _size(layers: int, width: int, vocab: int = 30522, **more: Any) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": width * 4,
+        "vocab_size": vocab,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        **more,
+    }
+
+
+FAMILY = Family(
+    model_type="bert",
+    paper="Devlin et al. 2019",
+    prefix="bert.",
+    base="BertModel",
+    architectures={
+        "BertModel": architecture("pooler"),
+        "BertForPreTraining": architecture("pooler", "vocabulary", "next_sentence"),
+        "BertForMaskedLM": architecture("vocabulary"),
+        "BertForNextSentencePrediction": architecture("pooler", "next_sentence"),
+        "BertForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
+        "BertForTokenClassification": architecture("tokens", rules=TOKENS),
+        "BertForQuestionAnswering": architecture("answer"),
+    },
+    body=(*BODY, *POOLER),
+    head=HEAD,
+    ignored=("embeddings.position_ids", "embeddings.token_type_ids"),
+    sizes={
+        "bert-tiny": _size(2, 128),
+        "bert-mini": _size(4, 256),
+        "bert-small": _size(4, 512),
+        "bert-medium": _size(8, 512),
+        "bert-base": _size(12, 768),
+        "bert-base-cased": _size(12, 768, 28996),
+        "bert-base-chinese": _size(12, 768, 21128),
+        "bert-large": _size(24, 1024),
+    },
+    style=WordPieceStyle(),
+    read=read,
+    write=write,
+)

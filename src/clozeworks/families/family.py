@@ -1,0 +1,239 @@
+"""What a family file states, and how a published config is read.
+
+A family file defines `FAMILY`, one `Family` value: how `config.json` becomes a blueprint and back,
+how weights are named, how text becomes tokens, and the published sizes.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from clozeworks import config as settings
+from clozeworks import registry
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
+from clozeworks.families.weights import Names, Rule
+from clozeworks.text.style import Style
+
+Parts = frozenset[str]
+
+# Published names of activations, and ours.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+}
+
+
+class Config(Mapping[str, Any]):
+    """A published `config.json`, read with complaints that name the key and the value."""
+
+    def __init__(self, values: Mapping[str, Any], place: str = "config.json") -> None:
+        self.values_by_name = dict(values)
+        self.place = place
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values_by_name[key]
+
+    def __iter__(self) -> Any:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    def whole(self, key: str, default: int, least: int = 1) -> int:
+        """A whole number."""
+        value = self._or_default(key, default)
+        if type(value) is not int or value < least:
+            raise self.complaint(key, f"it must be a whole number of at least {least}.")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """A number."""
+        value = self._or_default(key, default)
+        if type(value) not in (int, float):
+            raise self.complaint(key, "it must be a number.")
+        return float(value)
+
+    def share(self, key: str, default: float) -> float:
+        """A number from 0 up to, not including, 1: a dropout."""
+        value = self.number(key, default)
+        if not 0 <= value < 1:
+            raise self.complaint(key, "it must be at least 0 and below 1.")
+        return value
+
+    def truth(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self._or_default(key, default)
+        if type(value) is not bool:
+            raise self.complaint(key, "it must be true or false.")
+        return value
+
+    def activation(self, key: str, default: str = "gelu") -> str:
+        """An activation, under our name."""
+        value = self._or_default(key, default)
+        if value not in ACTIVATIONS:
+            raise UnknownName(f"{self.place}: {key}", str(value), ACTIVATIONS)
+        return ACTIVATIONS[value]
+
+    def heads(self, heads_key: str, width_key: str, heads: int, width: int) -> int:
+        """The number of heads, which must divide the width."""
+        if width % heads:
+            raise CheckpointError(
+                f"{self.place}: {width_key} is {width} and {heads_key} is {heads}; the first must be "
+                f"divisible by the second; correct the file."
+            )
+        return heads
+
+    def classes(self) -> int:
+        """The number of labels of a fine-tuned head."""
+        labels = self.get("id2label")
+        return (
+            len(labels) if isinstance(labels, Mapping) and labels else self.whole("num_labels", 2)
+        )
+
+    def refuse(self, key: str, allowed: Sequence[Any], why: str) -> None:
+        """Complains about a setting that would change the numbers in a way we do not compute."""
+        if key in self and self[key] is not None and self[key] not in allowed:
+            raise self.complaint(key, f"{why}; Clozeworks computes only {allowed[0]!r}.")
+
+    def complaint(self, key: str, rule: str) -> CheckpointError:
+        """The error for one key."""
+        return CheckpointError(f"{self.place}: {key} is {self.get(key)!r}; {rule}")
+
+    def _or_default(self, key: str, default: Any) -> Any:
+        value = self.get(key)
+        return default if value is None else value
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One published model class: the parts beside the body, and names only it uses."""
+
+    parts: Parts
+    rules: Sequence[Rule] = ()
+
+
+def architecture(*parts: str, rules: Sequence[Rule] = ()) -> Architecture:
+    """An architecture with these parts."""
+    return Architecture(frozenset(parts), rules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Everything published about a family."""
+
+    model_type: str
+    """The name in `config.json`."""
+    paper: str
+    prefix: str
+    """What stands before body names when there is a head."""
+    base: str
+    """The architecture without a head, whose names carry no prefix."""
+    architectures: Mapping[str, Architecture]
+    body: Sequence[Rule]
+    head: Sequence[Rule]
+    """Head names that mean the same in every architecture."""
+    ignored: Sequence[str] = ()
+    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Published sizes: the config of each."""
+    style: Style
+    """How a tokenizer of this family is made."""
+    read: Callable[[Config, Parts], Blueprint]
+    """Config and parts to blueprint."""
+    write: Callable[[Blueprint], dict[str, Any]]
+    """Blueprint to config; the keys `read` reads."""
+
+    @cached_property
+    def paths(self) -> dict[str, str]:
+        """Where the weights of each part are, by the part's name."""
+        parts = {part for shape in self.architectures.values() for part in shape.parts}
+        return {part: "pooler." if part == "pooler" else f"heads.{part}." for part in parts}
+
+    def blueprint(self, config: Config, parts: Parts) -> Blueprint:
+        """The blueprint of a config, with these parts beside the body."""
+        return self.read(config, parts).check()
+
+    def published(self, size: str) -> Config:
+        """The config of a published size."""
+        return Config({"model_type": self.model_type, **self.sizes[size]}, size)
+
+    def config(self, blueprint: Blueprint) -> dict[str, Any]:
+        """The config of a blueprint, or a complaint if this family cannot express it."""
+        written = {"model_type": self.model_type, **self.write(blueprint)}
+        again = self.read(Config(written), parts_of(blueprint))
+        if again != blueprint:
+            where, ours, theirs = _difference(settings.plain(blueprint), settings.plain(again))
+            raise UnsupportedError(
+                f"{where} is {ours!r}, but a {self.model_type} config can only say {theirs!r}; "
+                f"keep the blueprint within what the family can express to save it."
+            )
+        return written
+
+    def names(self, name: str) -> Names:
+        """The weight names of an architecture."""
+        own = self.architectures[name].rules
+        return Names(self.prefix, tuple(self.body), (*own, *self.head), tuple(self.ignored))
+
+    def fitting(self, parts: Parts) -> str:
+        """The architecture that holds exactly these parts, or else all of them."""
+        for name, shape in self.architectures.items():
+            if shape.parts == parts:
+                return name
+        holding = [name for name, shape in self.architectures.items() if shape.parts >= parts]
+        if not holding:
+            raise UnsupportedError(
+                f"heads is {', '.join(sorted(parts))}; no published {self.model_type} architecture "
+                f"holds all of them; save them as separate models."
+            )
+        return min(holding, key=lambda name: len(self.architectures[name].parts))
+
+
+def parts_of(blueprint: Blueprint) -> Parts:
+    """The parts a blueprint has beside its body."""
+    return frozenset(blueprint.heads) | ({"pooler"} if blueprint.pooler else frozenset())
+
+
+def families() -> dict[str, Family]:
+    """Every family by model type: the folder is the list."""
+    found = registry.modules("clozeworks.families", marker="FAMILY")
+    return {module.FAMILY.model_type: module.FAMILY for module in found.values()}
+
+
+def family(model_type: str, place: str = "config.json") -> Family:
+    """The family with this model type."""
+    known = families()
+    if model_type not in known:
+        raise UnknownName(f"{place}: model_type", model_type, known)
+    return known[model_type]
+
+
+def published_sizes() -> dict[str, Family]:
+    """Every published size, and the family it belongs to."""
+    return {size: found for found in families().values() for size in found.sizes}
+
+
+def vocabulary_size(blueprint: Blueprint, tokens: int) -> Blueprint:
+    """The same blueprint for a vocabulary of another size."""
+    embeddings = dataclasses.replace(blueprint.embeddings, tokens=tokens)
+    return dataclasses.replace(blueprint, embeddings=embeddings)
+
+
+def _difference(ours: Any, theirs: Any, path: str = "blueprint") -> tuple[str, Any, Any]:
+    """The first place where two plain trees differ."""
+    if type(ours) is type(theirs) and isinstance(ours, dict) and ours.keys() == theirs.keys():
+        pairs = [(f"{path}.{key}", ours[key], theirs[key]) for key in ours]
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = [(f"{path}[{i}]", ours[i], theirs[i]) for i in range(len(ours))]
+    else:
+        return path, ours, theirs
+    for where, left, right in pairs:
+        if left != right:
+            return _difference(left, right, where)
+    return path, ours, theirs

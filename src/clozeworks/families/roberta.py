@@ -1,0 +1,112 @@
+"""RoBERTa: BERT's network, trained longer, with other positions, tokens and heads.
+
+Paper: Liu et al. 2019.
+The idea: BERT was undertrained. One loss (masked tokens, drawn anew each time), full-length inputs,
+large batches, byte-level tokens.
+Where paper and code differ: fairseq numbers positions from 2 (`<pad>` is token 1, and the padding
+place's row comes first), so a table of 514 rows takes 512 tokens.
+This file states only what differs from BERT.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import Pooler
+from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.positions.learned import Learned
+from clozeworks.families import bert
+from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.weights import Rule, rules
+from clozeworks.text.style import ByteLevelStyle
+
+
+def read(config: Config, parts: Parts) -> Blueprint:
+    """The blueprint of a RoBERTa config."""
+    blueprint = bert.read(config, parts)
+    # The classifier has a dense tanh layer of its own, with dropout before it.
+    own_pooler = Pooler(dropout=config.share("classifier_dropout", blueprint.embeddings.dropout))
+    pad = config.whole("pad_token_id", 1, least=0)
+    heads: dict[str, HeadSpec] = {
+        # Compat: the head's activation is always the exact GELU, whatever hidden_act says.
+        name: replace(head, activation="gelu") if isinstance(head, Vocabulary) else head
+        for name, head in blueprint.heads.items()
+    }
+    return replace(
+        blueprint,
+        embeddings=replace(
+            blueprint.embeddings,
+            tokens=config.whole("vocab_size", 50265),
+            positions=Learned(
+                count=config.whole("max_position_embeddings", 512, least=pad + 2), offset=pad + 1
+            ),
+        ),
+        pooler=own_pooler if "classes" in parts else blueprint.pooler,
+        heads=heads,
+    )
+
+
+def write(blueprint: Blueprint) -> dict[str, Any]:
+    """The config of a RoBERTa blueprint."""
+    offset: int = getattr(blueprint.embeddings.positions, "offset", 2)
+    return {**bert.write(blueprint), "pad_token_id": offset - 1}
+
+
+HEAD = (
+    *rules(
+        ("heads.vocabulary.dense.{kind}", "lm_head.dense.{kind}"),
+        ("heads.vocabulary.norm.{kind}", "lm_head.layer_norm.{kind}"),
+        ("heads.vocabulary.decoder.weight", "lm_head.decoder.weight"),
+        ("heads.vocabulary.decoder.bias", "lm_head.bias"),
+    ),
+    Rule("heads.vocabulary.decoder.bias", "lm_head.decoder.bias", only_read=True),
+    *bert.ANSWER,
+)
+
+CLASSES = rules(
+    ("pooler.dense.{kind}", "classifier.dense.{kind}"),
+    ("heads.classes.project.{kind}", "classifier.out_proj.{kind}"),
+)
+
+
+def _size(layers: int, width: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": width * 4,
+        "vocab_size": 50265,
+        "max_position_embeddings": 514,
+        "type_vocab_size": 1,
+        "layer_norm_eps": 1e-5,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+    }
+
+
+FAMILY = Family(
+    model_type="roberta",
+    paper="Liu et al. 2019",
+    prefix="roberta.",
+    base="RobertaModel",
+    architectures={
+        "RobertaModel": architecture("pooler"),
+        "RobertaForMaskedLM": architecture("vocabulary"),
+        "RobertaForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
+        "RobertaForTokenClassification": architecture("tokens", rules=bert.TOKENS),
+        "RobertaForQuestionAnswering": architecture("answer"),
+    },
+    body=(*bert.BODY, *bert.POOLER),
+    head=HEAD,
+    ignored=bert.FAMILY.ignored,
+    sizes={
+        "roberta-base": _size(12, 768),
+        "roberta-large": _size(24, 1024),
+        "distilroberta-base": _size(6, 768),
+    },
+    style=ByteLevelStyle(),
+    read=read,
+    write=write,
+)

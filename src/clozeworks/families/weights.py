@@ -1,0 +1,109 @@
+"""Weight names as one reversible table.
+
+A rule pairs our name with the published one; holes in braces stand for a layer number or for
+`weight` and `bias`. Import and export are the same table read in the two directions.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+_HOLES = {"layer": r"\d+", "kind": "weight|bias"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Our name of a weight and the published one."""
+
+    ours: str
+    theirs: str
+    only_read: bool = False
+    """For an older or second spelling: understood, never written."""
+
+
+def rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
+    """A table of rules: (ours, theirs)."""
+    return tuple(Rule(ours, theirs) for ours, theirs in pairs)
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of one architecture.
+
+    `body` rules describe the encoder; published checkpoints put `prefix` before them when there is
+    a head beside the encoder, and leave it out when there is none. `head` rules stand as they are.
+    """
+
+    prefix: str
+    body: Sequence[Rule]
+    head: Sequence[Rule]
+    ignored: Sequence[str] = ()
+    """Body names of buffers that carry no information."""
+
+    def ours(self, theirs: str) -> str | None:
+        """Translates a published name; None if no rule knows it."""
+        name = modern(theirs)
+        found = _apply(self._head_in, name)
+        return found or _apply(self._body_in, name.removeprefix(self.prefix))
+
+    def theirs(self, ours: str, *, prefixed: bool) -> str:
+        """Translates one of our names; every weight of a family must have a rule."""
+        # The head's table comes first: RoBERTa's classifier keeps its pooler beside the head.
+        if found := _apply(self._head_out, ours):
+            return found
+        found = _apply(self._body_out, ours)
+        assert found is not None, f"no rule gives {ours} a published name"
+        return self.prefix + found if prefixed else found
+
+    def is_ignored(self, theirs: str) -> bool:
+        """Whether this is a known buffer without information."""
+        return theirs.removeprefix(self.prefix) in self.ignored
+
+    @cached_property
+    def _body_in(self) -> "list[_Compiled]":
+        return _compiled((rule.theirs, rule.ours) for rule in self.body)
+
+    @cached_property
+    def _head_in(self) -> "list[_Compiled]":
+        return _compiled((rule.theirs, rule.ours) for rule in self.head)
+
+    @cached_property
+    def _body_out(self) -> "list[_Compiled]":
+        return _compiled((rule.ours, rule.theirs) for rule in self.body if not rule.only_read)
+
+    @cached_property
+    def _head_out(self) -> "list[_Compiled]":
+        return _compiled((rule.ours, rule.theirs) for rule in self.head if not rule.only_read)
+
+
+def modern(name: str) -> str:
+    """Spells the weights of a norm as they are spelled today."""
+    # Compat: checkpoints converted from TensorFlow call them gamma and beta.
+    if name.endswith(".gamma"):
+        return name.removesuffix(".gamma") + ".weight"
+    if name.endswith(".beta"):
+        return name.removesuffix(".beta") + ".bias"
+    return name
+
+
+_Compiled = tuple[re.Pattern[str], str]
+
+
+def _compiled(pairs: Iterable[tuple[str, str]]) -> list[_Compiled]:
+    return [(_pattern(source), target) for source, target in pairs]
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    text = re.escape(template)
+    for hole, values in _HOLES.items():
+        text = text.replace(rf"\{{{hole}\}}", rf"(?P<{hole}>{values})")
+    return re.compile(text)
+
+
+def _apply(table: list[_Compiled], name: str) -> str | None:
+    for pattern, target in table:
+        match = pattern.fullmatch(name)
+        if match:
+            return target.format(**match.groupdict())
+    return None

@@ -1,0 +1,316 @@
+"""What `cw.load` returns: a checkpoint that can fill, embed and save."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+
+from clozeworks.checkpoints import folder as folders
+from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
+from clozeworks.checkpoints.hub import resolve
+from clozeworks.checkpoints.report import LoadReport
+from clozeworks.checkpoints.sentence import Pooling
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.initialize import initialize
+from clozeworks.core.model import Model
+from clozeworks.errors import SettingError, UnknownName, UnsupportedError
+from clozeworks.families.family import (
+    Config,
+    Family,
+    published_sizes,
+    vocabulary_size,
+)
+from clozeworks.tasks import embed as embedding
+from clozeworks.tasks import fill as filling
+from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
+from clozeworks.tasks.fill import Filled
+from clozeworks.text.tokenizer import Tokenizer
+
+
+class LanguageModel:
+    """A model with its tokenizer, its family and everything its folder says."""
+
+    def __init__(self, checkpoint: Checkpoint, name: str) -> None:
+        self._checkpoint = checkpoint
+        self.name = name
+
+    @property
+    def model(self) -> Model:
+        """The network."""
+        return self._checkpoint.model
+
+    @property
+    def blueprint(self) -> Blueprint:
+        """The network's description."""
+        return self.model.blueprint
+
+    @property
+    def family(self) -> Family:
+        """The published family."""
+        return self._checkpoint.family
+
+    @property
+    def report(self) -> LoadReport:
+        """What happened while weights were loaded."""
+        return self._checkpoint.report
+
+    @property
+    def pooling(self) -> Pooling:
+        """How texts become vectors; set it to change `embed` and what `save` writes."""
+        return self._checkpoint.pooling
+
+    @pooling.setter
+    def pooling(self, value: Pooling) -> None:
+        self._checkpoint.pooling = replace(value, stated=True)
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether the folder holds a tokenizer."""
+        return self._checkpoint.tokenizer is not None
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, or a complaint if the folder has none."""
+        if self._checkpoint.tokenizer is None:
+            raise UnsupportedError(
+                f"{self.name} has no tokenizer; put tokenizer.json, or vocab.txt, or vocab.json "
+                f"with merges.txt into the folder."
+            )
+        return self._checkpoint.tokenizer
+
+    @property
+    def max_length(self) -> int | None:
+        """The most tokens a text may have, special ones included; None without a limit."""
+        limits = [self.blueprint.room(), self.tokenizer.max_length]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def to(self, device: str | torch.device) -> "LanguageModel":
+        """Moves the weights to a device and returns the model."""
+        self.model.to(device)
+        return self
+
+    @overload
+    def fill(  # type: ignore[overload-overlap]
+        self, texts: str, *, top: int = ..., words: Sequence[str] | None = ...
+    ) -> Filled: ...
+    @overload
+    def fill(
+        self, texts: Sequence[str], *, top: int = ..., words: Sequence[str] | None = ...
+    ) -> list[Filled]: ...
+    def fill(
+        self, texts: str | Sequence[str], *, top: int = 5, words: Sequence[str] | None = None
+    ) -> Filled | list[Filled]:
+        """Ranks candidates for every gap, written `[MASK]` or as the model's own mask token.
+
+        Args:
+            texts: One text or several.
+            top: How many guesses per gap.
+            words: If given, only these words are ranked.
+
+        Returns:
+            For one text a `Filled`, for several a list of them.
+        """
+        if "vocabulary" not in self.blueprint.heads:
+            raise UnsupportedError(
+                f"{self.name} has no vocabulary head, so it cannot fill gaps; use a checkpoint "
+                f"saved with its masked-language-model head."
+            )
+        several = [texts] if isinstance(texts, str) else list(texts)
+        filled = filling.fill(
+            self.model, self.tokenizer, several, top=top, words=words, max_length=self.max_length
+        )
+        return filled[0] if isinstance(texts, str) else filled
+
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        pooling: str | Sequence[str] | None = None,
+        normalize: bool | None = None,
+        max_length: int | None = None,
+        truncate: bool = False,
+        budget: int | None = None,
+        progress: Progress | None = None,
+    ) -> Vectors:
+        """One vector per text, pooled as the checkpoint says (see `model.pooling`).
+
+        Args:
+            texts: One text or several.
+            pooling: Other poolings than the checkpoint's: first, mean, max, mean_sqrt_length,
+                weighted_mean, last.
+            normalize: Whether vectors are scaled to length 1; as the checkpoint says if not given.
+            max_length: The most tokens a text may have; the model's limit if not given.
+            truncate: Whether longer texts are cut; otherwise they are an error.
+            budget: Tokens per batch.
+            progress: Called with tokens done and tokens in all.
+
+        Returns:
+            For one text a vector, for several an array with a row each, in float32.
+        """
+        modes = (pooling,) if isinstance(pooling, str) else pooling
+        several = [texts] if isinstance(texts, str) else list(texts)
+        vectors = embedding.embed(
+            self.model,
+            self.tokenizer,
+            several,
+            modes=self.pooling.modes if modes is None else tuple(modes),
+            normalize=self.pooling.normalize if normalize is None else normalize,
+            max_length=self._limit(max_length, self.pooling.max_length),
+            truncate=truncate,
+            budget=budget,
+            progress=progress,
+        )
+        one: Vectors = vectors[0] if isinstance(texts, str) else vectors
+        return one
+
+    @overload
+    def hidden(  # type: ignore[overload-overlap]
+        self, texts: str, *, layer: int = ..., max_length: int | None = ..., truncate: bool = ...
+    ) -> TokenVectors: ...
+    @overload
+    def hidden(
+        self,
+        texts: Sequence[str],
+        *,
+        layer: int = ...,
+        max_length: int | None = ...,
+        truncate: bool = ...,
+    ) -> list[TokenVectors]: ...
+    def hidden(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: int = -1,
+        max_length: int | None = None,
+        truncate: bool = False,
+    ) -> TokenVectors | list[TokenVectors]:
+        """Contextual vectors of every token.
+
+        Args:
+            texts: One text or several.
+            layer: Which layer's output; 0 is the embeddings, -1 the last layer.
+            max_length: The most tokens a text may have; the model's limit if not given.
+            truncate: Whether longer texts are cut; otherwise they are an error.
+
+        Returns:
+            For one text its `TokenVectors`, for several a list of them.
+        """
+        several = [texts] if isinstance(texts, str) else list(texts)
+        found = embedding.hidden(
+            self.model,
+            self.tokenizer,
+            several,
+            layer=layer,
+            max_length=self._limit(max_length),
+            truncate=truncate,
+        )
+        return found[0] if isinstance(texts, str) else found
+
+    def save(
+        self, folder: str | Path, *, overwrite: bool = False, shard_bytes: int = SHARD_BYTES
+    ) -> Path:
+        """Writes a folder that transformers and sentence-transformers load too.
+
+        Args:
+            folder: The folder to make; it may exist if it is empty.
+            overwrite: Whether a folder that holds something is replaced.
+            shard_bytes: Weights beyond this size go into several files.
+        """
+        folders.save(self._checkpoint, Path(folder), overwrite=overwrite, shard_bytes=shard_bytes)
+        return Path(folder)
+
+    def _limit(self, asked: int | None, usual: int | None = None) -> int | None:
+        room = self.blueprint.room()
+        if asked is not None and room is not None and asked > room:
+            raise SettingError(
+                f"max_length is {asked:,}; this model takes at most {room:,} tokens; lower it."
+            )
+        if asked is not None:
+            return asked
+        limits = [limit for limit in (self.max_length, usual) if limit is not None]
+        return min(limits, default=None)
+
+
+def load(
+    name: str | Path,
+    *,
+    device: str | torch.device | None = None,
+    dtype: str | None = None,
+    revision: str | None = None,
+) -> LanguageModel:
+    """Loads a model folder, or a hub name.
+
+    Args:
+        name: A folder in the Hugging Face layout, or a name on the hub.
+        device: Where the weights go; the CPU if not given.
+        dtype: What weights are converted to (float32, bfloat16, float16); as stored if not given.
+        revision: A branch, tag or commit of a hub model.
+    """
+    checkpoint = folders.load(resolve(name, revision=revision), dtype=_dtype(dtype))
+    model = LanguageModel(checkpoint, str(name))
+    return model if device is None else model.to(device)
+
+
+def new(
+    size: str,
+    tokenizer: Tokenizer | str | Path,
+    *,
+    heads: Sequence[str] = ("vocabulary",),
+    seed: int = 0,
+    **changes: Any,
+) -> LanguageModel:
+    """A model of a published size with fresh weights, for your own tokenizer.
+
+    Args:
+        size: A published size such as bert-tiny; `clozeworks show` lists them.
+        tokenizer: A tokenizer or its folder; it decides the vocabulary size.
+        heads: Which parts stand beside the encoder.
+        seed: Two models with the same seed are equal.
+        changes: Entries of the config to replace, for example hidden_size=256.
+    """
+    known = published_sizes()
+    if size not in known:
+        raise UnknownName("size", size, known)
+    found = known[size]
+    unknown = set(heads) - set(found.paths)
+    if unknown:
+        raise UnknownName("head", min(unknown), found.paths)
+    if not isinstance(tokenizer, Tokenizer):
+        tokenizer = Tokenizer.load(tokenizer, style=found.style)
+    base = found.blueprint(found.published(size), frozenset())
+    settable = found.config(base).keys()
+    for key in changes:
+        if key not in settable:
+            raise UnknownName("setting", key, settable)
+    values = {**found.published(size), **changes}
+    blueprint = found.blueprint(Config(values, size), frozenset(heads))
+    blueprint = vocabulary_size(blueprint, tokenizer.size)
+    model = blueprint.build()
+    initialize(model, seed=seed)
+    config = {
+        **values,
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.first_id,
+        "eos_token_id": tokenizer.last_id,
+        "initializer_range": 0.02,
+    }
+    checkpoint = Checkpoint(
+        model=model.eval(),
+        family=found,
+        config=config,
+        tokenizer=tokenizer,
+        pooling=Pooling(),
+        report=LoadReport(),
+    )
+    return LanguageModel(checkpoint, size)
+
+
+def _dtype(name: str | None) -> torch.dtype | None:
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if name is None:
+        return None
+    if name not in known:
+        raise UnknownName("dtype", name, known)
+    return known[name]

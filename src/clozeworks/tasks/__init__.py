@@ -1,0 +1,1 @@
+"""What a model can be asked to do: one file per task."""

@@ -1,0 +1,162 @@
+"""One vector per text, and one per token.
+
+Texts are sorted by length, cut into batches by number of tokens, and batches run side by side, so
+the cost is that of the real tokens at the speed of the machine's matrix product.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from clozeworks.core.flow import Trace
+from clozeworks.core.heads.pooling import check_modes, pool
+from clozeworks.core.model import Model
+from clozeworks.core.side_by_side import side_by_side
+from clozeworks.data.batch import by_budget
+from clozeworks.errors import InputError, SettingError
+from clozeworks.tasks.packing import device_of, pack
+from clozeworks.text.tokenizer import Encoded, Tokenizer
+
+# Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
+CPU_BUDGET = 1024
+ACCELERATOR_BUDGET = 16384
+
+Progress = Callable[[int, int], None]
+Vectors = NDArray[np.float32]
+
+
+def embed(
+    model: Model,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    modes: Sequence[str],
+    normalize: bool,
+    max_length: int | None,
+    truncate: bool = False,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> Vectors:
+    """One vector per text.
+
+    Args:
+        model: The encoder.
+        tokenizer: Its tokenizer.
+        texts: The texts; none may be empty.
+        modes: Poolings, side by side in the vector.
+        normalize: Whether vectors are scaled to length 1.
+        max_length: The most tokens a text may have.
+        truncate: Whether longer texts are cut; otherwise they are an error.
+        budget: Tokens per batch; chosen for the device if not given.
+        progress: Called with tokens done and tokens in all.
+
+    Returns:
+        A (texts, width x modes) array in the order of the texts.
+    """
+    check_modes(modes)
+    check_texts(texts)
+    device = device_of(model)
+    width = model.blueprint.width * len(modes)
+    vectors = np.empty((len(texts), width), dtype=np.float32)
+    if not texts:
+        return vectors
+    encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate)
+    lengths = [len(text) for text in encoded]
+    total = sum(lengths)
+    done = 0
+    batches = by_budget(lengths, budget or default_budget(device))
+
+    def run(batch: list[int]) -> torch.Tensor:
+        packed = pack([encoded[text] for text in batch], device)
+        pooled = pool(packed.hidden(model), packed.layout, modes)
+        return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
+
+    for batch, result in side_by_side(run, batches, device):
+        vectors[batch] = result.cpu().numpy()
+        done += sum(lengths[text] for text in batch)
+        if progress is not None:
+            progress(done, total)
+    return vectors
+
+
+@dataclass(frozen=True)
+class TokenVectors:
+    """The contextual vectors of one text."""
+
+    text: str
+    tokens: list[str]
+    """The pieces, special ones included."""
+    offsets: list[tuple[int, int]]
+    """Where each piece stands in the text; (0, 0) for special ones."""
+    vectors: Vectors
+    """One row per token."""
+
+
+def hidden(
+    model: Model,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    layer: int,
+    max_length: int | None,
+    truncate: bool = False,
+) -> list[TokenVectors]:
+    """Contextual vectors of every token.
+
+    Args:
+        model: The encoder.
+        tokenizer: Its tokenizer.
+        texts: The texts; none may be empty.
+        layer: Which layer's output; 0 is the embeddings, negative numbers count from the last.
+        max_length: The most tokens a text may have.
+        truncate: Whether longer texts are cut; otherwise they are an error.
+    """
+    check_texts(texts)
+    depth = len(model.blueprint.encoder.running_order())
+    if not -depth - 1 <= layer <= depth:
+        raise SettingError(
+            f"layer is {layer}; this model has {depth} layers; give 0 (the embeddings) to {depth}, "
+            f"or a negative number that counts from the last."
+        )
+    device = device_of(model)
+    encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate, offsets=True)
+    found: dict[int, Vectors] = {}
+
+    def run(batch: list[int]) -> list[Vectors]:
+        packed = pack([encoded[text] for text in batch], device)
+        # Trap: the last kept state is before a final norm; the model's result is after it.
+        trace = Trace() if layer not in (-1, depth) else None
+        result = packed.hidden(model, trace)
+        chosen = trace.hidden[layer] if trace else result
+        return [piece.float().cpu().numpy() for piece in packed.layout.split(chosen)]
+
+    batches = by_budget([len(text) for text in encoded], default_budget(device))
+    for batch, pieces in side_by_side(run, batches, device):
+        found.update(zip(batch, pieces, strict=True))
+    return [
+        TokenVectors(text, _pieces(tokenizer, item), list(item.offsets or []), found[number])
+        for number, (text, item) in enumerate(zip(texts, encoded, strict=True))
+    ]
+
+
+def default_budget(device: torch.device) -> int:
+    """Tokens per batch that suit a device."""
+    return CPU_BUDGET if device.type == "cpu" else ACCELERATOR_BUDGET
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Complains about texts without content."""
+    for number, text in enumerate(texts, start=1):
+        if isinstance(text, str) and not text.strip():
+            kind = "only white space" if text else "empty"
+            raise InputError(
+                f"text {number:,} is {kind}; a vector needs at least one word; drop the text."
+            )
+
+
+def _pieces(tokenizer: Tokenizer, item: Encoded) -> list[str]:
+    return [tokenizer.token_of(token) for token in item.ids]

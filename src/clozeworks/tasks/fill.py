@@ -1,0 +1,150 @@
+"""Fill gaps: rank the vocabulary for every mask in a text.
+
+Gaps of one text are guessed at the same time, each with the others still open; the scores of two
+gaps are therefore not those of a joint guess.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.model import Model
+from clozeworks.core.side_by_side import side_by_side
+from clozeworks.data.batch import by_budget
+from clozeworks.errors import InputError, SettingError
+from clozeworks.tasks.embed import default_budget
+from clozeworks.tasks.packing import device_of, pack
+from clozeworks.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One candidate for a gap."""
+
+    word: str
+    """As a person would write it."""
+    token: str
+    """As it stands in the vocabulary."""
+    score: float
+    """The probability the model gives it among the whole vocabulary."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text and the guesses for each of its gaps, best first."""
+
+    text: str
+    gaps: list[list[Guess]]
+    best: str
+    """The text with the best guess in every gap."""
+
+    def __str__(self) -> str:
+        lines = [self.best]
+        for number, guesses in enumerate(self.gaps, start=1):
+            words = ", ".join(f"{guess.word} {guess.score:.3f}" for guess in guesses)
+            lines.append(f"  gap {number}: {words}" if len(self.gaps) > 1 else f"  {words}")
+        return "\n".join(lines)
+
+
+def fill(
+    model: Model,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    top: int = 5,
+    words: Sequence[str] | None = None,
+    max_length: int | None = None,
+) -> list[Filled]:
+    """Ranks candidates for every gap of every text.
+
+    Args:
+        model: A model with a vocabulary head.
+        tokenizer: Its tokenizer.
+        texts: Texts with `[MASK]` or the model's own mask token.
+        top: How many guesses per gap.
+        words: If given, only these are ranked; each must be one token of the vocabulary.
+        max_length: The most tokens a text may have.
+    """
+    if top < 1:
+        raise SettingError(f"top is {top}; it must be at least 1.")
+    allowed = None if words is None else _allowed(tokenizer, words)
+    device = device_of(model)
+    marked = [tokenizer.mark_gaps(text) for text in texts]
+    encoded = tokenizer.encode(marked, max_length=max_length)
+    gaps = [
+        [place for place, token in enumerate(item.ids) if token == tokenizer.mask_id]
+        for item in encoded
+    ]
+    for number, places in enumerate(gaps, start=1):
+        if not places:
+            text = texts[number - 1]
+            shown = text if len(text) <= 40 else text[:39] + "…"
+            raise InputError(
+                f"text {number:,} ({shown!r}) has no gap; write [MASK] where a word is missing."
+            )
+    guesses: dict[int, list[list[Guess]]] = {}
+
+    def run(batch: list[int]) -> list[list[Guess]]:
+        packed = pack([encoded[text] for text in batch], device)
+        starts = packed.layout.starts
+        asked = [starts[row] + place for row, text in enumerate(batch) for place in gaps[text]]
+        where = torch.tensor(asked, device=device)
+        scores = model.scores("vocabulary", packed.hidden(model), packed.layout, where)
+        return _ranked(tokenizer, scores, top, allowed)
+
+    batches = by_budget([len(item) for item in encoded], default_budget(device))
+    for batch, ranked in side_by_side(run, batches, device):
+        taken = iter(ranked)
+        for index in batch:
+            guesses[index] = [next(taken) for _ in gaps[index]]
+    return [
+        Filled(text, guesses[number], _best(tokenizer, marked[number], guesses[number]))
+        for number, text in enumerate(texts)
+    ]
+
+
+def _allowed(tokenizer: Tokenizer, words: Sequence[str]) -> Tensor:
+    if not words:
+        raise SettingError("words is empty; name at least one word, or leave it out.")
+    ids = []
+    for word in words:
+        found = tokenizer.single_id(word)
+        if found is None:
+            pieces = " ".join(tokenizer.vocabulary_pieces(word))
+            raise InputError(
+                f"the word {word!r} is not one token of this model (it would be: {pieces}); a gap "
+                f"takes one token; choose words from the vocabulary."
+            )
+        ids.append(found)
+    return torch.tensor(list(dict.fromkeys(ids)))
+
+
+def _ranked(
+    tokenizer: Tokenizer, scores: Tensor, top: int, allowed: Tensor | None
+) -> list[list[Guess]]:
+    # Rows of the table beyond the vocabulary have no token to show.
+    shares = scores.float().softmax(dim=-1)[:, : tokenizer.size].cpu()
+    candidates = torch.arange(shares.shape[1]) if allowed is None else allowed
+    values, places = shares[:, candidates].topk(min(top, len(candidates)), dim=-1)
+    return [
+        [
+            Guess(_word(tokenizer, token), tokenizer.token_of(token), share)
+            for token, share in zip(candidates[row].tolist(), value.tolist(), strict=True)
+        ]
+        for row, value in zip(places, values, strict=True)
+    ]
+
+
+def _word(tokenizer: Tokenizer, token: int) -> str:
+    return tokenizer.decode([token], skip_special=False).strip()
+
+
+def _best(tokenizer: Tokenizer, marked: str, gaps: list[list[Guess]]) -> str:
+    mask = tokenizer.special.mask or ""
+    before, *rest = marked.split(mask)
+    pieces = [before]
+    for guesses, after in zip(gaps, rest, strict=True):
+        pieces += [guesses[0].word, after]
+    return "".join(pieces)

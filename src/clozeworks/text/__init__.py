@@ -1,0 +1,1 @@
+"""Text to token ids and back, on the Rust `tokenizers` library."""

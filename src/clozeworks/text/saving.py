@@ -1,0 +1,160 @@
+"""Writes the files of a tokenizer folder, so that transformers reads the same tokenizer."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from clozeworks.errors import OutputError
+from clozeworks.text.files import TOKEN_KEYS
+from clozeworks.text.style import SpecialTokens
+
+NO_LIMIT = 1_000_000_000_000_000_019_884_624_838_656
+
+
+def _is_bert(state: Mapping[str, Any]) -> bool:
+    """Says whether transformers' BertTokenizer, which rebuilds the steps, would be the same."""
+    normalizer = state["normalizer"] or {}
+    splitter = state["pre_tokenizer"] or {}
+    return (
+        state["model"]["type"] == "WordPiece"
+        and normalizer.get("type") == "BertNormalizer"
+        and normalizer.get("clean_text") is True
+        and splitter.get("type") == "BertPreTokenizer"
+        and state["model"]["continuing_subword_prefix"] == "##"
+        and state["model"]["max_input_chars_per_word"] == 100
+        and (state["post_processor"] or {}).get("type") == "TemplateProcessing"
+    )
+
+
+def _is_roberta(state: Mapping[str, Any]) -> bool:
+    return (
+        state["model"]["type"] == "BPE"
+        and state["normalizer"] is None
+        and (state["pre_tokenizer"] or {}).get("type") == "ByteLevel"
+        and (state["post_processor"] or {}).get("type") == "RobertaProcessing"
+    )
+
+
+def describe(
+    state: Mapping[str, Any], special: SpecialTokens, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Makes `tokenizer_config.json`: what was loaded, and over it what is true.
+
+    Args:
+        state: What `tokenizer.json` holds.
+        special: Names of the special tokens.
+        config: The loaded file.
+    """
+    written = dict(config)
+    if _is_bert(state):
+        written.setdefault("tokenizer_class", "BertTokenizer")
+        normalizer = state["normalizer"]
+        written["do_lower_case"] = normalizer["lowercase"]
+        written["strip_accents"] = normalizer["strip_accents"]
+        written["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
+    elif _is_roberta(state):
+        written.setdefault("tokenizer_class", "RobertaTokenizer")
+        written["add_prefix_space"] = state["pre_tokenizer"]["add_prefix_space"]
+    else:
+        written.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+        written.setdefault("model_input_names", ["input_ids", "attention_mask"])
+        if _has_second_type(state):
+            names = ["input_ids", "token_type_ids", "attention_mask"]
+            written["model_input_names"] = names
+    written.setdefault("model_max_length", NO_LIMIT)
+    written.update(token_names(special, config, _is_roberta(state)))
+    return written
+
+
+def _has_second_type(state: Mapping[str, Any]) -> bool:
+    template = (state["post_processor"] or {}).get("pair", ())
+    return any(value.get("type_id") == 1 for item in template for value in item.values())
+
+
+def token_names(special: SpecialTokens, config: Mapping[str, Any], framed: bool) -> dict[str, Any]:
+    """Names the special tokens by transformers' keys.
+
+    Args:
+        special: Names of the special tokens.
+        config: The loaded file, whose own keys are kept.
+        framed: Whether the tokenizer is RoBERTa's.
+    """
+    names: dict[str, Any] = {}
+    for role, keys in TOKEN_KEYS.items():
+        name = getattr(special, role)
+        stated = [key for key in keys if config.get(key) is not None]
+        # Compat: BERT knows cls and sep, GPT-2 and T5 begin and end, RoBERTa all four.
+        usual = keys if framed else keys[:1] if (name or "").startswith("[") else keys[-1:]
+        for key in (stated or usual) if name is not None else ():
+            names[key] = config.get(key) or name
+    return names
+
+
+def write(
+    folder: Path,
+    backend: Backend,
+    state: Mapping[str, Any],
+    special: SpecialTokens,
+    config: Mapping[str, Any],
+) -> None:
+    """Writes all files.
+
+    Args:
+        folder: An existing folder.
+        backend: The library's tokenizer.
+        state: What `tokenizer.json` holds.
+        special: Names of the special tokens.
+        config: The loaded `tokenizer_config.json`.
+
+    Raises:
+        OutputError: The folder cannot be written.
+    """
+    described = describe(state, special, config)
+    contents = {
+        "tokenizer.json": backend.to_str(pretty=True) + "\n",
+        "tokenizer_config.json": _json(described),
+        "special_tokens_map.json": _json(
+            {key: value for key, value in described.items() if key.endswith("_token")}
+        ),
+    }
+    model = state["model"]
+    if model["type"] == "WordPiece":
+        by_id = {index: token for token, index in model["vocab"].items()}
+        # A vocabulary with empty ids, or a token with a line feed, has no such file.
+        whole = sorted(by_id) == list(range(len(by_id)))
+        if whole and not any("\n" in token for token in by_id.values()):
+            contents["vocab.txt"] = "".join(by_id[index] + "\n" for index in range(len(by_id)))
+    if _has_byte_pairs(state):
+        merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
+        contents["vocab.json"] = json.dumps(model["vocab"], ensure_ascii=False) + "\n"
+        contents["merges.txt"] = "\n".join(["#version: 0.2", *merges]) + "\n"
+    outside = [token for token in state["added_tokens"] if token["content"] not in _words(model)]
+    if outside and len(contents) > 3:
+        added = {token["content"]: token["id"] for token in outside}
+        contents["added_tokens.json"] = _json(added)
+    try:
+        for name, text in contents.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be written ({error.strerror}); the tokenizer needs an existing "
+            "folder with write permission; create it or choose another."
+        ) from None
+
+
+def _has_byte_pairs(state: Mapping[str, Any]) -> bool:
+    return state["model"]["type"] == "BPE" and '"ByteLevel"' in json.dumps(state["pre_tokenizer"])
+
+
+def _words(model: Mapping[str, Any]) -> set[str]:
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, Mapping):
+        return set(vocabulary)
+    return {piece for piece, _ in vocabulary}
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

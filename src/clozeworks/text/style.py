@@ -1,0 +1,264 @@
+"""How a family writes text as tokens: its normaliser, splitting, special tokens and template.
+
+A style is a value. It says nothing about which pieces exist; `build` joins it with a vocabulary
+and gives a ready tokenizer of the Rust library.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as Backend
+
+Kind = Literal["wordpiece", "bpe", "unigram"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialTokens:
+    """The names of the tokens that are not text.
+
+    Attributes:
+        pad: Fills a row behind its text.
+        unknown: Stands for what the vocabulary cannot write.
+        mask: Stands for a gap.
+        first: Opens a text (`[CLS]`, `<s>`).
+        last: Closes a text (`[SEP]`, `</s>`).
+        extra: Further special tokens, such as T5's sentinels.
+    """
+
+    pad: str | None = None
+    unknown: str | None = None
+    mask: str | None = None
+    first: str | None = None
+    last: str | None = None
+    extra: tuple[str, ...] = ()
+
+    def names(self) -> tuple[str, ...]:
+        """Lists the tokens that exist, each once, in the order of the fields."""
+        single = [getattr(self, field.name) for field in fields(self) if field.name != "extra"]
+        return tuple(dict.fromkeys(name for name in [*single, *self.extra] if name is not None))
+
+
+BERT_TOKENS = SpecialTokens(
+    pad="[PAD]", unknown="[UNK]", mask="[MASK]", first="[CLS]", last="[SEP]"
+)
+ROBERTA_TOKENS = SpecialTokens(
+    pad="<pad>", unknown="<unk>", mask="<mask>", first="<s>", last="</s>"
+)
+GPT2_TOKENS = SpecialTokens(unknown="<|endoftext|>", first="<|endoftext|>", last="<|endoftext|>")
+UNIGRAM_TOKENS = SpecialTokens(
+    pad="<pad>", unknown="<unk>", mask="[MASK]", first="[CLS]", last="[SEP]"
+)
+
+
+def _present(names: Sequence[str | None], vocabulary: Mapping[str, int]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name is not None and name in vocabulary]
+
+
+def _bert_template(
+    special: SpecialTokens, vocabulary: Mapping[str, int]
+) -> processors.TemplateProcessing | None:
+    first, last = special.first, special.last
+    if first is None or last is None or first not in vocabulary or last not in vocabulary:
+        return None
+    return processors.TemplateProcessing(
+        single=f"{first}:0 $A:0 {last}:0",
+        pair=f"{first}:0 $A:0 {last}:0 $B:1 {last}:1",
+        special_tokens=[(first, vocabulary[first]), (last, vocabulary[last])],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordPieceStyle:
+    """BERT: words of letters, single punctuation marks, single Chinese characters, then pieces.
+
+    Attributes:
+        lowercase: Whether letters are lowered first.
+        strip_accents: Whether accents are dropped; None follows `lowercase`.
+        chinese_characters: Whether each Chinese character is a word of its own.
+        special: Names of the special tokens.
+        prefix: Marks a piece that continues a word.
+        longest_word: Words of more characters become the unknown token.
+    """
+
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    chinese_characters: bool = True
+    special: SpecialTokens = BERT_TOKENS
+    prefix: str = "##"
+    longest_word: int = 100
+
+    kind = "wordpiece"
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        s = self.special
+        order = (s.pad, s.unknown, s.first, s.last, s.mask, *s.extra)
+        return tuple(dict.fromkeys(name for name in order if name is not None))
+
+    def trailing(self) -> tuple[str, ...]:
+        """Names the special tokens that take the last ids of a new vocabulary."""
+        return ()
+
+    def normalizer(self) -> normalizers.Normalizer:
+        """Makes the step that cleans the characters."""
+        return normalizers.BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=self.chinese_characters,
+            strip_accents=self.strip_accents,
+            lowercase=self.lowercase,
+        )
+
+    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
+        """Makes the step that cuts the text into words."""
+        return pre_tokenizers.BertPreTokenizer()
+
+    def build(self, vocabulary: Mapping[str, int]) -> Backend:
+        """Joins the style with a vocabulary.
+
+        Args:
+            vocabulary: Id of each piece, special tokens among them.
+        """
+        backend = Backend(
+            models.WordPiece(
+                dict(vocabulary),
+                unk_token=self.special.unknown or "[UNK]",
+                continuing_subword_prefix=self.prefix,
+                max_input_chars_per_word=self.longest_word,
+            )
+        )
+        backend.normalizer = self.normalizer()
+        backend.pre_tokenizer = self.pre_tokenizer()
+        backend.decoder = decoders.WordPiece(prefix=self.prefix)
+        template = _bert_template(self.special, vocabulary)
+        if template is not None:
+            backend.post_processor = template
+        backend.add_special_tokens(_present(self.special.names(), vocabulary))
+        return backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByteLevelStyle:
+    """RoBERTa and GPT-2: byte pair encoding over bytes; no text is ever unknown.
+
+    Attributes:
+        add_prefix_space: Whether a text is read as if a space stood before it.
+        special: Names of the special tokens.
+        frame: Whether a text is written `<s> A </s>`, a pair `<s> A </s></s> B </s>` (RoBERTa);
+            without it nothing is added (GPT-2).
+    """
+
+    add_prefix_space: bool = False
+    special: SpecialTokens = ROBERTA_TOKENS
+    frame: bool = True
+
+    kind = "bpe"
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        s = self.special
+        order = (s.first, s.pad, s.last, s.unknown, *s.extra)
+        return tuple(dict.fromkeys(name for name in order if name is not None))
+
+    def trailing(self) -> tuple[str, ...]:
+        """Names the special tokens that take the last ids of a new vocabulary."""
+        mask = self.special.mask
+        return () if mask is None else (mask,)
+
+    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
+        """Makes the step that cuts the text into words of bytes."""
+        return pre_tokenizers.ByteLevel(add_prefix_space=self.add_prefix_space)
+
+    def build(
+        self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()
+    ) -> Backend:
+        """Joins the style with a vocabulary and its merges.
+
+        Args:
+            vocabulary: Id of each piece, special tokens among them.
+            merges: Pairs of pieces in the order in which they are joined.
+        """
+        backend = Backend(models.BPE(dict(vocabulary), list(merges)))
+        backend.pre_tokenizer = self.pre_tokenizer()
+        backend.decoder = decoders.ByteLevel()
+        first, last = self.special.first, self.special.last
+        if self.frame and first is not None and last is not None:
+            backend.post_processor = processors.RobertaProcessing(
+                (last, vocabulary[last]),
+                (first, vocabulary[first]),
+                trim_offsets=True,
+                add_prefix_space=self.add_prefix_space,
+            )
+        else:
+            backend.post_processor = processors.ByteLevel(
+                trim_offsets=True, add_prefix_space=self.add_prefix_space
+            )
+        backend.add_special_tokens(
+            [
+                # Compat: RoBERTa's mask swallows the space before it, as a word's piece would.
+                AddedToken(name, lstrip=name == self.special.mask, normalized=False, special=True)
+                for name in _present(self.special.names(), vocabulary)
+            ]
+        )
+        return backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnigramStyle:
+    """ALBERT and T5: spaces become `▁`, words are cut into their likeliest pieces.
+
+    Attributes:
+        special: Names of the special tokens; a text is written `[CLS] A [SEP]`.
+    """
+
+    special: SpecialTokens = UNIGRAM_TOKENS
+
+    kind = "unigram"
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        s = self.special
+        order = (s.pad, s.unknown, s.first, s.last, s.mask, *s.extra)
+        return tuple(dict.fromkeys(name for name in order if name is not None))
+
+    def trailing(self) -> tuple[str, ...]:
+        """Names the special tokens that take the last ids of a new vocabulary."""
+        return ()
+
+    def normalizer(self) -> normalizers.Normalizer:
+        """Makes the step that cleans the characters and joins runs of white space."""
+        return normalizers.Sequence(
+            [
+                normalizers.NFKC(),
+                normalizers.Replace(Regex(r"\s+"), " "),
+                normalizers.Strip(),
+            ]
+        )
+
+    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
+        """Makes the step that cuts the text at spaces and writes them as `▁`."""
+        return pre_tokenizers.Metaspace()
+
+    def build(self, pieces: Sequence[tuple[str, float]]) -> Backend:
+        """Joins the style with a vocabulary.
+
+        Args:
+            pieces: Each piece with its log probability; the place in the list is its id.
+        """
+        vocabulary = {piece: index for index, (piece, _) in enumerate(pieces)}
+        unknown = vocabulary.get(self.special.unknown or "")
+        backend = Backend(models.Unigram(list(pieces), unk_id=unknown))
+        backend.normalizer = self.normalizer()
+        backend.pre_tokenizer = self.pre_tokenizer()
+        backend.decoder = decoders.Metaspace()
+        template = _bert_template(self.special, vocabulary)
+        if template is not None:
+            backend.post_processor = template
+        backend.add_special_tokens(_present(self.special.names(), vocabulary))
+        return backend
+
+
+Style = WordPieceStyle | ByteLevelStyle | UnigramStyle
+
+GPT2_STYLE = ByteLevelStyle(special=GPT2_TOKENS, frame=False)

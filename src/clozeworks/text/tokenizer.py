@@ -1,0 +1,351 @@
+"""The tokenizer: text to ids and back, loaded from and saved to the usual files."""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from clozeworks.errors import InputError, SettingError, TokenizerError
+from clozeworks.text import files
+from clozeworks.text.encoded import Encoded, cut, lengths, places_within
+from clozeworks.text.saving import write
+from clozeworks.text.style import SpecialTokens, Style
+from clozeworks.text.valid import check_texts, check_unicode
+
+__all__ = ["Encoded", "Tokenizer"]
+
+GAPS = re.compile(re.escape("[MASK]") + "|" + re.escape("<mask>"))
+# Compat: transformers writes 1e30 for "no limit".
+NO_LIMIT = 1_000_000_000
+
+
+class Tokenizer:
+    """Turns text into token ids and ids into text.
+
+    It never pads, and never cuts a text unless asked to.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        special: SpecialTokens | None = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        """Wraps a tokenizer of the Rust library.
+
+        Args:
+            backend: The library's tokenizer; its stored truncation and padding are switched off.
+            special: Names of the special tokens; None looks for well-known ones.
+            config: What `tokenizer_config.json` holds; kept and written again by `save`.
+        """
+        # Trap: many published files cut at 128 or 512 tokens without a word.
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self._config = dict(config or {})
+        self._vocabulary = backend.get_vocab(with_added_tokens=True)
+        self.size = max(self._vocabulary.values(), default=-1) + 1
+        self.special = special or files.special_tokens(
+            self._config, self._vocabulary, None, _special_names(backend)
+        )
+        self.pad_id = self.id_of(self.special.pad)
+        self.unknown_id = self.id_of(self.special.unknown)
+        self.mask_id = self.id_of(self.special.mask)
+        self.first_id = self.id_of(self.special.first)
+        self.last_id = self.id_of(self.special.last)
+        limit = self._config.get("model_max_length")
+        sensible = isinstance(limit, int | float) and 0 < limit < NO_LIMIT
+        self.max_length = int(limit) if sensible and limit is not None else None
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, style: Style | None = None, *, repeats: files.Repeats = "error"
+    ) -> "Tokenizer":
+        """Reads a tokenizer folder.
+
+        `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
+        `merges.txt` (byte-level BPE). What `tokenizer_config.json` states goes before the style.
+
+        Args:
+            folder: Where the files are.
+            style: How the family writes text, for folders that do not say it.
+            repeats: What a token that stands twice in `vocab.txt` does: "error", or "last" to
+                count its last line, which leaves the other id without a token.
+
+        Raises:
+            TokenizerError: Files are missing, damaged or contradict each other.
+        """
+        folder = Path(folder)
+        names = files.read_object(folder / "special_tokens_map.json")
+        config = files.read_object(folder / "tokenizer_config.json")
+        stated = {**names, **config}
+        if (folder / "tokenizer.json").is_file():
+            backend = _read_whole(folder / "tokenizer.json")
+        elif (folder / "vocab.txt").is_file():
+            style = files.wordpiece_style(stated, style)
+            unknown = style.special.unknown or "[UNK]"
+            backend = style.build(files.read_word_list(folder / "vocab.txt", unknown, repeats))
+        elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+            vocabulary, merges = files.read_byte_pairs(folder)
+            style = files.byte_level_style(stated, vocabulary, style, folder)
+            backend = style.build(vocabulary, merges)
+        else:
+            raise TokenizerError(
+                f"{folder} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or "
+                "vocab.json with merges.txt; copy the files there or name another folder."
+            )
+        files.add_stated(backend, config, folder)
+        vocabulary = backend.get_vocab(with_added_tokens=True)
+        special = files.special_tokens(stated, vocabulary, style, _special_names(backend))
+        return cls(backend, special=special, config=config)
+
+    def save(self, folder: Path | str) -> None:
+        """Writes the files that `load` and transformers read.
+
+        Args:
+            folder: An existing folder; files of the same names are replaced.
+
+        Raises:
+            OutputError: The folder cannot be written.
+        """
+        write(Path(folder), self._backend, self.state, self.special, self._config)
+
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        """What `tokenizer.json` holds."""
+        loaded: dict[str, Any] = json.loads(self._backend.to_str())
+        return loaded
+
+    @property
+    def kind(self) -> str:
+        """The model's name in small letters: wordpiece, bpe, unigram, wordlevel."""
+        return str(self.state["model"]["type"]).lower()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A sha256 over everything that decides the ids, and nothing else."""
+        deciding = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model")
+        content = {key: self.state[key] for key in deciding}
+        content["added_tokens"] = sorted(content["added_tokens"], key=lambda token: token["id"])
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def id_of(self, token: str | None) -> int | None:
+        """Gives the id of a vocabulary entry, or None."""
+        return None if token is None else self._vocabulary.get(token)
+
+    def token_of(self, token_id: int) -> str:
+        """Gives the vocabulary entry of an id.
+
+        Args:
+            token_id: The id.
+
+        Raises:
+            InputError: No token has this id.
+        """
+        self._check_ids([token_id])
+        token = self._backend.id_to_token(token_id)
+        if token is None:
+            raise InputError(
+                f"token id is {token_id:,}; the vocabulary leaves that id empty; use an id of "
+                "vocabulary()."
+            )
+        return token
+
+    def vocabulary(self) -> dict[str, int]:
+        """Gives the id of every token, in the order of the ids."""
+        return dict(sorted(self._vocabulary.items(), key=lambda item: item[1]))
+
+    def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
+        """Turns ids into text.
+
+        Args:
+            ids: Token ids.
+            skip_special: Whether special tokens are left out.
+
+        Raises:
+            InputError: An id is outside the vocabulary.
+        """
+        ids = [int(token_id) for token_id in ids]
+        self._check_ids(ids)
+        return self._backend.decode(ids, skip_special_tokens=skip_special)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        max_length: int | None = None,
+        truncate: bool = False,
+        special: bool = True,
+        offsets: bool = False,
+    ) -> list[Encoded]:
+        """Turns texts, or pairs of texts, into tokens.
+
+        Args:
+            texts: The texts; an empty one gives only special tokens.
+            pairs: The second text of each pair.
+            max_length: The most tokens a result may have, special tokens among them.
+            truncate: Whether longer texts are cut at the end, of a pair the longer text first.
+            special: Whether special tokens are added.
+            offsets: Whether offsets, words and parts are given too; this is slower.
+
+        Raises:
+            InputError: A text is not a valid string, or is too long and may not be cut.
+            SettingError: `max_length` leaves no room.
+        """
+        check_texts("text", texts)
+        batch: Sequence[Any] = texts
+        if pairs is not None:
+            check_texts("pair", pairs)
+            if len(pairs) != len(texts):
+                raise InputError(
+                    f"pairs has {len(pairs):,} texts and texts has {len(texts):,}; each text needs "
+                    "one partner; give lists of equal length."
+                )
+            batch = list(zip(texts, pairs, strict=True))
+        if truncate and max_length is None:
+            raise SettingError(
+                "truncate is True and max_length is None; cutting needs a length; give max_length."
+            )
+        run = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
+        try:
+            encodings = run(batch, add_special_tokens=special)
+        except TypeError:
+            for what, given in (("text", texts), ("pair", pairs or ())):
+                for number, text in enumerate(given, 1):
+                    check_unicode(what, number, text)
+            raise
+        encoded = [Encoded.of(encoding, offsets=offsets) for encoding in encodings]
+        if max_length is None:
+            return encoded
+        long = [index for index, item in enumerate(encoded) if len(item) > max_length]
+        if not long:
+            return encoded
+        if not truncate:
+            worst = max(long, key=lambda index: (len(encoded[index]), -index))
+            raise InputError(
+                f"{len(long):,} of {len(encoded):,} texts are longer than {max_length:,} tokens "
+                f"(the longest is text {worst + 1:,} with {len(encoded[worst]):,}); cut them with "
+                "truncate=True or raise max_length."
+            )
+        for index in long:
+            encoded[index] = cut(encoded[index], encodings[index].sequence_ids, max_length)
+        return encoded
+
+    def windows(
+        self, text: str, length: int, overlap: int, pair: str | None = None
+    ) -> list[Encoded]:
+        """Cuts a long text into overlapping windows, with offsets into the original text.
+
+        With a pair the first text stands whole in every window and the second is cut, so that
+        `windows(question, 384, 128, context)` is what extractive question answering wants.
+
+        Args:
+            text: The text; with a pair, the one that is repeated.
+            length: The most tokens of a window, special tokens among them.
+            overlap: Tokens that neighbouring windows share.
+            pair: The text that is cut instead.
+
+        Raises:
+            SettingError: No room is left for the text, or the overlap fills it.
+        """
+        whole = self.encode([text], None if pair is None else [pair], offsets=True)[0]
+        assert whole.part is not None
+        counts = lengths(whole.part)
+        moving = counts[0 if pair is None else 1]
+        fixed = len(whole) - moving
+        room = length - fixed
+        if room < 1:
+            raise SettingError(
+                f"length is {length:,}; {fixed:,} tokens stand in every window, so at least "
+                f"{fixed + 1:,} are needed; raise length."
+            )
+        if not 0 <= overlap < room:
+            raise SettingError(
+                f"overlap is {overlap:,}; it must be at least 0 and below {room:,}, the room a "
+                f"window of {length:,} has; lower overlap or raise length."
+            )
+        found = []
+        for begin in range(0, max(moving - overlap, 1), room - overlap):
+            stretch = range(begin, begin + room)
+            chosen = (stretch, range(0)) if pair is None else (range(counts[0]), stretch)
+            found.append(whole.pick(places_within(whole.part, *chosen)))
+        return found
+
+    def mark_gaps(self, text: str) -> str:
+        """Writes every `[MASK]` and `<mask>` as this tokenizer's own mask token.
+
+        A mask that swallows the space before it (RoBERTa's) does so when the text is encoded; the
+        text itself keeps its spaces.
+
+        Args:
+            text: A text with gaps.
+
+        Raises:
+            TokenizerError: The tokenizer has no mask token.
+        """
+        mask = self.special.mask
+        if mask is None:
+            raise TokenizerError(
+                "the tokenizer's mask token is None; gaps need one; use a masked language model "
+                "such as BERT or RoBERTa."
+            )
+        return GAPS.sub(lambda _: mask, text)
+
+    def vocabulary_pieces(self, word: str) -> list[str]:
+        """Lists the pieces of a word as it would stand inside a sentence.
+
+        Args:
+            word: The word, without white space around it.
+        """
+        text = " " + word if self._writes_spaces else word
+        encoded = self.encode([text], special=False)[0]
+        return [self.token_of(token_id) for token_id in encoded.ids]
+
+    def single_id(self, word: str) -> int | None:
+        """Gives the id of a word that is one token inside a sentence, or a vocabulary entry.
+
+        Args:
+            word: The word.
+        """
+        pieces = self.vocabulary_pieces(word)
+        if len(pieces) == 1 and pieces[0] != self.special.unknown:
+            return self.id_of(pieces[0])
+        return self.id_of(word)
+
+    @cached_property
+    def _writes_spaces(self) -> bool:
+        # Byte-level pieces carry the space before a word; Metaspace adds its own.
+        return '"ByteLevel"' in json.dumps(self.state["pre_tokenizer"])
+
+    def _check_ids(self, ids: Sequence[int]) -> None:
+        if ids and (min(ids) < 0 or max(ids) >= self.size):
+            wrong = next(token_id for token_id in ids if not 0 <= token_id < self.size)
+            raise InputError(
+                f"token id is {wrong:,}; ids go from 0 to {self.size - 1:,}; check that the ids "
+                "were made with this tokenizer."
+            )
+
+
+def _special_names(backend: Backend) -> list[str]:
+    added = sorted(backend.get_added_tokens_decoder().items())
+    return [token.content for _, token in added if token.special]
+
+
+def _read_whole(path: Path) -> Backend:
+    text = files.read_text(path)
+    try:
+        return Backend.from_str(text)
+    except Exception as error:  # The library raises bare Exception.
+        files.read_object(path)
+        raise TokenizerError(
+            f"{path} is not a tokenizer ({error}); the tokenizers library must be able to read it; "
+            "fetch the file again."
+        ) from None

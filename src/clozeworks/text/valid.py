@@ -1,0 +1,63 @@
+"""Says what is wrong with a text that cannot be encoded."""
+
+from collections.abc import Sequence
+
+from clozeworks.errors import InputError
+
+
+def check_texts(what: str, texts: Sequence[str]) -> None:
+    """Insists on a list of str.
+
+    Args:
+        what: What one of them is called.
+        texts: The texts.
+
+    Raises:
+        InputError: One of them is not a str, or all of them are one str.
+    """
+    if isinstance(texts, str):
+        raise InputError(
+            f"the {what}s are one str; they must be a list of str; put it in a list: [{what}]."
+        )
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            check_type(what, number, text)
+
+
+def check_type(what: str, number: int, text: object) -> None:
+    """Insists on a str.
+
+    Args:
+        what: What the text is called.
+        number: Which one it is, from 1.
+        text: The text.
+
+    Raises:
+        InputError: It is something else.
+    """
+    if not isinstance(text, str):
+        raise InputError(
+            f"{what} {number:,} is {text!r:.60} of type {type(text).__name__}; texts must be "
+            "str; convert or drop it."
+        )
+
+
+def check_unicode(what: str, number: int, text: str) -> None:
+    """Insists on valid Unicode.
+
+    Args:
+        what: What the text is called.
+        number: Which one it is, from 1.
+        text: The text.
+
+    Raises:
+        InputError: It has half of a surrogate pair.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} {number:,} has a lone surrogate (U+{ord(text[error.start]):04X}) at "
+            f"character {error.start + 1:,}; it is not valid Unicode; remove it or repair the "
+            "file's encoding."
+        ) from None

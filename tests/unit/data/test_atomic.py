@@ -1,0 +1,146 @@
+"""Files that are written completely or not at all."""
+
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from clozeworks.data.atomic import atomic_file
+from clozeworks.errors import InputError, OutputError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class FullDisk(io.FileIO):
+    """A file whose disk has no room left."""
+
+    def write(self, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_bytes_arrive(folder):
+    with atomic_file(Path("out.bin")) as file:
+        file.write(b"\x00\r\n")
+    assert Path("out.bin").read_bytes() == b"\x00\r\n"
+    assert names(folder) == ["out.bin"]
+
+
+def test_text_is_utf_8_with_plain_line_ends():
+    with atomic_file(Path("out.txt"), "w") as file:
+        file.write("é\n")
+    assert Path("out.txt").read_bytes() == b"\xc3\xa9\n"
+
+
+def test_the_old_file_stays_until_the_new_one_is_complete(folder):
+    Path("out.bin").write_bytes(b"old")
+    with atomic_file(Path("out.bin")) as file:
+        file.write(b"new")
+        file.flush()
+        assert Path("out.bin").read_bytes() == b"old"
+        temporary = next(name for name in names(folder) if name != "out.bin")
+        assert temporary.startswith(f".out.bin.{os.getpid()}.")
+    assert Path("out.bin").read_bytes() == b"new"
+
+
+def test_two_writers_of_one_file_do_not_clash(folder):
+    with atomic_file(Path("out.bin")) as first, atomic_file(Path("out.bin")) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert Path("out.bin").read_bytes() == b"first"
+    assert names(folder) == ["out.bin"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), InputError("No.")])
+def test_an_interruption_leaves_nothing_behind(folder, error):
+    Path("out.bin").write_bytes(b"old")
+    with pytest.raises(type(error)) as caught, atomic_file(Path("out.bin")) as file:
+        file.write(b"new")
+        raise error
+    assert caught.value is error
+    assert names(folder) == ["out.bin"]
+    assert Path("out.bin").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("size", [1, 10_000_000])
+def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch, size):
+    Path("out.bin").write_bytes(b"old")
+    monkeypatch.setattr(
+        Path, "open", lambda self, mode: io.BufferedWriter(FullDisk(str(self), "x"))
+    )
+    with pytest.raises(OutputError) as caught, atomic_file(Path("out.bin")) as file:
+        file.write(b"n" * size)
+    monkeypatch.undo()
+    os.chdir(folder)
+    assert str(caught.value) == (
+        "out.bin could not be written: No space left on device; nothing was changed; "
+        "mend this, or choose another place."
+    )
+    assert names(folder) == ["out.bin"]
+    assert Path("out.bin").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("place", ["fsync", "replace"])
+def test_a_failure_at_the_very_end_leaves_nothing_behind(folder, monkeypatch, place):
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*((os, "fsync") if place == "fsync" else (Path, "replace")), fail)
+    with pytest.raises(KeyboardInterrupt), atomic_file(Path("out.bin")) as file:
+        file.write(b"new")
+    assert names(folder) == []
+
+
+def test_a_folder_that_vanished_is_an_error():
+    with pytest.raises(OutputError) as caught, atomic_file(Path("gone/out.bin")):
+        pass
+    assert str(caught.value) == (
+        "gone/out.bin could not be written: No such file or directory; nothing was changed; "
+        "mend this, or choose another place."
+    )
+
+
+def test_a_new_file_follows_the_umask():
+    before = os.umask(0o022)
+    try:
+        with atomic_file(Path("out.bin")):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("out.bin").stat().st_mode) == 0o644
+
+
+def test_a_replaced_file_keeps_its_permissions():
+    Path("out.bin").touch()
+    Path("out.bin").chmod(0o600)
+    with atomic_file(Path("out.bin")):
+        pass
+    assert stat.S_IMODE(Path("out.bin").stat().st_mode) == 0o600
+
+
+def test_a_link_stays_a_link(folder):
+    Path("real").mkdir()
+    Path("real/out.bin").write_bytes(b"old")
+    Path("out.bin").symlink_to("real/out.bin")
+    with atomic_file(Path("out.bin")) as file:
+        file.write(b"new")
+    assert Path("out.bin").is_symlink()
+    assert Path("real/out.bin").read_bytes() == b"new"
+    assert names(folder) == ["out.bin", "real"]
+
+
+def test_the_longest_allowed_name_can_be_written(folder):
+    name = "n" * 251 + ".npy"
+    with atomic_file(Path(name)) as file:
+        file.write(b"new")
+    assert names(folder) == [name]
