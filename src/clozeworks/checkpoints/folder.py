@@ -74,7 +74,8 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     name = _architecture(config, found, files)
     names = found.names(name)
     report = LoadReport()
-    sources = _sources(files, names, report)
+    untied = config.get("tie_word_embeddings") is False
+    sources = _sources(files, names, report, untied)
     parts = _parts(found, sources)
     report.absent = sorted(found.architectures[name].parts - parts)
     blueprint = found.blueprint(config, parts)
@@ -115,6 +116,10 @@ def save(checkpoint: Checkpoint, folder: Path, *, overwrite: bool, shard_bytes: 
         for ours, tensor in checkpoint.model.state_dict().items()
         if ours not in tied
     }
+    if not tied:  # then both spellings of a bias are parameters of their own for others
+        for ours, tensor in checkpoint.model.state_dict().items():
+            if second := names.second(ours):
+                weights[second] = tensor.clone()
     with fresh_folder(folder, overwrite=overwrite) as place:
         (place / "config.json").write_text(
             json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -135,7 +140,8 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{folder} is a file; name a folder.")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
         raise OutputError(
-            f"{folder} exists and is not empty; choose another name, or replace it with --overwrite."
+            f"{folder} exists and is not empty; choose another name, or replace it with "
+            f"--overwrite."
         )
     parent = next(parent for parent in folder.absolute().parents if parent.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
@@ -206,7 +212,9 @@ def _architecture(config: Config, found: Family, files: WeightFiles) -> str:
     return found.base
 
 
-def _sources(files: WeightFiles, names: Names, report: LoadReport) -> dict[str, str]:
+def _sources(
+    files: WeightFiles, names: Names, report: LoadReport, untied: bool
+) -> dict[str, str]:
     """Our name of every weight in the folder, and the published one it is read from."""
     sources: dict[str, str] = {}
     for theirs in files:
@@ -215,10 +223,11 @@ def _sources(files: WeightFiles, names: Names, report: LoadReport) -> dict[str, 
             (report.dropped if names.is_ignored(theirs) else report.unexpected).append(theirs)
         elif ours not in sources:
             sources[ours] = theirs
-        else:  # two spellings of one weight: the one we would write ourselves counts
-            written = {names.theirs(ours, prefixed=prefixed) for prefixed in (True, False)}
+        else:  # two spellings of one weight: one of them counts
+            usual = {names.theirs(ours, prefixed=prefixed) for prefixed in (True, False)}
+            counts = {names.second(ours)} if untied and names.second(ours) else usual
             first = sources[ours]
-            sources[ours], other = (theirs, first) if theirs in written else (first, theirs)
+            sources[ours], other = (theirs, first) if theirs in counts else (first, theirs)
             report.duplicates.append(other)
     return sources
 
@@ -314,7 +323,7 @@ def _kept_architecture(checkpoint: Checkpoint, parts: Parts) -> str | None:
     """The architecture the config names, if it can go on naming these parts."""
     architectures = checkpoint.family.architectures
     stated = checkpoint.config.get("architectures")
-    name = stated[0] if isinstance(stated, list) and stated else None
+    name = str(stated[0]) if isinstance(stated, list) and stated else ""
     if name not in architectures:
         return None
     own = architectures[name].parts
@@ -326,4 +335,4 @@ def _kept_architecture(checkpoint: Checkpoint, parts: Parts) -> str | None:
         for ours in shape.rules
         if ours.ours.startswith("heads.")
     }
-    return str(name) if own <= parts and not (parts - own) & foreign else None
+    return name if own <= parts and not (parts - own) & foreign else None

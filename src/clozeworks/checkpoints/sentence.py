@@ -68,8 +68,8 @@ def read_pooling(folder: Path) -> Pooling:
             normalize = True
         elif kind != "Transformer":
             raise CheckpointError(
-                f"{folder / 'modules.json'} names a {kind!r} step; Clozeworks computes Transformer, "
-                f"Pooling and Normalize; remove the step if you can do without it."
+                f"{folder / 'modules.json'} names a {kind!r} step; Clozeworks computes "
+                f"Transformer, Pooling and Normalize; remove the step if you can do without it."
             )
     if not modes:
         raise CheckpointError(f"{folder / 'modules.json'} has no Pooling step; add one.")

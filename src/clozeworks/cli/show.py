@@ -62,9 +62,8 @@ def show(
         notes = [*loaded.report.lines(), f"embed: {loaded.pooling}"]
         if loaded.has_tokenizer:
             tokenizer = loaded.tokenizer
-            notes.append(
-                f"tokenizer: {tokenizer.kind}, {tokenizer.size:,} entries, {tokenizer.fingerprint[:19]}"
-            )
+            entries = f"{tokenizer.size:,} entries, {tokenizer.fingerprint[:19]}"
+            notes.append(f"tokenizer: {tokenizer.kind}, {entries}")
     if json_text:
         print(blueprint.to_json())
         return

@@ -147,8 +147,9 @@ HEAD = (
         ("heads.vocabulary.decoder.bias", "cls.predictions.bias"),
         ("heads.next_sentence.project.{kind}", "cls.seq_relationship.{kind}"),
     ),
-    # Compat: the bias is often stored a second time beside the decoder's weight.
-    Rule("heads.vocabulary.decoder.bias", "cls.predictions.decoder.bias", only_read=True),
+    # Compat: beside the decoder's weight stands a second bias. Tied models often store a copy of
+    # the first there; where nothing is tied, the second is the one that is computed with.
+    Rule("heads.vocabulary.decoder.bias", "cls.predictions.decoder.bias", second=True),
     *ANSWER,
 )
 

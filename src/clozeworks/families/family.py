@@ -86,8 +86,8 @@ class Config(Mapping[str, Any]):
         """The number of heads, which must divide the width."""
         if width % heads:
             raise CheckpointError(
-                f"{self.place}: {width_key} is {width} and {heads_key} is {heads}; the first must be "
-                f"divisible by the second; correct the file."
+                f"{self.place}: {width_key} is {width} and {heads_key} is {heads}; the first must "
+                f"be divisible by the second; correct the file."
             )
         return heads
 

@@ -60,7 +60,7 @@ HEAD = (
         ("heads.vocabulary.decoder.weight", "lm_head.decoder.weight"),
         ("heads.vocabulary.decoder.bias", "lm_head.bias"),
     ),
-    Rule("heads.vocabulary.decoder.bias", "lm_head.decoder.bias", only_read=True),
+    Rule("heads.vocabulary.decoder.bias", "lm_head.decoder.bias", second=True),
     *bert.ANSWER,
 )
 

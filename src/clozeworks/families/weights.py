@@ -18,8 +18,8 @@ class Rule:
 
     ours: str
     theirs: str
-    only_read: bool = False
-    """For an older or second spelling: understood, never written."""
+    second: bool = False
+    """For a second spelling, which counts (and is written) only where nothing is tied."""
 
 
 def rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
@@ -56,6 +56,10 @@ class Names:
         assert found is not None, f"no rule gives {ours} a published name"
         return self.prefix + found if prefixed else found
 
+    def second(self, ours: str) -> str | None:
+        """The second published spelling of one of our names, if it has one."""
+        return _apply(self._second_out, ours)
+
     def is_ignored(self, theirs: str) -> bool:
         """Whether this is a known buffer without information."""
         return theirs.removeprefix(self.prefix) in self.ignored
@@ -70,11 +74,15 @@ class Names:
 
     @cached_property
     def _body_out(self) -> "list[_Compiled]":
-        return _compiled((rule.ours, rule.theirs) for rule in self.body if not rule.only_read)
+        return _compiled((rule.ours, rule.theirs) for rule in self.body if not rule.second)
 
     @cached_property
     def _head_out(self) -> "list[_Compiled]":
-        return _compiled((rule.ours, rule.theirs) for rule in self.head if not rule.only_read)
+        return _compiled((rule.ours, rule.theirs) for rule in self.head if not rule.second)
+
+    @cached_property
+    def _second_out(self) -> "list[_Compiled]":
+        return _compiled((rule.ours, rule.theirs) for rule in self.head if rule.second)
 
 
 def modern(name: str) -> str:

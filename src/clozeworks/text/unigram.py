@@ -143,11 +143,17 @@ class Lattice:
             values[order] for values in (seeds.begin, seeds.end, seeds.piece)
         )
         self.offset, self.word = offset, word
+        self._turn()
 
     def keep(self, alive: npt.NDArray[np.bool_]) -> None:
         """Forgets the pieces that are gone."""
         stay = alive[self.piece]
         self.begin, self.end, self.piece = self.begin[stay], self.end[stay], self.piece[stay]
+        self._turn()
+
+    def _turn(self) -> None:
+        """Orders the occurrences for the way back."""
+        self.back = np.lexsort((self.end, self.begin, -self.offset[self.begin]))
 
     def totals(self, weights: Floats, pieces: int) -> Floats:
         """Adds up a weight of every occurrence by piece."""
@@ -161,7 +167,7 @@ class Lattice:
         """
         arcs = scores[self.piece]
         ahead = _sums(self.begin, self.end, arcs, self.offset, self.first, len(self.offset))
-        back = np.lexsort((self.end, self.begin, -self.offset[self.begin]))
+        back = self.back
         behind = _sums(
             self.end[back], self.begin[back], arcs[back], -self.offset, self.last, len(self.offset)
         )

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ def test_windows_cover_every_token(byte_level, words, length, overlap):
     for window in windows:
         assert len(window) <= length
         assert window.ids[0] == byte_level.first_id and window.ids[-1] == byte_level.last_id
-    for left, right in zip(windows, windows[1:], strict=False):
+    for left, right in itertools.pairwise(windows):
         assert left.offsets[1:-1][len(left) - 2 - overlap :] == right.offsets[1 : overlap + 1]
     # No window holds nothing new.
     if len(windows) > 1:
