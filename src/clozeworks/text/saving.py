@@ -14,7 +14,7 @@ from clozeworks.text.style import SpecialTokens
 NO_LIMIT = 1_000_000_000_000_000_019_884_624_838_656
 
 
-def _is_bert(state: Mapping[str, Any]) -> bool:
+def _is_bert(state: Mapping[str, Any], special: SpecialTokens) -> bool:
     """Says whether transformers' BertTokenizer, which rebuilds the steps, would be the same."""
     normalizer = state["normalizer"] or {}
     splitter = state["pre_tokenizer"] or {}
@@ -25,8 +25,29 @@ def _is_bert(state: Mapping[str, Any]) -> bool:
         and splitter.get("type") == "BertPreTokenizer"
         and state["model"]["continuing_subword_prefix"] == "##"
         and state["model"]["max_input_chars_per_word"] == 100
-        and (state["post_processor"] or {}).get("type") == "TemplateProcessing"
+        and _is_bert_template(state["post_processor"] or {}, special)
     )
+
+
+def _is_bert_template(template: Mapping[str, Any], special: SpecialTokens) -> bool:
+    if template.get("type") == "BertProcessing":
+        return True
+    pair = [
+        ("SpecialToken", special.first, 0),
+        ("Sequence", "A", 0),
+        ("SpecialToken", special.last, 0),
+        ("Sequence", "B", 1),
+        ("SpecialToken", special.last, 1),
+    ]
+    found = [
+        [
+            (kind, value["id"], value["type_id"])
+            for item in template.get(key, ())
+            for kind, value in item.items()
+        ]
+        for key in ("single", "pair")
+    ]
+    return found == [pair[:3], pair]
 
 
 def _is_roberta(state: Mapping[str, Any]) -> bool:
@@ -49,7 +70,7 @@ def describe(
         config: The loaded file.
     """
     written = dict(config)
-    if _is_bert(state):
+    if _is_bert(state, special):
         written.setdefault("tokenizer_class", "BertTokenizer")
         normalizer = state["normalizer"]
         written["do_lower_case"] = normalizer["lowercase"]

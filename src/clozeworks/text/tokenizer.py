@@ -201,7 +201,7 @@ class Tokenizer:
             SettingError: `max_length` leaves no room.
         """
         check_texts("text", texts)
-        batch: Sequence[Any] = texts
+        batch: list[Any] = list(texts)
         if pairs is not None:
             check_texts("pair", pairs)
             if len(pairs) != len(texts):

@@ -8,6 +8,7 @@ What the library's trainers leave open, and what is done here:
 - *Unigram*: floats are added in the order of a hash table. `unigram.py` is our own.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -241,15 +242,19 @@ def _unigram(
         taken=len(leading),
         min_frequency=min_frequency,
     )
-    known = frozenset(alphabet)
+    # An unknown character stands alone as unknown; what is on its two sides still teaches.
+    known = re.compile(f"[{re.escape(''.join(alphabet))}]+")
+    usable: Counter[str] = Counter()
+    for word, count in stretches.items():
+        for part in known.findall(word):
+            usable[part] += count
     words: dict[str, int] = {}
     held = 0
-    for word, count in sorted(stretches.items(), key=lambda item: (-item[1], item[0])):
-        if known.issuperset(word):
-            held += len(word)
-            if held > CHARACTERS:
-                break
-            words[word] = count
+    for word, count in sorted(usable.items(), key=lambda item: (-item[1], item[0])):
+        held += len(word)
+        if held > CHARACTERS and words:
+            break
+        words[word] = count
     chosen = sorted(words)
     pieces = learn_pieces(
         chosen,

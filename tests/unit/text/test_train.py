@@ -67,6 +67,15 @@ def test_a_bigger_vocabulary_writes_shorter(corpus, kind):
     assert sum(map(len, large.encode(texts))) < sum(map(len, small.encode(texts)))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_fewer_when_the_text_has_no_more(kind):
+    trained = train_from_iterator(["a", "ab ab ^]-\\"], kind=kind, size=5000, min_frequency=1)
+    assert trained.size < 300
+    assert sorted(trained.vocabulary().values()) == list(range(trained.size))
+    if kind == "bpe":
+        assert trained.mask_id == trained.size - 1
+
+
 def test_special_tokens_have_their_places(corpus):
     bert = train([corpus], kind="wordpiece", size=300)
     assert list(bert.vocabulary())[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

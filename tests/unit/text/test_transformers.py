@@ -37,9 +37,8 @@ def compare(tokenizer, folder):
             assert cut.ids == theirs["input_ids"]
     for role, key in (("pad", "pad_token"), ("mask", "mask_token"), ("unknown", "unk_token")):
         assert getattr(peer, key) == getattr(tokenizer.special, role)
-    ids = tokenizer.encode([TEXTS[0]])[0].ids
     assert tokenizer.size == len(peer)
-    return peer.decode(ids, skip_special_tokens=True)
+    assert tokenizer.fingerprint == Tokenizer.load(folder).fingerprint
 
 
 def test_bert(bert, tmp_path):
@@ -54,6 +53,17 @@ def test_cased_bert_that_keeps_accents(tmp_path):
 def test_bert_with_another_prefix(tmp_path):
     style = WordPieceStyle(prefix="@@")
     compare(train_from_iterator(TEXTS * 3, kind="wordpiece", size=150, style=style), tmp_path)
+
+
+def test_bert_without_a_frame(tmp_path):
+    from tokenizers import processors
+
+    trained = train_from_iterator(TEXTS * 3, kind="wordpiece", size=150)
+    backend = trained._backend
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A", pair="[CLS] $A $B:1", special_tokens=[("[CLS]", 2)]
+    )
+    compare(Tokenizer(backend), tmp_path)
 
 
 def test_roberta(roberta, tmp_path):

@@ -1,0 +1,219 @@
+"""What every family must keep, whoever wrote it: run over the files of the folder."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from clozeworks.checkpoints import folder as folders
+from clozeworks.checkpoints.folder import Checkpoint
+from clozeworks.checkpoints.report import LoadReport
+from clozeworks.checkpoints.sentence import Pooling
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.flow import Trace
+from clozeworks.core.initialize import initialize
+from clozeworks.core.layout import Layout
+from clozeworks.errors import UnsupportedError
+from clozeworks.families.family import Config, families, parts_of
+
+FAMILIES = families()
+# Every family names width, depth, heads and inner width in its own words.
+SMALL = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
+    "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48,
+    "vocab_size": 61, "max_position_embeddings": 50,
+}  # fmt: skip
+CASES = [
+    pytest.param(family, name, id=name)
+    for family in FAMILIES.values()
+    for name in family.architectures
+]
+
+
+def small(family, parts) -> Blueprint:
+    size = next(iter(family.sizes))
+    known = family.config(family.blueprint(family.published(size), frozenset()))
+    changes = {key: value for key, value in SMALL.items() if key in known}
+    return family.blueprint(Config({**family.published(size), **changes}), parts)
+
+
+def built(family, name, spread=0.2):
+    blueprint = small(family, family.architectures[name].parts)
+    model = blueprint.build()
+    initialize(model, seed=1, spread=spread)
+    return model
+
+
+def checkpoint_of(family, model) -> Checkpoint:
+    return Checkpoint(
+        model=model, family=family, config={}, tokenizer=None, pooling=Pooling(),
+        report=LoadReport(),
+    )  # fmt: skip
+
+
+def tokens(lengths, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(5, 61, (length,), generator=generator) for length in lengths]
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_packed_equals_one_by_one(family, name, mode):
+    model = built(family, name)
+    without_dropout(model).train(mode == "train")
+    lengths = [1, 12, 48, 12, 12, 11, 30, 2, 48, 7]
+    texts = tokens(lengths)
+    with torch.no_grad():
+        together = model(torch.cat(texts), Layout(lengths)).split(lengths)
+        for text, packed in zip(texts, together, strict=True):
+            alone = model(text, Layout([len(text)]))
+            assert (alone - packed).abs().max() <= 1e-5
+
+
+def without_dropout(model):
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        elif hasattr(module, "dropout") and isinstance(module.dropout, float):
+            module.dropout = 0.0
+    return model
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_neighbours_change_nothing(family, name):
+    model = built(family, name).eval()
+    text = tokens([17])[0]
+    with torch.no_grad():
+        for seed, around in enumerate(([3, 40], [17, 17], [16, 1], [48, 48, 2])):
+            before, after = tokens(around[:1], seed + 9)[0], torch.cat(tokens(around[1:], seed + 5))
+            layout = Layout([around[0], 17, *around[1:]])
+            hidden = model(torch.cat([before, text, after]), layout)[around[0] : around[0] + 17]
+            assert (hidden - model(text, Layout([17]))).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_every_parameter_learns(family, name):
+    model = built(family, name).train()
+    lengths = [5, 9, model.blueprint.room() or 50]
+    types = torch.arange(sum(lengths)) % max(1, model.blueprint.embeddings.types)
+    layout = Layout(lengths)
+    hidden = model(torch.cat(tokens(lengths)), layout, types)
+    total = hidden.square().mean()
+    for head in model.blueprint.heads:
+        scores = model.scores(head, hidden, layout)
+        total = total + torch.nn.functional.cross_entropy(scores, scores.argmin(dim=-1))
+    if model.pooler is not None:
+        total = total + model.pooled(hidden, layout).square().mean()
+    total.backward()
+    still = [
+        key
+        for key, parameter in model.named_parameters()
+        if parameter.grad is None or not parameter.grad.abs().any()
+    ]
+    # A key's bias adds the same to all scores of a query, so softmax cannot see it.
+    assert [key for key in still if not key.endswith("key.bias")] == []
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_blueprint_round_trips(family, name):
+    blueprint = small(family, family.architectures[name].parts)
+    assert Blueprint.from_json(blueprint.to_json()) == blueprint
+    config = family.config(blueprint)
+    assert json.loads(json.dumps(config)) == config
+    assert family.blueprint(Config(config), parts_of(blueprint)) == blueprint
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_names_are_reversible_and_distinct(family, name):
+    model = built(family, name)
+    names = family.names(name)
+    for prefixed in (True, False):
+        theirs = [names.theirs(key, prefixed=prefixed) for key in model.state_dict()]
+        assert len(set(theirs)) == len(theirs)
+        assert [names.ours(key) for key in theirs] == list(model.state_dict())
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_folder_round_trip(family, name, tmp_path):
+    model = built(family, name)
+    folders.save(checkpoint_of(family, model), tmp_path / "a", overwrite=False, shard_bytes=10**9)
+    again = folders.load(tmp_path / "a")
+    assert again.model.blueprint == model.blueprint
+    assert again.config["architectures"] == [name]
+    for key, tensor in model.state_dict().items():
+        assert torch.equal(tensor, again.model.state_dict()[key]), key
+    folders.save(again, tmp_path / "b", overwrite=False, shard_bytes=3000)
+    sharded = folders.load(tmp_path / "b")
+    assert len(list((tmp_path / "b").glob("model-*.safetensors"))) > 1
+    for key, tensor in model.state_dict().items():
+        assert torch.equal(tensor, sharded.model.state_dict()[key]), key
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_the_prefix_may_be_there_or_not(family, name, tmp_path):
+    model = built(family, name)
+    folders.save(checkpoint_of(family, model), tmp_path / "a", overwrite=False, shard_bytes=10**9)
+    file = tmp_path / "a" / "model.safetensors"
+    names = family.names(name)
+    for prefixed in (True, False):
+        weights = {
+            names.theirs(names.ours(key), prefixed=prefixed): tensor
+            for key, tensor in load_file(file).items()
+        }
+        save_file(weights, file, metadata={"format": "pt"})
+        again = folders.load(tmp_path / "a")
+        assert not again.report.missing and not again.report.unexpected
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+def test_a_foreign_part_cannot_be_saved_silently(family, tmp_path):
+    blueprint = small(family, frozenset())
+    layers = blueprint.encoder.layers
+    shared = dataclasses.replace(blueprint.encoder, layers=layers[:1], order=(0, 0))
+    with pytest.raises(UnsupportedError, match="encoder"):
+        family.config(dataclasses.replace(blueprint, encoder=shared))
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+def test_trace_keeps_every_layer(family):
+    model = built(family, family.base).eval()
+    trace = Trace()
+    with torch.no_grad():
+        hidden = model(torch.cat(tokens([4, 9])), Layout([4, 9]), trace=trace)
+    assert len(trace.hidden) == 3
+    assert torch.equal(trace.hidden[-1], hidden)
+    assert [weights.shape for weights in trace.attention[0]] == [(4, 4, 4), (4, 9, 9)]
+    assert all(torch.allclose(w.sum(-1), torch.ones(())) for w in trace.attention[1])
+
+
+# Published numbers of parameters: size, parts beside the body, count.
+COUNTS = [
+    ("bert-base", {"pooler"}, 109_482_240),
+    ("bert-base", set(), 108_891_648),
+    ("bert-base", {"pooler", "vocabulary", "next_sentence"}, 110_106_428),
+    ("bert-base-cased", {"pooler"}, 108_310_272),
+    ("bert-base-chinese", {"pooler"}, 102_267_648),
+    ("bert-large", {"pooler"}, 335_141_888),
+    ("bert-large", {"pooler", "vocabulary", "next_sentence"}, 336_226_108),
+    ("roberta-base", set(), 124_055_040),
+    ("roberta-base", {"pooler"}, 124_645_632),
+    ("roberta-base", {"vocabulary"}, 124_697_433),
+    ("roberta-large", {"vocabulary"}, 355_412_057),
+    ("distilbert-base", set(), 66_362_880),
+    ("distilbert-base", {"vocabulary"}, 66_985_530),
+]
+
+
+@pytest.mark.parametrize(("size", "parts", "count"), COUNTS)
+def test_published_parameter_counts(size, parts, count):
+    family = next(family for family in FAMILIES.values() if size in family.sizes)
+    assert family.blueprint(family.published(size), frozenset(parts)).count() == count
+
+
+def test_every_family_has_a_published_count():
+    counted = {size for size, _, _ in COUNTS}
+    for family in FAMILIES.values():
+        assert counted & set(family.sizes), f"{family.model_type} has no count to check"
