@@ -212,9 +212,7 @@ def _architecture(config: Config, found: Family, files: WeightFiles) -> str:
     return found.base
 
 
-def _sources(
-    files: WeightFiles, names: Names, report: LoadReport, untied: bool
-) -> dict[str, str]:
+def _sources(files: WeightFiles, names: Names, report: LoadReport, untied: bool) -> dict[str, str]:
     """Our name of every weight in the folder, and the published one it is read from."""
     sources: dict[str, str] = {}
     for theirs in files:

@@ -5,21 +5,31 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from clozeworks.errors import CheckpointError
+from clozeworks.errors import CheckpointError, OutputError
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+SUFFIX = ".safetensors"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "tf_model.h5")
+# What a weight may be stored as: the file's word for it, and ours.
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}
 
 
 class WeightFiles:
     """The weights of a folder by name; a tensor is mapped into memory when it is asked for."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.files = _files(folder)
         self._open: dict[str, Any] = {}
         for path in self.files:
@@ -36,6 +46,16 @@ class WeightFiles:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape, from the header alone."""
         return tuple(self._open[name].get_slice(name).get_shape())
+
+    def dtype(self, name: str) -> torch.dtype:
+        """What the weight is stored as, from the header alone."""
+        stored = str(self._open[name].get_slice(name).get_dtype())
+        if stored not in DTYPES:
+            raise CheckpointError(
+                f"{self.folder}: {name} is stored as {stored}; weights must be one of "
+                f"{', '.join(DTYPES)}; use the checkpoint it was made from."
+            )
+        return DTYPES[stored]
 
     def tensor(self, name: str) -> Tensor:
         """The tensor, backed by the file until it is written to."""
@@ -55,49 +75,73 @@ def write_weights(folder: Path, weights: Mapping[str, Tensor], shard_bytes: int)
         shards[-1][name] = tensor.detach().cpu().contiguous()
         filled += size
     if len(shards) == 1:
-        save_file(shards[0], folder / SINGLE, metadata={"format": "pt"})
+        _write(shards[0], folder / SINGLE)
         return
     places: dict[str, str] = {}
     total = 0
     for number, shard in enumerate(shards, start=1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        save_file(shard, folder / file, metadata={"format": "pt"})
+        _write(shard, folder / file)
         places.update(dict.fromkeys(shard, file))
         total += sum(tensor.numel() * tensor.element_size() for tensor in shard.values())
     index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
+def _write(shard: dict[str, Tensor], path: Path) -> None:
+    path.touch()
+    mode = path.stat().st_mode
+    try:
+        save_file(shard, path, metadata={"format": "pt"})
+    except SafetensorError as error:  # the library's name for a full disk, among others
+        raise OutputError(f"{path.name} could not be written ({error})") from error
+    # Trap: the library makes files that only their owner can read; this follows the umask.
+    path.chmod(mode)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file, or a sentence about what is wrong with it."""
+    data = read_any_json(path)
+    if not isinstance(data, dict):
+        raise CheckpointError(
+            f"{path} is JSON, but no object; it must have the form {{…}}; restore the file."
+        )
+    return data
+
+
+def read_any_json(path: Path) -> Any:
+    """Any JSON value from a file, or a sentence about what is wrong with it."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        # Compat: editors on Windows put a mark before the first character.
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is not UTF-8 text ({error.reason}); restore it.") from error
+        raise CheckpointError(
+            f"{path} is not UTF-8 text ({error.reason}); restore the file."
+        ) from error
     except json.JSONDecodeError as error:
         raise CheckpointError(
             f"{path}, line {error.lineno}: {error.msg}; it must be JSON; restore the file."
         ) from error
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read ({error.strerror}).") from error
-    if not isinstance(data, dict):
-        raise CheckpointError(f"{path} holds a {type(data).__name__}; it must be a JSON object.")
-    return data
+        raise CheckpointError(
+            f"{path} cannot be read ({error.strerror}); restore the file."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path}: a number is too long or the nesting too deep to read; restore the file."
+        ) from error
 
 
 def _files(folder: Path) -> list[Path]:
-    if (folder / SINGLE).exists():
+    if (folder / SINGLE).is_file():
         return [folder / SINGLE]
-    if (folder / INDEX).exists():
+    if (folder / INDEX).is_file():
         return _shards(folder)
     pickles = [name for name in _PICKLES if (folder / name).exists()]
     if pickles:
         raise CheckpointError(
             f"{folder} holds its weights as {pickles[0]}, a format that can run code when it is "
-            f"opened; Clozeworks reads only safetensors. Convert it once, where you trust it: "
-            f'python -c "from transformers import AutoModelForPreTraining as A; '
-            f'A.from_pretrained({str(folder)!r}).save_pretrained({str(folder) + "-safe"!r})"; '
-            f"then copy the tokenizer files over."
+            f"opened; Clozeworks reads only safetensors. {_conversion(folder / pickles[0])}"
         )
     raise CheckpointError(
         f"{folder} has no weights; it must hold {SINGLE}, or shards with {INDEX}; "
@@ -105,22 +149,36 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
+def _conversion(path: Path) -> str:
+    """Says how weights become safetensors."""
+    if path.suffix not in (".bin", ".pt"):
+        return "Save the model as safetensors with the library that wrote it."
+    target = path.with_name(SINGLE)
+    return (
+        f'Convert it once: python -c "import torch; from safetensors.torch import save_file; '
+        f"weights = torch.load({str(path)!r}, weights_only=True); "
+        f"save_file({{name: weights[name].clone().contiguous() for name in weights}}, "
+        f"{str(target)!r}, metadata={{'format': 'pt'}})\""
+    )
+
+
 def _shards(folder: Path) -> list[Path]:
     places = read_json(folder / INDEX).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
         raise CheckpointError(
-            f"{folder / INDEX} has no usable weight_map; it must map each weight to a file name."
+            f"{folder / INDEX} has no usable weight_map; it must map each weight to a file name; "
+            f"restore the index."
         )
     files = sorted(set(places.values()))
     for name in files:
-        if Path(name).name != name:
+        if Path(name).name != name or not name.endswith(SUFFIX):
             raise CheckpointError(
-                f"{folder / INDEX} names the file {name!r}; shards must lie in the same folder."
+                f"{folder / INDEX} names the file {name!r}; it must be a {SUFFIX} file in the same "
+                f"folder; restore the index."
             )
-        if not (folder / name).exists():
+        if not (folder / name).is_file():
             raise CheckpointError(
-                f"{folder} lacks {name}, one of the {len(files)} files its index names; "
-                f"copy or download it."
+                f"{folder} lacks {name}, which its index names; copy or download it."
             )
     return [folder / name for name in files]
 
@@ -136,4 +194,4 @@ def _opened(path: Path) -> Any:
             f"copy or download it again."
         ) from error
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read ({error}).") from error
+        raise CheckpointError(f"{path} cannot be read ({error}); copy it again.") from error

@@ -59,8 +59,6 @@ def attend(
         The mixed values, packed as the queries are, (N, H, D).
     """
     plan = queries.plan(keys, q.device)
-    if not plan.groups:
-        return q.new_zeros(q.shape[0], q.shape[1], v.shape[2])
     pieces = []
     shares: dict[int, Tensor] = {}
     for group in plan.groups:
@@ -78,7 +76,7 @@ def attend(
     if weights is not None:
         empty = q.new_zeros(q.shape[1], 0, 0)
         weights.extend(shares.get(text, empty) for text in range(len(queries)))
-    return plan.join(pieces)
+    return plan.join(pieces) if pieces else q.new_zeros(0, q.shape[1], v.shape[2])
 
 
 def _allowed(group: Group, sees: SeesSpec) -> Tensor | None:

@@ -69,7 +69,9 @@ def fill(
     """
     if top < 1:
         raise SettingError(f"top is {top}; it must be at least 1.")
-    allowed = None if words is None else _allowed(tokenizer, words)
+    # Rows of the table without a token, at its end or between, have nothing to show.
+    every = torch.tensor(list(tokenizer.vocabulary().values()))
+    candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
     encoded = tokenizer.encode(marked, max_length=max_length)
@@ -92,7 +94,7 @@ def fill(
         asked = [starts[row] + place for row, text in enumerate(batch) for place in gaps[text]]
         where = torch.tensor(asked, device=device)
         scores = model.scores("vocabulary", packed.hidden(model), packed.layout, where)
-        return _ranked(tokenizer, scores, top, allowed)
+        return _ranked(tokenizer, scores, top, candidates)
 
     batches = by_budget([len(item) for item in encoded], default_budget(device))
     for batch, ranked in side_by_side(run, batches, device):
@@ -122,11 +124,9 @@ def _allowed(tokenizer: Tokenizer, words: Sequence[str]) -> Tensor:
 
 
 def _ranked(
-    tokenizer: Tokenizer, scores: Tensor, top: int, allowed: Tensor | None
+    tokenizer: Tokenizer, scores: Tensor, top: int, candidates: Tensor
 ) -> list[list[Guess]]:
-    # Rows of the table beyond the vocabulary have no token to show.
-    shares = scores.float().softmax(dim=-1)[:, : tokenizer.size].cpu()
-    candidates = torch.arange(shares.shape[1]) if allowed is None else allowed
+    shares = scores.float().softmax(dim=-1).cpu()
     values, places = shares[:, candidates].topk(min(top, len(candidates)), dim=-1)
     return [
         [

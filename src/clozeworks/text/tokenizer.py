@@ -1,6 +1,5 @@
 """The tokenizer: text to ids and back, loaded from and saved to the usual files."""
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from tokenizers import Tokenizer as Backend
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
+from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.saving import write
 from clozeworks.text.style import SpecialTokens, Style
 from clozeworks.text.valid import check_texts, check_unicode
@@ -65,7 +65,7 @@ class Tokenizer:
 
     @classmethod
     def load(
-        cls, folder: Path | str, style: Style | None = None, *, repeats: files.Repeats = "error"
+        cls, folder: Path | str, style: Style | None = None, *, repeats: files.Repeats = "last"
     ) -> "Tokenizer":
         """Reads a tokenizer folder.
 
@@ -75,8 +75,9 @@ class Tokenizer:
         Args:
             folder: Where the files are.
             style: How the family writes text, for folders that do not say it.
-            repeats: What a token that stands twice in `vocab.txt` does: "error", or "last" to
-                count its last line, which leaves the other id without a token.
+            repeats: What a token that stands twice in `vocab.txt` does: "last" counts its last
+                line, as transformers does and the published Chinese BERT needs, and leaves the
+                other id without a token; "error" complains.
 
         Raises:
             TokenizerError: Files are missing, damaged or contradict each other.
@@ -129,12 +130,8 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A sha256 over everything that decides the ids, and nothing else."""
-        deciding = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model")
-        content = {key: self.state[key] for key in deciding}
-        content["added_tokens"] = sorted(content["added_tokens"], key=lambda token: token["id"])
-        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        """A sha256 that is equal exactly when texts become the same ids."""
+        return fingerprint(self._backend, self.state)
 
     def id_of(self, token: str | None) -> int | None:
         """Gives the id of a vocabulary entry, or None."""
@@ -233,7 +230,7 @@ class Tokenizer:
             raise InputError(
                 f"{len(long):,} of {len(encoded):,} texts are longer than {max_length:,} tokens "
                 f"(the longest is text {worst + 1:,} with {len(encoded[worst]):,}); cut them with "
-                "truncate=True or raise max_length."
+                "truncate=True (--truncate) or raise max_length."
             )
         for index in long:
             encoded[index] = cut(encoded[index], encodings[index].sequence_ids, max_length)

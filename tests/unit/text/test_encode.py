@@ -100,7 +100,7 @@ def test_too_long_says_how_many(bert):
         bert.encode(texts, max_length=4)
     assert str(caught.value) == (
         "2 of 3 texts are longer than 4 tokens (the longest is text 2 with 8); "
-        "cut them with truncate=True or raise max_length."
+        "cut them with truncate=True (--truncate) or raise max_length."
     )
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,8 +58,8 @@ def test_load_save_load(data, tmp_path, name, size):
 def test_chinese_vocabulary_repeats_tokens(data, tmp_path):
     folder = data / "tokenizers/bert-chinese"
     with pytest.raises(TokenizerError, match=r"stands already on line"):
-        Tokenizer.load(folder)
-    first = Tokenizer.load(folder, repeats="last")
+        Tokenizer.load(folder, repeats="error")
+    first = Tokenizer.load(folder)
     assert first.size == 21_128
     first.save(tmp_path)
     assert not (tmp_path / "vocab.txt").exists()
@@ -106,7 +107,12 @@ def test_real_text_gives_the_same_bytes(data, tmp_path, kind):
     for run in range(5):
         out = tmp_path / str(run)
         out.mkdir()
-        environment = dict(os.environ, PYTHONHASHSEED=str(run), RAYON_NUM_THREADS=str(1 + run % 2))
+        environment = dict(
+            os.environ,
+            PYTHONHASHSEED=str(run),
+            RAYON_NUM_THREADS=str(1 + run % 2),
+            PYTHONPATH=str(Path(__file__).resolve().parents[3] / "src"),
+        )
         arguments = [sys.executable, "-c", program, str(text), kind, str(out)]
         subprocess.run(arguments, check=True, env=environment)
         found.add((out / "tokenizer.json").read_bytes())

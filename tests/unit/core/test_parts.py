@@ -1,0 +1,229 @@
+"""Small parts against their equations."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from clozeworks.core.activation import activation
+from clozeworks.core.attention import SelfAttention
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.feed_forward import GatedMlp, Mlp
+from clozeworks.core.flow import Flow
+from clozeworks.core.heads.pooled import PooledClasses, Pooler
+from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.initialize import CUT_SPREAD, initialize
+from clozeworks.core.layout import Layout
+from clozeworks.core.norm import LayerNorm, RmsNorm
+from clozeworks.core.positions.learned import Learned
+from clozeworks.core.stack import Tower
+from clozeworks.core.sublayer import PostNorm, PreNorm, Residual
+from clozeworks.errors import SettingError, UnknownName
+
+FLOW = Flow(Layout([4, 6]))
+
+
+def tower(**changes):
+    attention = SelfAttention(heads=2)
+    layer = (
+        PostNorm(part=attention, norm=LayerNorm()),
+        PostNorm(part=Mlp(inner=12), norm=LayerNorm()),
+    )
+    return Tower(**{"layers": (layer, layer), **changes})
+
+
+def blueprint(**changes):
+    embeddings = Embeddings(tokens=20, types=2, positions=Learned(count=10), norm=LayerNorm())
+    return Blueprint(**{"width": 8, "embeddings": embeddings, "encoder": tower(), **changes})
+
+
+def test_sublayers_are_their_equations():
+    x = torch.randn(10, 8)
+    for sub, equation in [
+        (PostNorm(part=Mlp(inner=12), norm=LayerNorm()), lambda m: m.norm(x + m.part(x, FLOW))),
+        (PreNorm(part=Mlp(inner=12), norm=RmsNorm()), lambda m: x + m.part(m.norm(x), FLOW)),
+        (Residual(part=GatedMlp(inner=12)), lambda m: x + m.part(x, FLOW)),
+    ]:
+        module = sub.build(8)
+        assert torch.equal(module(x, FLOW), equation(module))
+
+
+def test_feed_forwards_are_their_equations():
+    x = torch.randn(10, 8)
+    mlp = Mlp(inner=12, activation="relu").build(8)
+    assert torch.equal(mlp(x, FLOW), mlp.down(F.relu(mlp.up(x))))
+    gated = GatedMlp(inner=12, activation="silu").build(8)
+    assert torch.equal(gated(x, FLOW), gated.down(F.silu(gated.gate(x)) * gated.up(x)))
+    assert gated.up.bias is None
+
+
+def test_the_two_gelus_differ_as_much_as_they_should():
+    x = torch.linspace(-5, 5, 20001)
+    assert (activation("gelu")(x) - activation("gelu_tanh")(x)).abs().max() == pytest.approx(
+        4.7e-4, rel=0.02
+    )
+    with pytest.raises(UnknownName, match=r"activation is 'gelo'; known: .* Did you mean 'gelu'\?"):
+        activation("gelo")
+
+
+def test_rms_norm():
+    x = torch.randn(10, 8)
+    expected = x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    torch.testing.assert_close(RmsNorm().build(8)(x), expected)
+
+
+def test_embeddings_add_then_normalise():
+    embeddings = Embeddings(
+        tokens=20, types=2, positions=Learned(count=9, offset=2), norm=LayerNorm()
+    ).build(8)
+    ids, types, layout = torch.tensor([3, 4, 5]), torch.tensor([0, 1, 1]), Layout([2, 1])
+    places = embeddings.positions.table.weight[[2, 3, 2]]
+    expected = embeddings.norm(
+        embeddings.tokens.weight[ids] + embeddings.types.weight[types] + places
+    )
+    torch.testing.assert_close(embeddings(ids, layout, types), expected)
+    torch.testing.assert_close(
+        embeddings(ids, layout), embeddings(ids, layout, torch.zeros_like(ids))
+    )
+
+
+def test_factorised_width():
+    small = blueprint(
+        embeddings=Embeddings(tokens=20, width=4),
+        heads={"vocabulary": Vocabulary(norm=LayerNorm())},
+    )
+    model = small.build()
+    assert model.embeddings.tokens.weight.shape == (20, 4)
+    assert model.heads["vocabulary"].decoder.weight is model.embeddings.tokens.weight
+    hidden = model(torch.arange(5), Layout([5]))
+    assert hidden.shape == (5, 8)
+    assert model.scores("vocabulary", hidden, Layout([5])).shape == (5, 20)
+
+
+def test_running_order_shares_layers():
+    shared = blueprint(encoder=tower(layers=tower().layers[:1], order=(0, 0, 0)))
+    model = shared.build()
+    initialize(model)
+    x = torch.randn(10, 8)
+    layer = list(model.encoder.layers[0].children())
+    expected = x
+    for _ in range(3):
+        for sublayer in layer:
+            expected = sublayer(expected, FLOW)
+    assert torch.equal(model.encoder(x, FLOW), expected)
+    assert shared.count() < blueprint().count()
+
+
+def test_scores_only_at_asked_positions_equal_all_scores_gathered():
+    model = blueprint(heads={"vocabulary": Vocabulary(norm=LayerNorm())}).build()
+    initialize(model)
+    layout = Layout([4, 6])
+    hidden = model(torch.arange(10), layout)
+    asked = torch.tensor([1, 7, 3])
+    seen = []
+    model.heads["vocabulary"].decoder.register_forward_hook(
+        lambda module, args, out: seen.append(len(out))
+    )
+    some = model.scores("vocabulary", hidden, layout, asked)
+    assert seen == [3], "the decoder must see the asked positions only"
+    torch.testing.assert_close(some, model.scores("vocabulary", hidden, layout)[asked])
+
+
+def test_pooled_classes_read_the_first_token():
+    model = blueprint(pooler=Pooler(), heads={"classes": PooledClasses(count=3)}).build()
+    layout = Layout([4, 6])
+    hidden = torch.randn(10, 8)
+    expected = model.heads["classes"].project(torch.tanh(model.pooler.dense(hidden[[0, 4]])))
+    torch.testing.assert_close(model.scores("classes", hidden, layout), expected)
+
+
+def test_tied_parameters_count_once_and_stay_tied():
+    untied = blueprint(heads={"vocabulary": Vocabulary(norm=LayerNorm(), tied=False)})
+    tied = blueprint(heads={"vocabulary": Vocabulary(norm=LayerNorm())})
+    assert untied.count() - tied.count() == 20 * 8
+    assert tied.build().tied() == {"heads.vocabulary.decoder.weight": "embeddings.tokens.weight"}
+
+
+def test_initialisation_is_a_cut_normal():
+    from scipy import stats
+
+    model = blueprint(embeddings=Embeddings(tokens=20000, norm=LayerNorm())).build()
+    initialize(model, seed=3)
+    values = model.embeddings.tokens.weight.detach().flatten().numpy()
+    assert abs(values).max() <= 0.04
+    cut = stats.truncnorm(-2, 2, scale=0.02)
+    assert stats.kstest(values, cut.cdf).pvalue > 1e-3
+    assert values.std() == pytest.approx(CUT_SPREAD * 0.02, rel=0.01)
+    # Negative control: what an uncut normal distribution would give is told apart.
+    uncut = stats.norm(scale=0.02).rvs(len(values), random_state=0)
+    assert stats.kstest(uncut, cut.cdf).pvalue < 1e-3
+    norm = model.encoder.layers[0]["attention"].norm
+    assert torch.equal(norm.weight, torch.ones(8)) and not norm.bias.any()
+    assert not model.encoder.layers[0]["attention"].part.query.bias.any()
+
+
+def test_initialisation_depends_on_seed_and_name_alone():
+    plain, headed = blueprint().build(), blueprint(pooler=Pooler()).build()
+    initialize(plain, seed=5)
+    initialize(headed, seed=5)
+    other = headed.state_dict()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in plain.state_dict().items())
+    initialize(headed, seed=6)
+    assert not torch.equal(plain.embeddings.tokens.weight, headed.embeddings.tokens.weight)
+
+
+def test_dropout_only_in_training():
+    layer = (PostNorm(part=SelfAttention(heads=2, dropout=0.5), norm=LayerNorm(), dropout=0.5),)
+    model = blueprint(encoder=Tower(layers=(layer,))).build()
+    initialize(model, spread=0.5)
+    ids, layout = torch.arange(10), Layout([10])
+    model.eval()
+    assert torch.equal(model(ids, layout), model(ids, layout))
+    model.train()
+    assert not torch.equal(model(ids, layout), model(ids, layout))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"width": 0}, "width is 0; it must be at least 1."),
+        ({"width": 9}, "encoder.layers[0].attention.heads is 2 and width is 9; the width must be "
+         "divisible by the heads; change one of them, or set head_width."),
+        ({"encoder": tower(order=(0, 2))},
+         "encoder.order[1] is 2; it must be a layer from 0 to 1."),
+        ({"heads": {"classes": PooledClasses(count=2)}},
+         "heads.classes reads the pooled text, but pooler is absent; add a Pooler."),
+        ({"embeddings": Embeddings(tokens=5, dropout=1.5)},
+         "embeddings.dropout is 1.5; it must be at least 0 and below 1."),
+        ({"embeddings": Embeddings(tokens=5, positions=Learned(count=2, offset=2))},
+         "embeddings.positions has room for 0 tokens; it needs at least 1; raise count or lower "
+         "offset."),
+        ({"encoder": Tower(layers=((Residual(part=Mlp(inner=2)), Residual(part=Mlp(inner=2))),))},
+         "encoder.layers[0] has two parts in the role 'feed_forward'; each role may stand once in "
+         "a layer; give the second part a class with a role of its own."),
+    ],
+)  # fmt: skip
+def test_rules_that_span_parts(changes, message):
+    with pytest.raises(SettingError) as error:
+        blueprint(**changes).check()
+    assert str(error.value) == message
+
+
+def test_blueprints_are_values():
+    one, two = blueprint(), blueprint()
+    assert one == two
+    assert replace(one, width=16) != two
+    assert Blueprint.from_json(one.to_json()) == one
+
+
+def test_attention_scale():
+    plain = SelfAttention(heads=2).build(8)
+    scaled = SelfAttention(heads=2, scale=1 / math.sqrt(4)).build(8)
+    scaled.load_state_dict(plain.state_dict())
+    x = torch.randn(10, 8)
+    torch.testing.assert_close(plain(x, FLOW), scaled(x, FLOW))
+    scaled.scale = 1.0
+    assert not torch.allclose(plain(x, FLOW), scaled(x, FLOW))

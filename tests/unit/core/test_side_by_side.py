@@ -1,0 +1,49 @@
+import threading
+
+import pytest
+import torch
+
+from clozeworks.core.side_by_side import side_by_side
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_every_item_once_each_worker_on_one_thread():
+    seen = dict(
+        side_by_side(lambda item: (item * 2, torch.get_num_threads()), list(range(20)), CPU)
+    )
+    assert seen == {item: (item * 2, 1) for item in range(20)}
+    assert torch.get_num_threads() == 2
+    inside = []
+    thread = threading.Thread(target=lambda: inside.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert inside == [2], "threads made afterwards must not inherit the workers' setting"
+
+
+def test_a_failure_reaches_the_caller_and_drops_the_rest():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        if item == 1:
+            raise ValueError("item 1")
+
+    with pytest.raises(ValueError, match="item 1"):
+        list(side_by_side(work, list(range(1000)), CPU))
+    assert len(begun) < 1000
+    assert torch.get_num_threads() == 2
+
+
+def test_no_gradients_are_kept():
+    weight = torch.ones(2, requires_grad=True)
+    for _, result in side_by_side(lambda item: weight * item, [1, 2, 3], CPU):
+        assert not result.requires_grad
