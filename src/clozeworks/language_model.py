@@ -28,6 +28,9 @@ from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
 from clozeworks.tasks.fill import Filled
 from clozeworks.text.tokenizer import Tokenizer
 
+# Settings that follow from something else, and what that is.
+DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
+
 
 class LanguageModel:
     """A model with its tokenizer, its family and everything its folder says."""
@@ -132,6 +135,7 @@ class LanguageModel:
         max_length: int | None = None,
         truncate: bool = False,
         budget: int | None = None,
+        places: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> Vectors:
         """One vector per text, pooled as the checkpoint says (see `model.pooling`).
@@ -144,6 +148,7 @@ class LanguageModel:
             max_length: The most tokens a text may have; the model's limit if not given.
             truncate: Whether longer texts are cut; otherwise they are an error.
             budget: Tokens per batch.
+            places: Where each text came from, for messages: `reviews.csv, row 8,412`.
             progress: Called with tokens done and tokens in all.
 
         Returns:
@@ -160,6 +165,7 @@ class LanguageModel:
             max_length=self._limit(max_length, self.pooling.max_length),
             truncate=truncate,
             budget=budget,
+            places=places,
             progress=progress,
         )
         one: Vectors = vectors[0] if isinstance(texts, str) else vectors
@@ -223,11 +229,13 @@ class LanguageModel:
 
     def _limit(self, asked: int | None, usual: int | None = None) -> int | None:
         room = self.blueprint.room()
-        if asked is not None and room is not None and asked > room:
-            raise SettingError(
-                f"max_length is {asked:,}; this model takes at most {room:,} tokens; lower it."
-            )
         if asked is not None:
+            if asked < 1:
+                raise SettingError(f"max_length is {asked:,}; it must be at least 1; raise it.")
+            if room is not None and asked > room:
+                raise SettingError(
+                    f"max_length is {asked:,}; this model takes at most {room:,} tokens; lower it."
+                )
             return asked
         limits = [limit for limit in (self.max_length, usual) if limit is not None]
         return min(limits, default=None)
@@ -270,6 +278,8 @@ def new(
         seed: Two models with the same seed are equal.
         changes: Entries of the config to replace, for example hidden_size=256.
     """
+    if not 0 <= seed < 2**63:
+        raise SettingError(f"seed is {seed}; it must be at least 0 and below 2**63.")
     known = published_sizes()
     if size not in known:
         raise UnknownName("size", size, known)
@@ -280,14 +290,21 @@ def new(
     if not isinstance(tokenizer, Tokenizer):
         tokenizer = Tokenizer.load(tokenizer, style=found.style)
     base = found.blueprint(found.published(size), frozenset())
-    settable = found.config(base).keys()
-    for key in changes:
+    settable = found.config(base).keys() - DECIDED.keys()
+    for key, value in changes.items():
+        if key in DECIDED:
+            raise SettingError(f"{key} is {value!r}; {DECIDED[key]} decides it; leave it out.")
         if key not in settable:
             raise UnknownName("setting", key, settable)
     values = {**found.published(size), **changes}
     blueprint = found.blueprint(Config(values, size), frozenset(heads))
     blueprint = vocabulary_size(blueprint, tokenizer.size)
-    model = blueprint.build()
+    try:
+        model = blueprint.build()
+    except RuntimeError as error:  # how torch says that memory cannot be had
+        raise SettingError(
+            f"{size} with these settings is too large for this machine ({error}); lower them."
+        ) from error
     initialize(model, seed=seed)
     config = {
         **values,

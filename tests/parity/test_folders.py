@@ -85,7 +85,7 @@ def test_shards_both_ways(peer, batch, tmp_path):
     before, after = tensors(tmp_path / "theirs"), tensors(tmp_path / "ours")
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    again, report = transformers.BertForMaskedLM.from_pretrained(
+    _, report = transformers.BertForMaskedLM.from_pretrained(
         tmp_path / "ours", output_loading_info=True
     )
     assert not report["missing_keys"] and not report["unexpected_keys"]

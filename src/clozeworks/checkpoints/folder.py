@@ -4,14 +4,17 @@ Writing goes to a fresh temporary folder beside the target, every file is synced
 puts it in place: at no moment does a half-written model stand under the target's name.
 """
 
+import ctypes
 import dataclasses
 import json
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,8 @@ from clozeworks.text.tokenizer import Tokenizer
 
 # What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with.
 NOTES = "clozeworks.json"
+# One of these stands in every folder that `save` may replace.
+OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
 SHARD_BYTES = 5 * 10**9
 
 
@@ -56,7 +61,7 @@ def read_config(folder: Path) -> tuple[Config, Family]:
     if not path.exists():
         raise CheckpointError(
             f"{folder} has no config.json, so it is no model folder; name a folder that "
-            f"save or save_pretrained wrote."
+            f"Clozeworks or transformers saved."
         )
     config = Config(read_json(path), str(path))
     if not isinstance(config.get("model_type"), str):
@@ -83,7 +88,8 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     model = _filled(blueprint, files, sources, names, report, dtype)
     if report.is_fatal:
         raise CheckpointError(
-            f"{folder} does not fit its config.json: " + "; ".join(report.lines())
+            f"{folder} does not fit its config.json: {'; '.join(report.lines())}; "
+            f"take both from the same model."
         )
     tokenizer = _tokenizer(folder, found, blueprint, report)
     return Checkpoint(
@@ -107,7 +113,7 @@ def save(checkpoint: Checkpoint, folder: Path, *, overwrite: bool, shard_bytes: 
         **checkpoint.config,
         **written,
         "architectures": [name],
-        "dtype": str(next(checkpoint.model.parameters()).dtype).removeprefix("torch."),
+        "dtype": _said(next(checkpoint.model.parameters()).dtype),
     }
     tied = checkpoint.model.tied()
     names = found.names(name)
@@ -138,54 +144,83 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     """Complains early about a folder that cannot be written."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+    held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if held and not overwrite:
         raise OutputError(
             f"{folder} exists and is not empty; choose another name, or replace it with "
-            f"--overwrite."
+            f"--overwrite (overwrite=True in Python)."
         )
-    parent = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{parent} cannot be written; choose another place.")
+    # Trap: replacing deletes what was there, and a slip may name somebody's home.
+    if held and not held & OURS:
+        raise OutputError(
+            f"{folder} holds files, but neither a model nor a tokenizer, so it is not replaced; "
+            f"choose another name, or empty it yourself."
+        )
+    parent = next((parent for parent in folder.resolve().parents if parent.exists()), folder)
+    if not parent.is_dir():
+        raise OutputError(f"{folder} cannot be made: {parent} is a file; choose another place.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError(
+            f"{folder} cannot be made: the folder {parent} is not writable; choose another place, "
+            f"or change its permissions."
+        )
 
 
 @contextmanager
 def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder that takes the target's name when the block ends well."""
     check_target(folder, overwrite=overwrite)
-    folder = folder.absolute()
-    mark = f"{os.getpid()}-{secrets.token_hex(4)}"
-    place = folder.with_name(f".{folder.name}.{mark}.tmp")
+    target = folder.resolve()  # a link is followed, and stays a link
+    place = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    made = [parent for parent in target.parents if not parent.exists()]
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         place.mkdir()
         yield place
         for path in sorted(place.rglob("*")):
             _sync(path)
         _sync(place)
-        _replace(place, folder, mark)
-        _sync(folder.parent)
+        _replace(place, target, overwrite)
+        _sync(target.parent)
     except OSError as error:
-        if isinstance(error, OutputError):
-            raise
+        cause = error.__context__ if isinstance(error, OutputError) else error
+        reason = getattr(cause, "strerror", None) or cause or error
         raise OutputError(
-            f"{folder} could not be written ({error.strerror or error}); nothing was changed."
+            f"{folder} could not be written ({reason}); nothing was changed; mend this, or choose "
+            f"another place."
         ) from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # folders made on the way stay only if they hold something
+            for parent in made:
+                parent.rmdir()
 
 
-def _replace(place: Path, folder: Path, mark: str) -> None:
-    if not folder.exists():
-        place.rename(folder)
+def _replace(place: Path, target: Path, overwrite: bool) -> None:
+    """Gives a finished folder the target's name; what had it is removed."""
+    if not overwrite or not target.exists():
+        place.rename(target)  # fails if another process has filled the target meanwhile
         return
-    old = folder.with_name(f".{folder.name}.{mark}.old")
-    folder.rename(old)
+    if _exchange(place, target):
+        return
+    old = place.with_suffix(".old")
+    target.rename(old)
     try:
-        place.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        place.rename(target)
+    finally:
+        with suppress(OSError):
+            old.rename(target)  # fails, as it should, where a model stands under the name
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps the names of two folders in a single step, where the system can."""
+    if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "renameat2"):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    names = os.fsencode(one), here, os.fsencode(other)
+    return bool(ctypes.CDLL(None).renameat2(here, *names, exchange) == 0)
 
 
 def _sync(path: Path) -> None:
@@ -199,7 +234,7 @@ def _sync(path: Path) -> None:
 def _architecture(config: Config, found: Family, files: WeightFiles) -> str:
     """The architecture the config names, or else the one the weights speak of."""
     stated = config.get("architectures")
-    if isinstance(stated, list) and stated and stated[0] in found.architectures:
+    if isinstance(stated, list) and stated and str(stated[0]) in found.architectures:
         return str(stated[0])
     for name, shape in found.architectures.items():
         names = found.names(name)
@@ -267,27 +302,43 @@ def _filled(
     dtype: torch.dtype | None,
 ) -> Model:
     """The model with the folder's weights in place, without a second copy in memory."""
-    with torch.device("meta"):
-        model = blueprint.build()
+    try:
+        model = blueprint.build("meta")
+    except RuntimeError as error:  # a product of sizes that no machine can count
+        raise CheckpointError(
+            f"{files.folder / 'config.json'}: the sizes are too large for any machine ({error}); "
+            f"restore the file."
+        ) from error
     tied = model.tied()
+    prefixed = any(theirs.startswith(names.prefix) for theirs in files)
     state: dict[str, torch.Tensor] = {}
+    stored: set[torch.dtype] = set()
     for ours, parameter in model.state_dict().items():
         theirs = sources.pop(ours, None)
         if ours in tied:
             report.duplicates += [theirs] if theirs else []
         elif theirs is None:
-            report.missing.append(names.theirs(ours, prefixed=False))
+            report.missing.append(names.theirs(ours, prefixed=prefixed))
         elif files.shape(theirs) != tuple(parameter.shape):
             report.misshapen[theirs] = (files.shape(theirs), tuple(parameter.shape))
         else:
-            tensor = files.tensor(theirs)
-            state[ours] = tensor if dtype is None else tensor.to(dtype)
+            stored.add(files.dtype(theirs))
+            state[ours] = files.tensor(theirs)
     report.unexpected += sources.values()
     report.loaded = len(state)
     if not report.is_fatal:
+        if dtype is None and len(stored) > 1:
+            dtype = reduce(torch.promote_types, stored)
+            report.notes.append(f"stored in several precisions, all raised to {_said(dtype)}")
+        if dtype is not None:
+            state = {ours: tensor.to(dtype) for ours, tensor in state.items()}
         model.load_state_dict(state, strict=False, assign=True)
         model.tie()
     return model
+
+
+def _said(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _tokenizer(

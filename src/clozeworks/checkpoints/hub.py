@@ -7,6 +7,7 @@ from clozeworks.errors import HubError
 
 # Weights as safetensors, settings as JSON, vocabularies as text: nothing that can run.
 _WANTED = ["*.json", "*.safetensors", "vocab.txt", "merges.txt", "1_Pooling/*", "2_Normalize/*"]
+PATIENCE = 3.0  # seconds
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -20,12 +21,30 @@ def resolve(name: str | Path, *, revision: str | None = None) -> Path:
     return _download(name, revision)
 
 
+def _hub_answers(name: str, revision: str | None) -> bool:
+    """Whether the hub says within seconds that it has the model; a complaint if it has not."""
+    from huggingface_hub import HfApi, errors
+
+    try:
+        # Trap: a download asks again and again, for minutes, where a network swallows all packets.
+        HfApi().model_info(name, revision=revision, timeout=PATIENCE)
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError):
+        raise
+    except Exception:  # offline, no network, a server in trouble: the cache may do
+        return False
+    return True
+
+
 def _download(name: str, revision: str | None) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     where = f"{name} is no folder here"
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED))
+        cached_only = not _hub_answers(name, revision)
+        found = snapshot_download(
+            name, revision=revision, allow_patterns=_WANTED, local_files_only=cached_only
+        )
+        return Path(found)
     except errors.GatedRepoError as error:
         raise HubError(
             f"{where}, and the hub model {name!r} asks for permission; request access on its page, "
@@ -45,7 +64,7 @@ def _download(name: str, revision: str | None) -> Path:
             f"{where}, it is not in the local cache, and the hub cannot be reached; give the path "
             f"of a model folder, or go online and try again."
         ) from error
-    except (errors.HfHubHTTPError, OSError) as error:
+    except Exception as error:  # the library's network library has errors of its own
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise HubError(
             f"{where}, and fetching {name!r} from the hub failed ({reason}); try again later, or "

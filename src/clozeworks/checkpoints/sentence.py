@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clozeworks.checkpoints.tensors import read_json
+from clozeworks.checkpoints.tensors import read_any_json, read_json
 from clozeworks.core.heads.pooling import check_modes
-from clozeworks.errors import CheckpointError
+from clozeworks.errors import CheckpointError, UnknownName
 
 # Their spelling of a mode in the older files (one true-or-false key each), and ours.
 _FLAGS = {
@@ -63,7 +63,7 @@ def read_pooling(folder: Path) -> Pooling:
     for step in steps:
         kind = str(step.get("type", "")).rsplit(".", 1)[-1]
         if kind == "Pooling":
-            modes = _modes(folder / str(step.get("path", "1_Pooling")) / "config.json")
+            modes = _modes(_inside(folder, step.get("path", "1_Pooling")) / "config.json")
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
@@ -94,7 +94,12 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
         for index, (path, kind) in enumerate(steps)
     ]
     config: dict[str, Any] = {"word_embedding_dimension": width}
-    config |= {flag: mode in pooling.modes for flag, mode in _FLAGS.items()}
+    flags = {flag: mode in pooling.modes for flag, mode in _FLAGS.items()}
+    if pooling.modes == tuple(mode for flag, mode in _FLAGS.items() if flags[flag]):
+        config |= flags
+    else:  # flags have an order of their own; only the newer form can say another
+        theirs = {ours: name for name, ours in _NAMES.items()}
+        config["pooling_mode"] = [theirs[mode] for mode in pooling.modes]
     config["include_prompt"] = True
     _write(folder / "modules.json", modules)
     _write(folder / "1_Pooling" / "config.json", config)
@@ -104,25 +109,35 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
 
 
 def _steps(path: Path) -> list[dict[str, Any]]:
-    try:
-        steps = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}); restore it.") from error
+    steps = read_any_json(path)
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise CheckpointError(f"{path} must be a JSON list of steps; restore it.")
+        raise CheckpointError(f"{path} must be a JSON list of steps; restore the file.")
     return steps
+
+
+def _inside(folder: Path, name: object) -> Path:
+    path = folder / str(name)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise CheckpointError(
+            f"{folder / 'modules.json'} names the folder {name!r}; it must lie inside {folder}; "
+            f"restore the file."
+        )
+    return path
 
 
 def _modes(path: Path) -> tuple[str, ...]:
     config = read_json(path)
     if "pooling_mode" in config:
         named = config["pooling_mode"]
-        names = [named] if isinstance(named, str) else list(named or [])
-        unknown = [name for name in names if name not in _NAMES]
-        if unknown:
-            raise CheckpointError(
-                f"{path}: pooling_mode is {unknown[0]!r}; known: {', '.join(_NAMES)}."
-            )
+        names = named if isinstance(named, list) and named else [named]
+        for name in names:
+            if not isinstance(name, str):
+                raise CheckpointError(
+                    f"{path}: pooling_mode is {named!r}; it must be a name or a list of names; "
+                    f"known: {', '.join(_NAMES)}."
+                )
+            if name not in _NAMES:
+                raise UnknownName(f"{path}: pooling_mode", name, _NAMES)
         return tuple(_NAMES[name] for name in names)
     modes = tuple(mode for flag, mode in _FLAGS.items() if config.get(flag))
     if not modes:

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from clozeworks.errors import CheckpointError, OutputError
+from clozeworks.errors import CheckpointError
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -94,7 +94,7 @@ def _write(shard: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(shard, path, metadata={"format": "pt"})
     except SafetensorError as error:  # the library's name for a full disk, among others
-        raise OutputError(f"{path.name} could not be written ({error})") from error
+        raise OSError(str(error)) from error
     # Trap: the library makes files that only their owner can read; this follows the umask.
     path.chmod(mode)
 

@@ -18,7 +18,7 @@ def embed(
     *,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     column: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     skip_blank: Annotated[bool, Parameter(negative="")] = False,
     pooling: str | None = None,
     normalize: bool | None = None,
@@ -35,7 +35,7 @@ def embed(
             the lines of standard input.
         out: Where vectors go: .npy, .jsonl or .parquet. Without it they are printed as JSON lines.
         column: The field or column that holds the text; "text" if not given.
-        encoding: What the file is written in.
+        encoding: What the file is written in; utf-8 if not given.
         skip_blank: Leave out blank lines instead of complaining about them.
         pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several with commas. As
             the model folder says if not given, else mean.
@@ -52,10 +52,13 @@ def embed(
         check_output(out, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
     given = resolve_input(source)
     if isinstance(given, str):
+        _check_unused({"--column": column, "--encoding": encoding, "--skip-blank": skip_blank})
         texts = Texts([given], ["the text"], "the command line")
     else:
         stream = sys.stdin.buffer if given is None else given
-        texts = read_texts(stream, column=column, encoding=encoding, skip_blank=skip_blank)
+        texts = read_texts(
+            stream, column=column, encoding=encoding or "utf-8", skip_blank=skip_blank
+        )
 
     from clozeworks.cli.progress import Progress
     from clozeworks.language_model import load
@@ -71,6 +74,7 @@ def embed(
             max_length=max_length,
             truncate=truncate,
             budget=budget,
+            places=texts.places,
             progress=progress,
         )
     seconds = time.monotonic() - begin
@@ -81,13 +85,26 @@ def embed(
         write_vectors(out, vectors, texts.texts, overwrite=overwrite)
     _say_how(loaded.pooling, modes, normalize)
     skipped = f" ({texts.skipped:,} blank ones left out)" if texts.skipped else ""
+    count = "1 text" if len(vectors) == 1 else f"{len(vectors):,} texts"
     print(
-        f"{len(vectors):,} texts{skipped} in {seconds:.1f} s; vectors of width {vectors.shape[1]:,}"
+        f"{count}{skipped} in {seconds:.1f} s; vectors of width {vectors.shape[1]:,}"
         + (f" in {out}" if out else ""),
         file=sys.stderr,
     )
     if out is not None and out.suffix == ".npy":
         print(f"Read them with: numpy.load({str(out)!r})", file=sys.stderr)
+
+
+def _check_unused(options: dict[str, object]) -> None:
+    """A text on the command line is not a file, and takes no options of one."""
+    from clozeworks.errors import SettingError
+
+    for name, value in options.items():
+        if value:
+            raise SettingError(
+                f"{name} is given, but the input is a text, not a file; leave {name} out, or name "
+                f"a file."
+            )
 
 
 def _say_how(pooling: object, modes: list[str] | None, normalize: bool | None) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
@@ -28,38 +29,53 @@ TERMINATED = 143
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and leaves with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a text may hold what a terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command; returns the exit code."""
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(overview())
-        return 0
-    if arguments[0] in ("-V", "--version"):
-        from clozeworks import __version__
+    from clozeworks.errors import ClozeworksError
 
-        print(f"clozeworks {__version__}")
-        return 0
-    from clozeworks.errors import ClozeworksError, UnknownName
-
-    signal.signal(signal.SIGTERM, _terminate)
     try:
-        name, *rest = arguments
-        if name not in COMMANDS:
-            raise UnknownName("command", name, COMMANDS)
-        return _call(COMMANDS[name][0], rest)
+        code = _answer(arguments)
+        sys.stdout.flush()  # here, where a failure still becomes a sentence
+        return code
     except ClozeworksError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
         print("\nStopped. Nothing was left half-written.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output left. Standard output must not complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()  # its reader has left, as `head` does
         return 0
+    except OSError as error:
+        if error.filename is None:
+            _close_output()
+        where = "The output" if error.filename is None else os.fsdecode(error.filename)
+        return _complain(f"{where} cannot be used ({error.strerror or error}); mend this first.")
     except MemoryError:
         return _complain("There is not enough memory for this; use fewer or shorter texts.")
+
+
+def _answer(arguments: list[str]) -> int:
+    from clozeworks.errors import UnknownName
+
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    name, *rest = arguments
+    if name in ("-V", "--version"):
+        from clozeworks import __version__
+
+        print(f"clozeworks {__version__}")
+        return 0
+    if name not in COMMANDS:
+        raise UnknownName("command", name, COMMANDS)
+    return _call(COMMANDS[name][0], rest)
 
 
 def overview() -> str:
@@ -81,6 +97,10 @@ def _call(module: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
     app = import_module(module).app
+    app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
+    if "-" in arguments and "--" not in arguments:
+        # Trap: the parser takes standard input's sign for an option, unless it stands behind "--".
+        arguments = [*(word for word in arguments if word != "-"), "--", "-"]
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
@@ -90,11 +110,13 @@ def _call(module: str, arguments: list[str]) -> int:
 
 
 def _complain(sentence: str) -> int:
-    # A message may quote input that the terminal's encoding cannot show.
-    encoding = sys.stderr.encoding or "utf-8"
-    shown = sentence.encode(encoding, "backslashreplace").decode(encoding)
-    print(f"clozeworks: {shown}", file=sys.stderr)
+    print(f"clozeworks: {sentence}", file=sys.stderr)
     return BAD_INPUT
+
+
+def _close_output() -> None:
+    # Python flushes once more at exit, and must not complain once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -15,6 +15,7 @@ from clozeworks.core.attention import SelfAttention
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import Pooler
+from clozeworks.core.initialize import Undrawn
 from clozeworks.core.spec import spec
 from clozeworks.core.stack import Tower
 from clozeworks.errors import SettingError
@@ -66,7 +67,7 @@ class Blueprint:
         for name, head in self.heads.items():
             if head.reads == "pooled" and self.pooler is None:
                 raise SettingError(
-                    f"heads.{name} reads the pooled text, but pooler is absent; add a Pooler."
+                    f"heads.{name} reads the pooled text, but there is no pooler; add the pooler."
                 )
         return self
 
@@ -83,16 +84,19 @@ class Blueprint:
         positions = self.embeddings.positions
         return positions.room() if positions else None
 
-    def build(self) -> "Model":
-        """Makes the model, its weights not yet meaningful: initialise or load them."""
+    def build(self, device: str = "cpu") -> "Model":
+        """Makes the model, its weights not yet meaningful: initialise or load them.
+
+        On the device `meta` it takes no memory and has shapes only.
+        """
         from clozeworks.core.model import Model
 
-        return Model(self.check())
+        with torch.device(device), Undrawn():
+            return Model(self.check())
 
     def count(self) -> int:
         """The number of parameters, tied ones once, without taking any memory for them."""
-        with torch.device("meta"):
-            return sum(parameter.numel() for parameter in self.build().parameters())
+        return sum(parameter.numel() for parameter in self.build("meta").parameters())
 
     def to_json(self) -> str:
         """The blueprint as JSON text."""

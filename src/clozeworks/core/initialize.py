@@ -10,12 +10,35 @@ reordering modules does not change what the others start from.
 """
 
 import hashlib
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 # The standard deviation of a standard normal distribution cut at two: sqrt(1 - 4 pdf(2) / 0.9545).
 CUT_SPREAD = 0.8796
+
+
+class Undrawn(TorchFunctionMode):
+    """While active, modules are made without drawing first values nobody will use.
+
+    Beside the time, drawing on the meta device makes torch import its compiler: two seconds.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Passes everything on except calls into `torch.nn.init`."""
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
 
 
 def initialize(model: nn.Module, *, seed: int = 0, spread: float = 0.02) -> None:

@@ -6,7 +6,8 @@ one after the other, because the device is parallel inside.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TypeVar
 
 import torch
@@ -36,11 +37,13 @@ def side_by_side(
     # Inside a worker, one thread for everything: the setting is the thread's own.
     pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        waiting: set[Future[tuple[Item, Result]]] = {pool.submit(alone, item) for item in items}
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+        # Trap: concurrent.futures.wait holds locks of the futures; Ctrl-C inside it would leave
+        # them held, and the workers would never end.
+        finished: SimpleQueue[Future[tuple[Item, Result]]] = SimpleQueue()
+        for item in items:
+            pool.submit(alone, item).add_done_callback(finished.put)
+        for _ in items:
+            yield finished.get().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         # Trap: set_num_threads in a worker also sets what threads made later will start with.

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from clozeworks.core.blueprint import Blueprint
@@ -32,10 +31,12 @@ class Node:
 
 def tree(blueprint: Blueprint) -> Node:
     """The parts of a blueprint with their parameter counts; no weight is made."""
-    with torch.device("meta"):
-        model = blueprint.build()
+    model = blueprint.build("meta")
     top = _node("model", blueprint, model)
-    top.parameters = sum(parameter.numel() for parameter in model.parameters())
+    for copy, original in model.tied().items():
+        head = next(node for node in top.children if copy.startswith(node.label.split(":")[0]))
+        head.parameters -= model.get_parameter(original).numel()
+        head.label += ", shares the token table"
     return top
 
 

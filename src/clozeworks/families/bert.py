@@ -63,7 +63,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
             norm=norm,
             dropout=dropout,
         ),
-        encoder=Tower(layers=(layer,) * config.whole("num_hidden_layers", 12)),
+        encoder=Tower(layers=(layer,) * config.depth("num_hidden_layers", 12)),
         pooler=Pooler() if "pooler" in parts else None,
         heads={name: head for name, head in possible.items() if name in parts},
     )

@@ -60,7 +60,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
             norm=NORM,
             dropout=dropout,
         ),
-        encoder=Tower(layers=(layer,) * config.whole("n_layers", 6)),
+        encoder=Tower(layers=(layer,) * config.depth("n_layers", 6)),
         pooler=Pooler(activation="relu") if "pooler" in parts else None,
         heads={name: head for name, head in possible.items() if name in parts},
     )

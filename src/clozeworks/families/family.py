@@ -18,6 +18,9 @@ from clozeworks.families.weights import Names, Rule
 from clozeworks.text.style import Style
 
 Parts = frozenset[str]
+# No published network comes near these; a damaged config easily does.
+MOST = 2**31 - 1
+DEEPEST = 10_000
 
 # Published names of activations, and ours.
 ACTIVATIONS = {
@@ -48,37 +51,45 @@ class Config(Mapping[str, Any]):
         return len(self.values_by_name)
 
     def whole(self, key: str, default: int, least: int = 1) -> int:
-        """A whole number."""
+        """A whole number; the upper limit keeps a damaged file from asking for all memory."""
         value = self._or_default(key, default)
-        if type(value) is not int or value < least:
-            raise self.complaint(key, f"it must be a whole number of at least {least}.")
+        if type(value) is not int or not least <= value <= MOST:
+            rule = f"it must be a whole number from {least} to {MOST:,}; correct it."
+            raise self.complaint(key, rule)
+        return value
+
+    def depth(self, key: str, default: int) -> int:
+        """A number of layers."""
+        value = self.whole(key, default)
+        if value > DEEPEST:
+            raise self.complaint(key, f"it must be at most {DEEPEST:,}; correct it.")
         return value
 
     def number(self, key: str, default: float) -> float:
         """A number."""
         value = self._or_default(key, default)
-        if type(value) not in (int, float):
-            raise self.complaint(key, "it must be a number.")
+        if type(value) not in (int, float) or not 0 <= value < float("inf"):
+            raise self.complaint(key, "it must be a number of at least 0; correct it.")
         return float(value)
 
     def share(self, key: str, default: float) -> float:
         """A number from 0 up to, not including, 1: a dropout."""
         value = self.number(key, default)
         if not 0 <= value < 1:
-            raise self.complaint(key, "it must be at least 0 and below 1.")
+            raise self.complaint(key, "it must be at least 0 and below 1; correct it.")
         return value
 
     def truth(self, key: str, default: bool) -> bool:
         """True or false."""
         value = self._or_default(key, default)
         if type(value) is not bool:
-            raise self.complaint(key, "it must be true or false.")
+            raise self.complaint(key, "it must be true or false; correct it.")
         return value
 
     def activation(self, key: str, default: str = "gelu") -> str:
         """An activation, under our name."""
         value = self._or_default(key, default)
-        if value not in ACTIVATIONS:
+        if not isinstance(value, str) or value not in ACTIVATIONS:
             raise UnknownName(f"{self.place}: {key}", str(value), ACTIVATIONS)
         return ACTIVATIONS[value]
 
@@ -87,7 +98,7 @@ class Config(Mapping[str, Any]):
         if width % heads:
             raise CheckpointError(
                 f"{self.place}: {width_key} is {width} and {heads_key} is {heads}; the first must "
-                f"be divisible by the second; correct the file."
+                f"be divisible by the second; change one of them."
             )
         return heads
 

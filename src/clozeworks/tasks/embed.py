@@ -18,12 +18,13 @@ from clozeworks.core.model import Model
 from clozeworks.core.side_by_side import side_by_side
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.packing import device_of, pack
+from clozeworks.tasks.packing import device_of, encode, pack, place_of
 from clozeworks.text.tokenizer import Encoded, Tokenizer
 
 # Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
 CPU_BUDGET = 1024
 ACCELERATOR_BUDGET = 16384
+SHORTEN = "shorten it, or have it cut with --truncate (truncate=True in Python)"
 
 Progress = Callable[[int, int], None]
 Vectors = NDArray[np.float32]
@@ -39,6 +40,7 @@ def embed(
     max_length: int | None,
     truncate: bool = False,
     budget: int | None = None,
+    places: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Vectors:
     """One vector per text.
@@ -52,23 +54,26 @@ def embed(
         max_length: The most tokens a text may have.
         truncate: Whether longer texts are cut; otherwise they are an error.
         budget: Tokens per batch; chosen for the device if not given.
+        places: Where each text came from, for messages.
         progress: Called with tokens done and tokens in all.
 
     Returns:
         A (texts, width x modes) array in the order of the texts.
     """
     check_modes(modes)
-    check_texts(texts)
+    check_texts(texts, places)
     device = device_of(model)
     width = model.blueprint.width * len(modes)
     vectors = np.empty((len(texts), width), dtype=np.float32)
     if not texts:
         return vectors
-    encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate)
+    encoded = encode(
+        tokenizer, texts, max_length=max_length, truncate=truncate, places=places, advice=SHORTEN
+    )
     lengths = [len(text) for text in encoded]
     total = sum(lengths)
     done = 0
-    batches = by_budget(lengths, budget or default_budget(device))
+    batches = by_budget(lengths, default_budget(device) if budget is None else budget)
 
     def run(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
@@ -123,7 +128,9 @@ def hidden(
             f"or a negative number that counts from the last."
         )
     device = device_of(model)
-    encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate, offsets=True)
+    encoded = encode(
+        tokenizer, texts, max_length=max_length, truncate=truncate, offsets=True, advice=SHORTEN
+    )
     found: dict[int, Vectors] = {}
 
     def run(batch: list[int]) -> list[Vectors]:
@@ -148,13 +155,13 @@ def default_budget(device: torch.device) -> int:
     return CPU_BUDGET if device.type == "cpu" else ACCELERATOR_BUDGET
 
 
-def check_texts(texts: Sequence[str]) -> None:
+def check_texts(texts: Sequence[str], places: Sequence[str] | None = None) -> None:
     """Complains about texts without content."""
-    for number, text in enumerate(texts, start=1):
+    for number, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
             kind = "only white space" if text else "empty"
             raise InputError(
-                f"text {number:,} is {kind}; a vector needs at least one word; drop the text."
+                f"{place_of(number, places)} is {kind}; a vector needs at least one word; drop it."
             )
 
 

@@ -15,7 +15,7 @@ from clozeworks.core.side_by_side import side_by_side
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.embed import default_budget
-from clozeworks.tasks.packing import device_of, pack
+from clozeworks.tasks.packing import device_of, encode, pack
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -74,7 +74,7 @@ def fill(
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
-    encoded = tokenizer.encode(marked, max_length=max_length)
+    encoded = encode(tokenizer, marked, max_length=max_length)
     gaps = [
         [place for place, token in enumerate(item.ids) if token == tokenizer.mask_id]
         for item in encoded
@@ -146,5 +146,8 @@ def _best(tokenizer: Tokenizer, marked: str, gaps: list[list[Guess]]) -> str:
     before, *rest = marked.split(mask)
     pieces = [before]
     for guesses, after in zip(gaps, rest, strict=True):
-        pieces += [guesses[0].word, after]
+        word = guesses[0].word
+        if word.startswith("##"):  # WordPiece: the guess continues the word before the gap
+            pieces[-1] = pieces[-1].rstrip(" ")
+        pieces += [word.removeprefix("##"), after]
     return "".join(pieces)

@@ -9,6 +9,7 @@ stay the same.
 import hashlib
 import json
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
@@ -31,17 +32,21 @@ TELLING = (
 )
 
 
-def fingerprint(backend: Backend, state: Mapping[str, Any]) -> str:
-    """Gives `sha256:` and 64 hexadecimal digits."""
+def fingerprint(backend: Backend, pieces: Mapping[str, int], state: Mapping[str, Any]) -> str:
+    """Gives `sha256:` and 64 hexadecimal digits.
+
+    Args:
+        backend: The library's tokenizer.
+        pieces: The id of every token, added ones among them.
+        state: What `tokenizer.json` holds.
+    """
     model = state["model"]
     singles = backend.encode_batch(list(TELLING))
     pairs = backend.encode_batch(list(zip(TELLING, reversed(TELLING), strict=True)))
     content = {
-        "pieces": sorted(backend.get_vocab(with_added_tokens=True).items()),
+        "pieces": sorted(pieces.items(), key=itemgetter(1)),
         "merges": [m if isinstance(m, str) else " ".join(m) for m in model.get("merges") or []],
-        "scores": [score for _, score in model["vocab"]]
-        if isinstance(model["vocab"], list)
-        else [],
+        "scores": [item[1] for item in model["vocab"] if isinstance(item, list)],
         "texts": [(item.ids, item.type_ids) for item in (*singles, *pairs)],
     }
     text = json.dumps(content, ensure_ascii=True, separators=(",", ":"))

@@ -131,7 +131,7 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """A sha256 that is equal exactly when texts become the same ids."""
-        return fingerprint(self._backend, self.state)
+        return fingerprint(self._backend, self._vocabulary, self.state)
 
     def id_of(self, token: str | None) -> int | None:
         """Gives the id of a vocabulary entry, or None."""

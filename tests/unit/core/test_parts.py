@@ -195,7 +195,7 @@ def test_dropout_only_in_training():
         ({"encoder": tower(order=(0, 2))},
          "encoder.order[1] is 2; it must be a layer from 0 to 1."),
         ({"heads": {"classes": PooledClasses(count=2)}},
-         "heads.classes reads the pooled text, but pooler is absent; add a Pooler."),
+         "heads.classes reads the pooled text, but there is no pooler; add the pooler."),
         ({"embeddings": Embeddings(tokens=5, dropout=1.5)},
          "embeddings.dropout is 1.5; it must be at least 0 and below 1."),
         ({"embeddings": Embeddings(tokens=5, positions=Learned(count=2, offset=2))},

@@ -76,7 +76,7 @@ finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 @given(hypothesis_numpy.arrays(np.float32, (1, 8), elements=finite))
 def test_jsonl_gives_back_the_same_float32(matrix):
     file = io.BytesIO()
-    vectors_module._write_jsonl(file, matrix, ["a"])
+    vectors_module.write_jsonl(file, matrix, ["a"])
     row = json.loads(file.getvalue())["vector"]
     assert same_bits(np.array([row], dtype=np.float32), matrix)
 

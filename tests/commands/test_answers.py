@@ -1,0 +1,213 @@
+"""What the commands print and write when all is well."""
+
+import gzip
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from clozeworks.families.family import published_sizes
+
+TEXTS = ["the cat sat on the mat", "北京的天气很好", "the dog"]
+
+
+@pytest.fixture
+def bert(tiny_models):
+    return tiny_models["bert"]
+
+
+def vectors(outcome):
+    return np.array([json.loads(line)["vector"] for line in outcome.out.splitlines()], np.float32)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_fill_takes_both_spellings_of_a_gap(command, tiny_models, family):
+    folder = tiny_models[family]
+    first = command("fill", folder, "the [MASK] sat on the [MASK].", "--json")
+    second = command("fill", folder, "the <mask> sat on the <mask>.", "--json")
+    found, other = json.loads(first.out), json.loads(second.out)
+    assert first.code == 0 and first.err == ""
+    assert found["gaps"] == other["gaps"] and found["best"] == other["best"]
+    assert found["text"] == "the [MASK] sat on the [MASK]."
+    assert [len(gap) for gap in found["gaps"]] == [5, 5]
+    for gap in found["gaps"]:
+        scores = [guess["score"] for guess in gap]
+        assert scores == sorted(scores, reverse=True) and 0 < sum(scores) <= 1
+    words = [gap[0]["word"] for gap in found["gaps"]]
+    assert found["best"] == f"the {words[0]} sat on the {words[1]}."
+
+
+def test_all_scores_of_a_gap_sum_to_one(command, bert):
+    found = json.loads(command("fill", bert, "the [MASK]", "--json", "-k", "100000").out)
+    assert len(found["gaps"][0]) == 115
+    assert sum(guess["score"] for guess in found["gaps"][0]) == pytest.approx(1, abs=1e-5)
+
+
+def test_fill_ranks_only_the_words_named(command, bert):
+    everything = json.loads(command("fill", bert, "the [MASK]", "--json", "-k", "115").out)
+    few = json.loads(command("fill", bert, "the [MASK]", "--json", "--words", "cat, dog,北").out)
+    score = {guess["word"]: guess["score"] for guess in everything["gaps"][0]}
+    assert {guess["word"] for guess in few["gaps"][0]} == {"cat", "dog", "北"}
+    for guess in few["gaps"][0]:
+        assert guess["score"] == pytest.approx(score[guess["word"]], rel=1e-5)
+
+
+def test_fill_prints_for_people(command, bert):
+    lines = command("fill", bert, "the [MASK] and the [MASK]", "a [MASK]", "-k", "2").out.split(
+        "\n"
+    )
+    assert [line for line in lines if line.startswith("  gap")] == ["  gap 1", "  gap 2"]
+    assert len(lines) == 7 + 3 + 1
+    assert float(lines[2].split()[0]) >= float(lines[3].split()[0])
+
+
+def test_every_kind_of_input_gives_the_same_vectors(command, bert, tmp_path, monkeypatch):
+    wanted = np.concatenate([vectors(command("embed", bert, text)) for text in TEXTS])
+    contents = {
+        "a.txt": "".join(f"{text}\n" for text in TEXTS),
+        "a.jsonl": "".join(json.dumps({"text": text}) + "\n" for text in TEXTS),
+        "a.csv": "id,text\n" + "".join(f"{n},{text}\n" for n, text in enumerate(TEXTS)),
+        "a.tsv": "id\ttext\n" + "".join(f"{n}\t{text}\n" for n, text in enumerate(TEXTS)),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content.encode()))
+        for path in (tmp_path / name, tmp_path / f"{name}.gz"):
+            outcome = command("embed", bert, path)
+            assert outcome.code == 0
+            np.testing.assert_allclose(vectors(outcome), wanted, atol=1e-5)
+            assert [json.loads(line)["text"] for line in outcome.out.splitlines()] == TEXTS
+    piped = io.TextIOWrapper(io.BytesIO(contents["a.txt"].encode()))
+    monkeypatch.setattr(sys, "stdin", piped)
+    np.testing.assert_allclose(vectors(command("embed", bert, "-")), wanted, atol=1e-5)
+
+
+def test_every_kind_of_output_holds_the_same_vectors(command, bert, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    for suffix in ("npy", "jsonl", "parquet"):
+        out = tmp_path / f"v.{suffix}"
+        outcome = command("embed", bert, tmp_path / "a.txt", "--out", out)
+        assert (outcome.code, outcome.out) == (0, "")
+        said = outcome.err.splitlines()
+        assert said[0] == "Pooling: mean pooling (the default)."
+        assert said[1].startswith("3 texts in ")
+        assert said[1].endswith(f" s; vectors of width 32 in {out}")
+        assert (len(said) == 3) == (suffix == "npy")
+    wanted = np.load(tmp_path / "v.npy")
+    assert wanted.shape == (3, 32) and wanted.dtype == np.float32
+    lines = (tmp_path / "v.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [json.loads(line)["vector"] for line in lines]
+    np.testing.assert_array_equal(np.array(found, np.float32), wanted)
+    table = parquet.read_table(tmp_path / "v.parquet")
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), wanted)
+    assert table["text"].to_pylist() == TEXTS
+
+
+def test_an_output_is_replaced_when_asked(command, bert, tmp_path, listing):
+    out = tmp_path / "v.npy"
+    out.write_bytes(b"old")
+    assert command("embed", bert, "cat", "-o", out, "--overwrite").code == 0
+    assert np.load(out).shape == (1, 32)
+    assert list(listing(tmp_path)) == ["v.npy"]
+
+
+def test_a_long_text_is_cut_when_asked(command, bert):
+    whole = command("embed", bert, "cat " * 100_000, "--truncate")
+    cut = command("embed", bert, "cat " * 510)
+    assert whole.code == 0
+    np.testing.assert_allclose(vectors(whole), vectors(cut), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "mean pooling (the default)"),
+        (["--pooling", "first"], "first pooling (as asked)"),
+        (["--normalize"], "mean pooling (the default); scaled to length 1 (as asked)"),
+        (["--no-normalize"], "mean pooling (the default); not scaled (as asked)"),
+        (
+            ["--pooling", "mean, max", "--normalize"],
+            "mean + max pooling (as asked); scaled to length 1 (as asked)",
+        ),
+    ],
+)
+def test_pooling_is_always_stated(command, bert, options, said):
+    outcome = command("embed", bert, "the cat", *options)
+    assert outcome.err.splitlines()[0] == f"Pooling: {said}."
+    assert outcome.err.splitlines()[1].startswith("1 text in ")
+    if "--normalize" in options:
+        assert np.linalg.norm(vectors(outcome)) == pytest.approx(1, abs=1e-5)
+
+
+def test_pooling_of_the_folder(command, bert, tmp_path):
+    import clozeworks as cw
+
+    model = cw.load(bert)
+    model.pooling = cw.Pooling(modes=("first",), normalize=True)
+    model.save(tmp_path / "sentence")
+    outcome = command("embed", tmp_path / "sentence", "the cat")
+    said = "first pooling, scaled to length 1 (as the model folder says)"
+    assert outcome.err.splitlines()[0] == f"Pooling: {said}."
+    assert f"\nembed: {said}\n" in command("show", tmp_path / "sentence").out
+    asked = command("embed", bert, "the cat", "--pooling", "first", "--normalize")
+    np.testing.assert_allclose(vectors(outcome), vectors(asked), atol=1e-6)
+
+
+@pytest.mark.parametrize("size", published_sizes())
+def test_show_a_published_size(command, size):
+    outcome = command("show", size)
+    assert outcome.code == 0 and outcome.err == ""
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith(f"{size} (") and lines[1] == "texts of up to 512 tokens"
+    assert json.loads(command("show", size, "--json").out)["width"] % 64 == 0
+
+
+def test_show_lists_the_sizes(command):
+    out = command("show").out
+    assert all(f"  {size} " in out for size in published_sizes())
+
+
+def test_show_a_folder(command, tiny_models):
+    lines = command("show", tiny_models["roberta"]).out.splitlines()
+    assert lines[0] == f"{tiny_models['roberta']} (roberta, Liu et al. 2019)"
+    assert lines[-3:-1] == ["42 weights loaded", "embed: mean pooling (the default)"]
+    assert lines[-1].startswith("tokenizer: bpe, 387 entries, sha256:")
+
+
+def test_env(command):
+    outcome = command("env")
+    assert outcome.code == 0 and outcome.out.startswith("clozeworks       0.")
+
+
+def test_from_text_to_vectors(command, tmp_path):
+    """The whole chain, as a new user would type it."""
+    text, tokenizer = tmp_path / "text.txt", tmp_path / "tokenizer"
+    text.write_text("the cat sat on the mat\nthe dog lay on the rug\n" * 20, encoding="utf-8")
+    trained = command("tokenizer", "train", text, "--size", "100", "--out", tokenizer)
+    assert trained.code == 0, trained.err
+    assert trained.out.startswith(f"{tokenizer}: wordpiece, ")
+    assert "\nTry it with: clozeworks tokenizer inspect" in trained.out
+    inspected = command("tokenizer", "inspect", tokenizer, "the cat")
+    assert "word 1    characters 4 to 7: cat" in inspected.out
+    model = tmp_path / "model"
+    made = command(
+        *("new", "bert-tiny", "hidden_size=64", "--tokenizer", tokenizer, "--out", model)
+    )
+    assert made.out.endswith(
+        f" parameters, fresh weights (seed 0).\nLook at it with: clozeworks show {model}\n"
+    )
+    assert "texts of up to 512 tokens" in command("show", model).out
+    assert command("fill", model, "the [MASK] sat").code == 0
+    assert command("embed", model, text, "--out", tmp_path / "v.npy").code == 0
+    assert np.load(tmp_path / "v.npy").shape == (40, 64)
+
+
+def test_help_and_version(command):
+    assert command("--help").out == command().out == command("help").out
+    assert command("--version").out.startswith("clozeworks 0.")
+    for name in ("fill", "embed", "show", "new", "tokenizer", "env"):
+        outcome = command(name, "--help")
+        assert outcome.code == 0 and outcome.out.startswith(f"Usage: clozeworks {name}")

@@ -1,0 +1,90 @@
+"""What only shows in a process of its own: signals, pipes, and what is imported."""
+
+import signal
+
+import pytest
+
+# The real command, with a line of progress at every batch rather than every few seconds.
+EMBED = """
+import sys
+from clozeworks.cli import main, progress
+progress.Progress.__init__.__kwdefaults__["every"] = 0.0
+main.main(["embed", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("budget", [20_000, 1024])
+def test_an_interrupted_command_leaves_everything_as_it_was(start, tiny_models, tmp_path, budget):
+    source = tmp_path / "a.txt"
+    source.write_text("the cat sat on the mat\n" * 50_000, encoding="utf-8")
+    running = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = tmp_path / f"{number}.npy"
+        out.write_bytes(b"old")
+        arguments = [tiny_models["bert"], source, "--out", out, "--overwrite", "--budget", budget]
+        running[number] = start(["-c", EMBED, *arguments])
+    said = {}
+    try:
+        for number, process in running.items():
+            assert " tokens, " in process.stderr.readline()
+            process.send_signal(number)
+        for number, process in running.items():
+            # Not communicate: it would miss what reading a line has already buffered.
+            process.wait(timeout=8)
+            said[number] = process.stderr.read()
+    finally:
+        for process in running.values():
+            process.kill()
+    codes = {number: process.returncode for number, process in running.items()}
+    assert codes == {signal.SIGINT: 130, signal.SIGTERM: 143}
+    assert not any("Traceback" in text for text in said.values())
+    assert said[signal.SIGINT].endswith("\nStopped. Nothing was left half-written.\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["15.npy", "2.npy", "a.txt"]
+    assert {path.read_bytes() for path in tmp_path.glob("*.npy")} == {b"old"}
+
+
+def test_a_reader_that_leaves_early(start, tiny_models, tmp_path):
+    source = tmp_path / "a.txt"
+    source.write_text("the cat sat on the mat\n" * 2000, encoding="utf-8")
+    process = start(["-m", "clozeworks", "embed", tiny_models["bert"], source])
+    assert process.stdout.readline().startswith('{"text": "the cat')
+    process.stdout.close()
+    err = process.stderr.read()
+    process.wait(timeout=30)
+    assert process.returncode == 0 and err == ""
+
+
+FULL = """
+import os, sys
+os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+from clozeworks.cli.main import main
+main(["fill", sys.argv[1], "the [MASK]"])
+"""
+
+
+def test_an_output_that_takes_nothing_or_not_everything(start, tiny_models):
+    """A full disk behind standard output, and a terminal without the text's characters."""
+    bert = tiny_models["bert"]
+    full = start(["-c", FULL, bert])
+    fill = ["-m", "clozeworks", "fill", bert, "北京的[MASK]", "-k", "1"]
+    ascii_only = start(fill, PYTHONIOENCODING="ascii")
+    out, err = ascii_only.communicate(timeout=30)
+    assert (ascii_only.returncode, err) == (0, "")
+    assert out.startswith("\\u5317\\u4eac\\u7684")
+    _, err = full.communicate(timeout=30)
+    assert full.returncode == 2
+    assert err == (
+        "clozeworks: The output cannot be used (No space left on device); mend this first.\n"
+    )
+
+
+def test_help_imports_nothing_heavy(start):
+    script = (
+        "import sys; from clozeworks.cli.main import run\n"
+        "for arguments in ([], ['--help'], ['--version'], ['fill', '--help'], ['nonsense']):\n"
+        "    run(arguments)\n"
+        "heavy = ('torch', 'numpy', 'tokenizers', 'safetensors', 'huggingface_hub')\n"
+        "sys.exit(str([name for name in heavy if name in sys.modules]))"
+    )
+    _, err = start(["-c", script]).communicate(timeout=30)
+    assert err.splitlines()[-1] == "[]"

@@ -1,0 +1,90 @@
+"""The README is true: its commands work as printed, its Python runs, its map is complete."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def first_block() -> list[tuple[str, str]]:
+    """Commands and what is printed under them."""
+    block = re.search(r"```console\n(.*?)```", README, re.DOTALL).group(1)
+    pieces = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    return [tuple(piece.split("\n", 1)) for piece in pieces]
+
+
+def steady(text: str) -> list[str]:
+    """Output without what may differ from machine to machine."""
+    text = re.sub(r"in \d+\.\d s", "in … s", text)
+    text = re.sub(r"\d[\d,]* texts \(\d[\d,]* blank", "… texts (… blank", text)
+    return [line for line in text.strip().splitlines() if not line.endswith("…")]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder in which the README's commands have been run, with their output."""
+    folder = tmp_path_factory.mktemp("readme")
+    program = folder / "bin" / "clozeworks"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m clozeworks "$@"\n')
+    program.chmod(0o755)
+    (program.parent / "python").symlink_to(sys.executable)
+    source = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": source}
+    outputs = []
+    for command, _ in first_block():
+        done = subprocess.run(
+            command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout + done.stderr)
+    return folder, outputs
+
+
+def test_commands_print_what_the_readme_says(place):
+    _, outputs = place
+    for (command, expected), actual in zip(first_block(), outputs, strict=True):
+        if " fill " in command:  # near-equal scores of fresh weights may rank otherwise elsewhere
+            assert len(steady(actual)) == len(steady(expected)), command
+        elif sys.version_info[:2] == (3, 11):  # the text is that version's documentation
+            assert steady(actual) == steady(expected), command
+
+
+def test_python_runs(place, monkeypatch):
+    folder, _ = place
+    monkeypatch.chdir(folder)
+    code = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["vectors"].shape == (2, 128)
+    assert {guess.word for guess in names["filled"].gaps[0]} == {"list", "string"}
+    assert len(names["tokens"].tokens) == len(names["tokens"].vectors)
+    assert (folder / "copy" / "1_Pooling" / "config.json").exists()
+
+
+def test_the_map_names_every_file():
+    area = README[README.index("## The map") :]
+    for path in (ROOT / "src" / "clozeworks").rglob("*.py"):
+        if path.name != "__init__.py":
+            assert re.search(rf"(?<![\w]){re.escape(path.name)}", area), f"{path} is not in the map"
+    for name in re.findall(r"[\w]+\.py", area):
+        found = [*ROOT.glob(f"src/**/{name}"), *ROOT.glob(f"benchmarks/{name}")]
+        assert found, f"{name} is in the map but not in the tree"
+
+
+def test_the_readme_can_be_read_in_one_sitting():
+    assert len(README.splitlines()) <= 200
+
+
+def test_every_command_is_in_the_readme():
+    from clozeworks.cli.main import COMMANDS
+
+    for command in COMMANDS:
+        assert f"`clozeworks {command}" in README

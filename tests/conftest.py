@@ -1,0 +1,115 @@
+"""Tiny models made by code, and a command line that runs inside the test."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SENTENCES = [
+    "The capital of France is Paris, and Paris lies on the Seine.",
+    "The cat sat on the mat and the dog lay on the rug.",
+    "The dog sat beside the cat in the garden of the house.",
+    "我爱北京，北京是中国的首都。",
+    "北京的天气很好，我们在公园里。",
+]
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+}
+SIZES = {"bert": ("bert-tiny", "wordpiece"), "roberta": ("roberta-base", "bpe")}
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A BERT and a RoBERTa folder with random weights; copy one before changing it."""
+    import clozeworks as cw
+    from clozeworks.text.train import train_from_iterator
+
+    folder = tmp_path_factory.mktemp("tiny")
+    for name, (size, kind) in SIZES.items():
+        tokenizer = train_from_iterator(SENTENCES * 4, kind=kind, size=400)
+        cw.new(size, tokenizer, **SMALL).save(folder / name)
+    return {name: folder / name for name in SIZES}
+
+
+@pytest.fixture
+def bert_model(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of the tiny BERT folder, to be damaged."""
+    return Path(shutil.copytree(tiny_models["bert"], tmp_path / "model"))
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs a command in this process."""
+    from clozeworks.cli.main import run
+
+    def call(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def refused(command: Callable[..., Outcome], tmp_path: Path) -> Callable[..., None]:
+    """Checks that a command ends in exactly one sentence and leaves nothing behind."""
+
+    def check(sentence: str, *arguments: object) -> None:
+        before = listing(tmp_path)
+        outcome = command(*arguments)
+        assert outcome.err == f"clozeworks: {sentence}\n"
+        assert (outcome.code, outcome.out) == (2, "")
+        assert listing(tmp_path) == before
+
+    return check
+
+
+def listing(folder: Path) -> dict[str, tuple[int, int]]:
+    """Every file below a folder, hidden ones too, with its size and time."""
+    found = [path for path in folder.rglob("*") if path.is_file() or path.is_dir()]
+    return {
+        str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in found
+    }
+
+
+@pytest.fixture(name="listing")
+def listing_fixture() -> Callable[[Path], dict[str, tuple[int, int]]]:
+    """The function that lists a folder."""
+    return listing
+
+
+@pytest.fixture
+def start() -> Callable[..., subprocess.Popen[str]]:
+    """Starts Python in a process of its own: `start(["-m", "clozeworks", …])`."""
+
+    def begin(arguments: list[object], **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": str(SOURCE), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    return begin
