@@ -16,6 +16,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def workers(device: torch.device) -> int:
+    """How many batches run at the same time on a device."""
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
+
 def side_by_side(
     work: Callable[[Item], Result], items: Sequence[Item], device: torch.device
 ) -> Iterator[tuple[Item, Result]]:
@@ -23,8 +28,8 @@ def side_by_side(
 
     If the consumer stops early or an item fails, work that has not begun is dropped.
     """
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1 or len(items) == 1:
+    threads = workers(device)
+    if threads == 1 or len(items) == 1:
         for item in items:
             with torch.inference_mode():
                 yield item, work(item)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clozeworks.core.flow import Trace
 from clozeworks.core.heads.pooling import check_modes, pool
 from clozeworks.core.model import Model
-from clozeworks.core.side_by_side import side_by_side
+from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.packing import device_of, encode, pack, place_of
@@ -73,7 +73,8 @@ def embed(
     lengths = [len(text) for text in encoded]
     total = sum(lengths)
     done = 0
-    batches = by_budget(lengths, default_budget(device) if budget is None else budget)
+    budget = default_budget(device) if budget is None else budget
+    batches = by_budget(lengths, budget, workers(device))
 
     def run(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
@@ -141,7 +142,7 @@ def hidden(
         chosen = trace.hidden[layer] if trace else result
         return [piece.float().cpu().numpy() for piece in packed.layout.split(chosen)]
 
-    batches = by_budget([len(text) for text in encoded], default_budget(device))
+    batches = by_budget([len(text) for text in encoded], default_budget(device), workers(device))
     for batch, pieces in side_by_side(run, batches, device):
         found.update(zip(batch, pieces, strict=True))
     return [

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.model import Model
-from clozeworks.core.side_by_side import side_by_side
+from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.embed import default_budget
@@ -96,7 +96,7 @@ def fill(
         scores = model.scores("vocabulary", packed.hidden(model), packed.layout, where)
         return _ranked(tokenizer, scores, top, candidates)
 
-    batches = by_budget([len(item) for item in encoded], default_budget(device))
+    batches = by_budget([len(item) for item in encoded], default_budget(device), workers(device))
     for batch, ranked in side_by_side(run, batches, device):
         taken = iter(ranked)
         for index in batch:

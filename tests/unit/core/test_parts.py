@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core.activation import activation
+from clozeworks.core.activation import ACTIVATIONS, activation
 from clozeworks.core.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.embeddings import Embeddings
@@ -67,6 +67,18 @@ def test_the_two_gelus_differ_as_much_as_they_should():
     )
     with pytest.raises(UnknownName, match=r"activation is 'gelo'; known: .* Did you mean 'gelu'\?"):
         activation("gelo")
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_overwrite_only_where_no_gradient_is_recorded(name):
+    bend = activation(name)
+    x = torch.randn(50)
+    kept = x.clone()
+    expected = bend(x)
+    assert torch.equal(x, kept), "training needs the argument for the gradient"
+    with torch.no_grad():
+        assert bend(x) is x
+    torch.testing.assert_close(x, expected)
 
 
 def test_rms_norm():
@@ -134,6 +146,7 @@ def test_scores_only_at_asked_positions_equal_all_scores_gathered():
 
 def test_pooled_classes_read_the_first_token():
     model = blueprint(pooler=Pooler(), heads={"classes": PooledClasses(count=3)}).build()
+    initialize(model)
     layout = Layout([4, 6])
     hidden = torch.randn(10, 8)
     expected = model.heads["classes"].project(torch.tanh(model.pooler.dense(hidden[[0, 4]])))

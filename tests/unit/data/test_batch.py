@@ -60,6 +60,24 @@ def test_no_batch_ends_while_the_next_text_would_fit(lengths, budget):
         assert sum(lengths[index] for index in [*batch, following[0]]) > budget
 
 
+def test_workers_get_equal_shares():
+    lengths = [10] * 31
+    assert [len(batch) for batch in by_budget(lengths, 100)] == [10, 10, 10, 1]
+    assert [len(batch) for batch in by_budget(lengths, 100, workers=4)] == [8, 8, 8, 7]
+    assert [len(batch) for batch in by_budget(lengths, 100, workers=3)] == [6, 6, 6, 6, 6, 1]
+
+
+@given(lengths_of_texts, budgets, st.integers(min_value=2, max_value=5))
+def test_workers_change_neither_budget_nor_order(lengths, budget, workers):
+    batches = by_budget(lengths, budget, workers)
+    for batch in batches:
+        assert len(batch) == 1 or sum(lengths[index] for index in batch) <= budget
+    order = [index for batch in batches for index in batch]
+    keys = [(-lengths[index], index) for index in order]
+    assert keys == sorted(keys) and len(order) == len(lengths)
+    assert len(batches) <= -(-len(by_budget(lengths, budget)) // workers) * workers
+
+
 def test_a_budget_below_one_is_an_error():
     with pytest.raises(SettingError) as caught:
         by_budget([1], budget=0)
