@@ -245,7 +245,7 @@ def load(
     name: str | Path,
     *,
     device: str | torch.device | None = None,
-    dtype: str | None = None,
+    dtype: str | torch.dtype | None = None,
     revision: str | None = None,
 ) -> LanguageModel:
     """Loads a model folder, or a hub name.
@@ -289,7 +289,7 @@ def new(
         raise UnknownName("head", min(unknown), found.paths)
     if not isinstance(tokenizer, Tokenizer):
         tokenizer = Tokenizer.load(tokenizer, style=found.style)
-    base = found.blueprint(found.published(size), frozenset())
+    base = found.blueprint(found.published(size), frozenset(heads))
     settable = found.config(base).keys() - DECIDED.keys()
     for key, value in changes.items():
         if key in DECIDED:
@@ -297,6 +297,11 @@ def new(
         if key not in settable:
             raise UnknownName("setting", key, settable)
     values = {**found.published(size), **changes}
+    if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
+        raise SettingError(
+            f"{size} numbers positions from its padding token, {values['pad_token_id']}, but the "
+            f"tokenizer's is {tokenizer.pad_id}; train it with --kind bpe."
+        )
     blueprint = found.blueprint(Config(values, size), frozenset(heads))
     blueprint = vocabulary_size(blueprint, tokenizer.size)
     try:
@@ -324,10 +329,10 @@ def new(
     return LanguageModel(checkpoint, size)
 
 
-def _dtype(name: str | None) -> torch.dtype | None:
+def _dtype(name: str | torch.dtype | None) -> torch.dtype | None:
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if name is None:
-        return None
+    if name is None or isinstance(name, torch.dtype):
+        return name
     if name not in known:
         raise UnknownName("dtype", name, known)
     return known[name]

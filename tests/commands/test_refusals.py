@@ -233,7 +233,9 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
         ),
         (
             ["show", "bert-tini"],
-            f"model is 'bert-tini'; known: {SIZES}. Did you mean 'bert-tiny'?",
+            "bert-tini is no folder here, it is not in the local cache, and the hub cannot be "
+            "reached; give the path of a model folder, or go online and try again. Or did you "
+            "mean the published size 'bert-tiny'?",
         ),
         (
             ["show", "bert-tiny", "--heads", "clases"],

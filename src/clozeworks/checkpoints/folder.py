@@ -1,18 +1,7 @@
-"""A model folder, read and written whole.
+"""A model folder in the Hugging Face layout, read and written."""
 
-Writing goes to a fresh temporary folder beside the target, every file is synced, and one rename
-puts it in place: at no moment does a half-written model stand under the target's name.
-"""
-
-import ctypes
 import dataclasses
 import json
-import os
-import secrets
-import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -23,18 +12,17 @@ import torch
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, read_pooling, write_pooling
 from clozeworks.checkpoints.tensors import WeightFiles, read_json, write_weights
+from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.model import Model
-from clozeworks.errors import CheckpointError, OutputError, TokenizerError
+from clozeworks.errors import CheckpointError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family, parts_of
 from clozeworks.families.weights import Names
 from clozeworks.text.tokenizer import Tokenizer
 
 # What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with.
 NOTES = "clozeworks.json"
-# One of these stands in every folder that `save` may replace.
-OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
 SHARD_BYTES = 5 * 10**9
 
 
@@ -76,11 +64,10 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     """Reads a folder; `dtype` converts the weights, which otherwise stay as stored."""
     config, found = read_config(folder)
     files = WeightFiles(folder)
-    name = _architecture(config, found, files)
-    names = found.names(name)
     report = LoadReport()
-    untied = config.get("tie_word_embeddings") is False
-    sources = _sources(files, names, report, untied)
+    name = _architecture(config, found, files, report)
+    names = found.names(name)
+    sources = _sources(files, names, report)
     parts = _parts(found, sources)
     report.absent = sorted(found.architectures[name].parts - parts)
     blueprint = found.blueprint(config, parts)
@@ -115,6 +102,7 @@ def save(checkpoint: Checkpoint, folder: Path, *, overwrite: bool, shard_bytes: 
         "architectures": [name],
         "dtype": _said(next(checkpoint.model.parameters()).dtype),
     }
+    config.pop("torch_dtype", None)  # the older name of dtype
     tied = checkpoint.model.tied()
     names = found.names(name)
     weights = {
@@ -133,109 +121,23 @@ def save(checkpoint: Checkpoint, folder: Path, *, overwrite: bool, shard_bytes: 
         write_weights(place, weights, shard_bytes)
         notes: dict[str, Any] = {"format": 1}
         if checkpoint.tokenizer is not None:
-            checkpoint.tokenizer.save(place)
+            checkpoint.tokenizer.save(place, max_length=blueprint.room())
             notes["tokenizer"] = checkpoint.tokenizer.fingerprint
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
         (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
 
 
-def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Complains early about a folder that cannot be written."""
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is a file; name a folder.")
-    held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if held and not overwrite:
-        raise OutputError(
-            f"{folder} exists and is not empty; choose another name, or replace it with "
-            f"--overwrite (overwrite=True in Python)."
-        )
-    # Trap: replacing deletes what was there, and a slip may name somebody's home.
-    if held and not held & OURS:
-        raise OutputError(
-            f"{folder} holds files, but neither a model nor a tokenizer, so it is not replaced; "
-            f"choose another name, or empty it yourself."
-        )
-    parent = next((parent for parent in folder.resolve().parents if parent.exists()), folder)
-    if not parent.is_dir():
-        raise OutputError(f"{folder} cannot be made: {parent} is a file; choose another place.")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise OutputError(
-            f"{folder} cannot be made: the folder {parent} is not writable; choose another place, "
-            f"or change its permissions."
-        )
-
-
-@contextmanager
-def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A temporary folder that takes the target's name when the block ends well."""
-    check_target(folder, overwrite=overwrite)
-    target = folder.resolve()  # a link is followed, and stays a link
-    place = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    made = [parent for parent in target.parents if not parent.exists()]
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        place.mkdir()
-        yield place
-        for path in sorted(place.rglob("*")):
-            _sync(path)
-        _sync(place)
-        _replace(place, target, overwrite)
-        _sync(target.parent)
-    except OSError as error:
-        cause = error.__context__ if isinstance(error, OutputError) else error
-        reason = getattr(cause, "strerror", None) or cause or error
-        raise OutputError(
-            f"{folder} could not be written ({reason}); nothing was changed; mend this, or choose "
-            f"another place."
-        ) from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        with suppress(OSError):  # folders made on the way stay only if they hold something
-            for parent in made:
-                parent.rmdir()
-
-
-def _replace(place: Path, target: Path, overwrite: bool) -> None:
-    """Gives a finished folder the target's name; what had it is removed."""
-    if not overwrite or not target.exists():
-        place.rename(target)  # fails if another process has filled the target meanwhile
-        return
-    if _exchange(place, target):
-        return
-    old = place.with_suffix(".old")
-    target.rename(old)
-    try:
-        place.rename(target)
-    finally:
-        with suppress(OSError):
-            old.rename(target)  # fails, as it should, where a model stands under the name
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swaps the names of two folders in a single step, where the system can."""
-    if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "renameat2"):
-        return False
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    names = os.fsencode(one), here, os.fsencode(other)
-    return bool(ctypes.CDLL(None).renameat2(here, *names, exchange) == 0)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _architecture(config: Config, found: Family, files: WeightFiles) -> str:
+def _architecture(config: Config, found: Family, files: WeightFiles, report: LoadReport) -> str:
     """The architecture the config names, or else the one the weights speak of."""
     stated = config.get("architectures")
-    if isinstance(stated, list) and stated and str(stated[0]) in found.architectures:
-        return str(stated[0])
+    if isinstance(stated, list) and stated:
+        if str(stated[0]) in found.architectures:
+            return str(stated[0])
+        report.notes.append(
+            f"the architecture {str(stated[0])!r} is not known; only its encoder is used"
+        )
+        return found.base
     for name, shape in found.architectures.items():
         names = found.names(name)
         present = {names.ours(theirs) for theirs in files}
@@ -243,11 +145,12 @@ def _architecture(config: Config, found: Family, files: WeightFiles) -> str:
             any((ours or "").startswith(found.paths[part]) for ours in present)
             for part in shape.parts
         ) and shape.parts - {"pooler"}:
+            report.notes.append(f"config.json names no architecture; the weights look like {name}")
             return name
     return found.base
 
 
-def _sources(files: WeightFiles, names: Names, report: LoadReport, untied: bool) -> dict[str, str]:
+def _sources(files: WeightFiles, names: Names, report: LoadReport) -> dict[str, str]:
     """Our name of every weight in the folder, and the published one it is read from."""
     sources: dict[str, str] = {}
     for theirs in files:
@@ -258,10 +161,12 @@ def _sources(files: WeightFiles, names: Names, report: LoadReport, untied: bool)
             sources[ours] = theirs
         else:  # two spellings of one weight: one of them counts
             usual = {names.theirs(ours, prefixed=prefixed) for prefixed in (True, False)}
-            counts = {names.second(ours)} if untied and names.second(ours) else usual
+            # Compat: where the two differ, the second spelling is what others compute with.
+            counts = {names.second(ours)} if names.second(ours) else usual
             first = sources[ours]
             sources[ours], other = (theirs, first) if theirs in counts else (first, theirs)
-            report.duplicates.append(other)
+            same = files.equal(first, theirs)
+            (report.duplicates if same else report.unexpected).append(other)
     return sources
 
 
@@ -281,9 +186,7 @@ def _untie_if_different(
     table = sources.get("embeddings.tokens.weight")
     if not isinstance(head, Vocabulary) or not head.tied or copy is None or table is None:
         return blueprint
-    if files.shape(copy) == files.shape(table) and torch.equal(
-        files.tensor(copy), files.tensor(table)
-    ):
+    if files.equal(copy, table):
         return blueprint
     report.notes.append(
         f"{copy} differs from the embedding table although config.json says they are tied; "

@@ -73,6 +73,8 @@ def read_pooling(folder: Path) -> Pooling:
             )
     if not modes:
         raise CheckpointError(f"{folder / 'modules.json'} has no Pooling step; add one.")
+    _refuse(folder / "sentence_bert_config.json", "do_lower_case")
+    _refuse(folder / "config_sentence_transformers.json", "default_prompt_name")
     limit = None
     if (folder / "sentence_bert_config.json").exists():
         limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
@@ -106,6 +108,16 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
     if pooling.max_length is not None:
         limits = {"max_seq_length": pooling.max_length, "do_lower_case": False}
         _write(folder / "sentence_bert_config.json", limits)
+
+
+def _refuse(path: Path, key: str) -> None:
+    """Complains about a setting that changes texts before they are cut into tokens."""
+    value = read_json(path).get(key) if path.exists() else None
+    if value:
+        raise CheckpointError(
+            f"{path}: {key} is {value!r}; it would change every vector and Clozeworks does not "
+            f"compute it; remove the key, and change the texts yourself if you need it."
+        )
 
 
 def _steps(path: Path) -> list[dict[str, Any]]:

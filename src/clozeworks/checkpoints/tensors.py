@@ -57,6 +57,12 @@ class WeightFiles:
             )
         return DTYPES[stored]
 
+    def equal(self, name: str, other: str) -> bool:
+        """Whether two weights hold the same numbers."""
+        return self.shape(name) == self.shape(other) and torch.equal(
+            self.tensor(name), self.tensor(other)
+        )
+
     def tensor(self, name: str) -> Tensor:
         """The tensor, backed by the file until it is written to."""
         tensor: Tensor = self._open[name].get_tensor(name)

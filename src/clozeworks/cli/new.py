@@ -31,7 +31,7 @@ def new(
         overwrite: Replace the folder if it holds something.
     """
     from clozeworks import language_model
-    from clozeworks.checkpoints.folder import check_target
+    from clozeworks.checkpoints.whole_folder import check_target
 
     check_target(out, overwrite=overwrite)
     parts = [part.strip() for part in heads.split(",") if part.strip()]

@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
     from clozeworks.core.tree import Node
+    from clozeworks.errors import ClozeworksError
 
 app = App(name="clozeworks show", help_format="plaintext", version_flags=[])
 
@@ -47,15 +48,17 @@ def show(
         notes: list[str] = []
         title = f"{model} ({family.model_type}, {family.paper})"
     else:
-        from clozeworks.errors import SettingError
+        from clozeworks.errors import HubError, SettingError
         from clozeworks.language_model import load
 
         if heads is not None:
             raise SettingError(
                 f"heads is {heads!r}; a folder has the heads it has; leave --heads out."
             )
-        _suggest_size(model, list(sizes))
-        loaded = load(model)
+        try:
+            loaded = load(model)
+        except HubError as error:
+            raise _with_size(error, model, list(sizes)) from error
         blueprint = loaded.blueprint
         family = loaded.family
         title = f"{model} ({family.model_type}, {family.paper})"
@@ -77,14 +80,13 @@ def show(
         print(note)
 
 
-def _suggest_size(name: str, sizes: list[str]) -> None:
-    """A word that is nearly a published size, and no folder, is a slip of the pen."""
+def _with_size(error: "ClozeworksError", name: str, sizes: list[str]) -> "ClozeworksError":
+    """A word that is nearly a published size may be a slip of the pen."""
     from difflib import get_close_matches
 
-    from clozeworks.errors import UnknownName
-
-    if "/" not in name and not Path(name).exists() and get_close_matches(name, sizes, cutoff=0.8):
-        raise UnknownName("model", name, sizes)
+    near = get_close_matches(name, sizes, n=1, cutoff=0.8)
+    hint = f" Or did you mean the published size {near[0]!r}?" if near else ""
+    return type(error)(f"{error}{hint}")
 
 
 def _list_sizes() -> None:

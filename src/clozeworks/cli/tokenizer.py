@@ -35,7 +35,7 @@ def train(
         cased: Keep upper and lower case apart (WordPiece; byte-level and unigram always do).
         overwrite: Replace the folder if it holds something.
     """
-    from clozeworks.checkpoints.folder import check_target, fresh_folder
+    from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
     from clozeworks.cli.progress import Progress
     from clozeworks.errors import InputError, SettingError
     from clozeworks.text.style import WordPieceStyle

@@ -31,7 +31,7 @@ ACTIVATIONS: dict[str, tuple[Activation, Activation]] = {
 def activation(name: str) -> Activation:
     """Looks an activation up.
 
-    Where no gradient is recorded it overwrites its argument, which must therefore be a value nobody
+    In torch's inference mode it overwrites its argument, which must therefore be a value nobody
     else holds, such as the result of a projection. The widest tensor of a layer then exists once
     instead of twice, and stays in the cache.
     """
@@ -40,6 +40,6 @@ def activation(name: str) -> Activation:
     fresh, overwriting = ACTIVATIONS[name]
 
     def bend(x: Tensor) -> Tensor:
-        return fresh(x) if torch.is_grad_enabled() else overwriting(x)
+        return overwriting(x) if torch.is_inference_mode_enabled() else fresh(x)
 
     return bend

@@ -12,11 +12,12 @@ class Trace:
     """Keeps what happens inside a forward pass, for those who want to look.
 
     `hidden` holds the embeddings and then the output of every layer, each (N, W). `attention`
-    holds, per attention in running order, one (heads, queries, keys) tensor per text.
+    holds, per attention in running order, one (heads, queries, keys) tensor per text; None leaves
+    them out, which saves computing them.
     """
 
     hidden: list[Tensor] = field(default_factory=list)
-    attention: list[list[Tensor]] = field(default_factory=list)
+    attention: list[list[Tensor]] | None = field(default_factory=list)
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Flow:
 
     def attention_weights(self) -> list[Tensor] | None:
         """A fresh list for the next attention to fill, if weights are wanted."""
-        if self.trace is None:
+        if self.trace is None or self.trace.attention is None:
             return None
         self.trace.attention.append([])
         return self.trace.attention[-1]

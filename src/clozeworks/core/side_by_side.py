@@ -8,6 +8,7 @@ one after the other, because the device is parallel inside.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
+from threading import Barrier
 from typing import TypeVar
 
 import torch
@@ -28,28 +29,38 @@ def side_by_side(
 
     If the consumer stops early or an item fails, work that has not begun is dropped.
     """
-    threads = workers(device)
-    if threads == 1 or len(items) == 1:
-        for item in items:
-            with torch.inference_mode():
-                yield item, work(item)
-        return
 
     def alone(item: Item) -> tuple[Item, Result]:
         with torch.inference_mode():
             return item, work(item)
 
-    # Inside a worker, one thread for everything: the setting is the thread's own.
-    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    threads = torch.get_num_threads()
+    count = min(workers(device), len(items))
+    if count <= 1:
+        yield from map(alone, items)
+        return
+
+    # Trap: set_num_threads also sets what threads made later, anybody's, will start with. So all
+    # workers begin together, each with one thread, and then the old number is set again.
+    begun = Barrier(count + 1)
+
+    def begin() -> None:
+        torch.get_num_threads()  # a thread takes the general number once, when first asked
+        torch.set_num_threads(1)
+        begun.wait()
+
+    pool = ThreadPoolExecutor(count, initializer=begin)
     try:
         # Trap: concurrent.futures.wait holds locks of the futures; Ctrl-C inside it would leave
         # them held, and the workers would never end.
         finished: SimpleQueue[Future[tuple[Item, Result]]] = SimpleQueue()
         for item in items:
             pool.submit(alone, item).add_done_callback(finished.put)
+        begun.wait()
+        torch.set_num_threads(threads)
         for _ in items:
             yield finished.get().result()
     finally:
+        begun.abort()  # where something stopped us before all had begun
         pool.shutdown(wait=True, cancel_futures=True)
-        # Trap: set_num_threads in a worker also sets what threads made later will start with.
         torch.set_num_threads(threads)

@@ -85,8 +85,9 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "max_position_embeddings": getattr(embeddings.positions, "count", None),
         "type_vocab_size": embeddings.types,
         "layer_norm_eps": getattr(embeddings.norm, "eps", None),
-        "tie_word_embeddings": getattr(blueprint.heads.get("vocabulary"), "tied", True),
     }
+    if vocabulary := blueprint.heads.get("vocabulary"):
+        config["tie_word_embeddings"] = getattr(vocabulary, "tied", None)
     for name in ("classes", "tokens"):
         if head := blueprint.heads.get(name):
             config["classifier_dropout"] = getattr(head, "dropout", None)

@@ -80,8 +80,9 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "dropout": embeddings.dropout,
         "attention_dropout": getattr(attention.part, "dropout", None),
         "max_position_embeddings": getattr(embeddings.positions, "count", None),
-        "tie_word_embeddings": getattr(blueprint.heads.get("vocabulary"), "tied", True),
     }
+    if vocabulary := blueprint.heads.get("vocabulary"):
+        config["tie_word_embeddings"] = getattr(vocabulary, "tied", None)
     if head := blueprint.heads.get("classes"):
         config["seq_classif_dropout"] = getattr(head, "dropout", None)
     if head := blueprint.heads.get("answer"):

@@ -18,7 +18,7 @@ from clozeworks.core.model import Model
 from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.packing import device_of, encode, pack, place_of
+from clozeworks.tasks.packing import device_of, encode, evaluating, pack, place_of
 from clozeworks.text.tokenizer import Encoded, Tokenizer
 
 # Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
@@ -81,11 +81,12 @@ def embed(
         pooled = pool(packed.hidden(model), packed.layout, modes)
         return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
 
-    for batch, result in side_by_side(run, batches, device):
-        vectors[batch] = result.cpu().numpy()
-        done += sum(lengths[text] for text in batch)
-        if progress is not None:
-            progress(done, total)
+    with evaluating(model):
+        for batch, result in side_by_side(run, batches, device):
+            vectors[batch] = result.cpu().numpy()
+            done += sum(lengths[text] for text in batch)
+            if progress is not None:
+                progress(done, total)
     return vectors
 
 
@@ -137,14 +138,15 @@ def hidden(
     def run(batch: list[int]) -> list[Vectors]:
         packed = pack([encoded[text] for text in batch], device)
         # Trap: the last kept state is before a final norm; the model's result is after it.
-        trace = Trace() if layer not in (-1, depth) else None
+        trace = Trace(attention=None) if layer not in (-1, depth) else None
         result = packed.hidden(model, trace)
         chosen = trace.hidden[layer] if trace else result
         return [piece.float().cpu().numpy() for piece in packed.layout.split(chosen)]
 
     batches = by_budget([len(text) for text in encoded], default_budget(device), workers(device))
-    for batch, pieces in side_by_side(run, batches, device):
-        found.update(zip(batch, pieces, strict=True))
+    with evaluating(model):
+        for batch, pieces in side_by_side(run, batches, device):
+            found.update(zip(batch, pieces, strict=True))
     return [
         TokenVectors(text, _pieces(tokenizer, item), list(item.offsets or []), found[number])
         for number, (text, item) in enumerate(zip(texts, encoded, strict=True))

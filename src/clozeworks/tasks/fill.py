@@ -15,7 +15,7 @@ from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.embed import default_budget
-from clozeworks.tasks.packing import device_of, encode, pack
+from clozeworks.tasks.packing import device_of, encode, evaluating, pack
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -74,7 +74,7 @@ def fill(
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
-    encoded = encode(tokenizer, marked, max_length=max_length)
+    encoded = encode(tokenizer, marked, max_length=max_length, offsets=True)
     gaps = [
         [place for place, token in enumerate(item.ids) if token == tokenizer.mask_id]
         for item in encoded
@@ -97,14 +97,18 @@ def fill(
         return _ranked(tokenizer, scores, top, candidates)
 
     batches = by_budget([len(item) for item in encoded], default_budget(device), workers(device))
-    for batch, ranked in side_by_side(run, batches, device):
-        taken = iter(ranked)
-        for index in batch:
-            guesses[index] = [next(taken) for _ in gaps[index]]
-    return [
-        Filled(text, guesses[number], _best(tokenizer, marked[number], guesses[number]))
-        for number, text in enumerate(texts)
-    ]
+    with evaluating(model):
+        for batch, ranked in side_by_side(run, batches, device):
+            taken = iter(ranked)
+            for index in batch:
+                guesses[index] = [next(taken) for _ in gaps[index]]
+    filled = []
+    for number, text in enumerate(texts):
+        offsets = encoded[number].offsets or []
+        spans = [offsets[place] for place in gaps[number]]
+        best = _best(tokenizer, marked[number], spans, guesses[number])
+        filled.append(Filled(text, guesses[number], best))
+    return filled
 
 
 def _allowed(tokenizer: Tokenizer, words: Sequence[str]) -> Tensor:
@@ -141,13 +145,25 @@ def _word(tokenizer: Tokenizer, token: int) -> str:
     return tokenizer.decode([token], skip_special=False).strip()
 
 
-def _best(tokenizer: Tokenizer, marked: str, gaps: list[list[Guess]]) -> str:
-    mask = tokenizer.special.mask or ""
-    before, *rest = marked.split(mask)
-    pieces = [before]
-    for guesses, after in zip(gaps, rest, strict=True):
-        word = guesses[0].word
-        if word.startswith("##"):  # WordPiece: the guess continues the word before the gap
-            pieces[-1] = pieces[-1].rstrip(" ")
-        pieces += [word.removeprefix("##"), after]
-    return "".join(pieces)
+def _best(
+    tokenizer: Tokenizer,
+    marked: str,
+    spans: Sequence[tuple[int, int]],
+    gaps: Sequence[list[Guess]],
+) -> str:
+    """The text with the best guess in every gap, spaced as the tokenizer writes it."""
+    best, done = "", 0
+    for (begin, end), guesses in zip(spans, gaps, strict=True):
+        best = _joined(tokenizer, best + marked[done:begin], guesses[0])
+        done = end
+    return best + marked[done:]
+
+
+def _joined(tokenizer: Tokenizer, before: str, guess: Guess) -> str:
+    if guess.token.startswith("##"):  # WordPiece: it continues the word before the gap
+        return before.rstrip(" ") + guess.word.removeprefix("##")
+    if tokenizer.kind == "wordpiece":
+        return before + guess.word
+    # Byte-level and Unigram pieces carry the space before them, or its absence.
+    space = " " if guess.token[:1] in ("Ġ", "▁") and before.strip() else ""
+    return before.rstrip(" ") + space + guess.word

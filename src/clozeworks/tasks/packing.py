@@ -1,6 +1,7 @@
 """From texts to what a model takes: tokens, then packed numbers and their layout."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -78,6 +79,17 @@ def pack(encoded: Sequence[Encoded], device: torch.device) -> Packed:
         list(chain.from_iterable(text.types for text in encoded)), dtype=torch.long
     )
     return Packed(ids.to(device), types.to(device), layout)
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Without dropout, whatever mode the model is in; the mode comes back afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def device_of(model: Model) -> torch.device:

@@ -1,4 +1,4 @@
-"""A tokenizer's fingerprint: equal exactly when texts become the same ids.
+"""A tokenizer's fingerprint: it changes when texts become other ids.
 
 It is taken from what the tokenizer *is* (its pieces, their ids, merges and scores) and from what it
 *does* with a few telling texts, which brings in normaliser, splitting, template and added tokens.
@@ -28,7 +28,7 @@ TELLING = (
     "😀👩‍👩‍👧 ﷺ مرحبا שלום नमस्ते ไทย 한국어 ひらがな カタカナ",
     "The [MASK] is <mask> here.[MASK]<mask>[CLS][SEP]<s></s>[PAD]<pad><unk>[UNK]",
     " leading and trailing ",
-    "antidisestablishmentarianism ÀÉÎÕÜ ßẞ İı ǅ Σς",
+    "antidisestablishmentarianism ÀÉÎÕÜ ßẞ İı ǅ Σς " + "a" * 101,
 )
 
 
@@ -41,12 +41,14 @@ def fingerprint(backend: Backend, pieces: Mapping[str, int], state: Mapping[str,
         state: What `tokenizer.json` holds.
     """
     model = state["model"]
+    settings = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
     singles = backend.encode_batch(list(TELLING))
     pairs = backend.encode_batch(list(zip(TELLING, reversed(TELLING), strict=True)))
     content = {
         "pieces": sorted(pieces.items(), key=itemgetter(1)),
         "merges": [m if isinstance(m, str) else " ".join(m) for m in model.get("merges") or []],
         "scores": [item[1] for item in model["vocab"] if isinstance(item, list)],
+        "settings": sorted((key, value) for key, value in settings.items() if value),
         "texts": [(item.ids, item.type_ids) for item in (*singles, *pairs)],
     }
     text = json.dumps(content, ensure_ascii=True, separators=(",", ":"))

@@ -106,16 +106,20 @@ class Tokenizer:
         special = files.special_tokens(stated, vocabulary, style, _special_names(backend))
         return cls(backend, special=special, config=config)
 
-    def save(self, folder: Path | str) -> None:
+    def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Writes the files that `load` and transformers read.
 
         Args:
             folder: An existing folder; files of the same names are replaced.
+            max_length: The model's limit, stated where the tokenizer states none of its own.
 
         Raises:
             OutputError: The folder cannot be written.
         """
-        write(Path(folder), self._backend, self.state, self.special, self._config)
+        config = dict(self._config)
+        if self.max_length is None and max_length is not None:
+            config["model_max_length"] = max_length
+        write(Path(folder), self._backend, self.state, self.special, config)
 
     @cached_property
     def state(self) -> dict[str, Any]:
@@ -130,7 +134,7 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A sha256 that is equal exactly when texts become the same ids."""
+        """A sha256 that changes when texts become other ids."""
         return fingerprint(self._backend, self._vocabulary, self.state)
 
     def id_of(self, token: str | None) -> int | None:

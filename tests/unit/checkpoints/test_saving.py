@@ -11,8 +11,7 @@ import torch
 from safetensors import SafetensorError
 
 import clozeworks as cw
-from clozeworks.checkpoints import folder as folders
-from clozeworks.checkpoints import tensors
+from clozeworks.checkpoints import tensors, whole_folder
 from clozeworks.errors import InputError, OutputError, SettingError
 
 
@@ -55,7 +54,7 @@ def test_saving_onto_the_folder_the_weights_are_mapped_from(
     bert_model, tmp_path, monkeypatch, exchanges
 ):
     if not exchanges:
-        monkeypatch.setattr(folders, "_exchange", lambda *_: False)
+        monkeypatch.setattr(whole_folder, "_exchange", lambda *_: False)
     before = cw.load(bert_model, dtype="float32")
     kept = {name: tensor.clone() for name, tensor in before.model.state_dict().items()}
     model = cw.load(bert_model)
@@ -70,7 +69,7 @@ def test_saving_onto_the_folder_the_weights_are_mapped_from(
 def test_a_replaced_folder_is_never_half_there(bert_model, tmp_path, monkeypatch):
     """Until the last step the old folder stands, whole; a failing last step brings it back."""
     model = cw.load(bert_model)
-    (bert_model / "old").touch()
+    (bert_model / "old.txt").touch()
     rename = type(bert_model).rename
 
     def fails(self, target):
@@ -78,15 +77,15 @@ def test_a_replaced_folder_is_never_half_there(bert_model, tmp_path, monkeypatch
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return rename(self, target)
 
-    monkeypatch.setattr(folders, "_exchange", lambda *_: False)
+    monkeypatch.setattr(whole_folder, "_exchange", lambda *_: False)
     monkeypatch.setattr(type(bert_model), "rename", fails)
     with pytest.raises(OutputError, match=r"could not be written \(Input/output error\)"):
         model.save(bert_model, overwrite=True)
-    assert (bert_model / "old").exists()
+    assert (bert_model / "old.txt").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     monkeypatch.undo()
     model.save(bert_model, overwrite=True)
-    assert not (bert_model / "old").exists()
+    assert not (bert_model / "old.txt").exists()
 
 
 def test_a_folder_that_fills_up_meanwhile_is_not_replaced(bert_model, tmp_path):
@@ -94,7 +93,7 @@ def test_a_folder_that_fills_up_meanwhile_is_not_replaced(bert_model, tmp_path):
     model, target = cw.load(bert_model), tmp_path / "target"
     with (
         pytest.raises(OutputError, match=r"could not be written \(Directory not empty\)"),
-        folders.fresh_folder(target) as place,
+        whole_folder.fresh_folder(target) as place,
     ):
         (place / "config.json").write_text("{}")
         model.save(target)

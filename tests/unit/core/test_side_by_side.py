@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 import torch
@@ -34,6 +35,7 @@ def test_a_failure_reaches_the_caller_and_drops_the_rest():
 
     def work(item):
         begun.append(item)
+        time.sleep(0.001)
         if item == 1:
             raise ValueError("item 1")
 

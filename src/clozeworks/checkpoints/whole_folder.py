@@ -1,0 +1,121 @@
+"""A folder that appears whole or not at all.
+
+Writing goes to a fresh temporary folder beside the target, every file is synced, and one rename
+puts it in place: at no moment does a half-written folder stand under the target's name.
+"""
+
+import ctypes
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from clozeworks.errors import OutputError
+
+# One of these stands in every folder that `save` may replace.
+OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
+# What may stand beside it; anything else means that the folder serves other purposes too.
+MODEL_FILES = re.compile(
+    r"[^/]*\.(json|safetensors|txt|md|model|bin|jinja)|\.gitattributes|[0-9]_[A-Z]\w*"
+)
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Complains early about a folder that cannot be written."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file; name a folder.")
+    held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if held and not overwrite:
+        raise OutputError(
+            f"{folder} exists and is not empty; choose another name, or replace it with "
+            f"--overwrite (overwrite=True in Python)."
+        )
+    # Trap: replacing deletes what was there, and a slip may name somebody's home.
+    if held and not held & OURS:
+        raise OutputError(
+            f"{folder} holds files, but neither a model nor a tokenizer, so it is not replaced; "
+            f"choose another name, or empty it yourself."
+        )
+    foreign = sorted(name for name in held if not MODEL_FILES.fullmatch(name))
+    if foreign:
+        raise OutputError(
+            f"{folder} also holds {foreign[0]!r}, which is no part of a model, so it is not "
+            f"replaced; choose another name, or move that away."
+        )
+    parent = next((parent for parent in folder.resolve().parents if parent.exists()), folder)
+    if not parent.is_dir():
+        raise OutputError(f"{folder} cannot be made: {parent} is a file; choose another place.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError(
+            f"{folder} cannot be made: the folder {parent} is not writable; choose another place, "
+            f"or change its permissions."
+        )
+
+
+@contextmanager
+def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary folder that takes the target's name when the block ends well."""
+    check_target(folder, overwrite=overwrite)
+    target = folder.resolve()  # a link is followed, and stays a link
+    place = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    made = [parent for parent in target.parents if not parent.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir()
+        yield place
+        for path in sorted(place.rglob("*")):
+            _sync(path)
+        _sync(place)
+        _replace(place, target, overwrite)
+        _sync(target.parent)
+    except OSError as error:
+        cause = error.__context__ if isinstance(error, OutputError) else error
+        reason = getattr(cause, "strerror", None) or cause or error
+        raise OutputError(
+            f"{folder} could not be written ({reason}); nothing was changed; mend this, or choose "
+            f"another place."
+        ) from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # folders made on the way stay only if they hold something
+            for parent in made:
+                parent.rmdir()
+
+
+def _replace(place: Path, target: Path, overwrite: bool) -> None:
+    """Gives a finished folder the target's name; what had it is removed."""
+    if not overwrite or not target.exists():
+        place.rename(target)  # fails if another process has filled the target meanwhile
+        return
+    if _exchange(place, target):
+        return
+    old = place.with_suffix(".old")
+    target.rename(old)
+    try:
+        place.rename(target)
+    finally:
+        with suppress(OSError):
+            old.rename(target)  # fails, as it should, where a model stands under the name
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps the names of two folders in a single step, where the system can."""
+    if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "renameat2"):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    names = os.fsencode(one), here, os.fsencode(other)
+    return bool(ctypes.CDLL(None).renameat2(here, *names, exchange) == 0)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
