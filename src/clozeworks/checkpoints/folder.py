@@ -160,12 +160,13 @@ def _sources(files: WeightFiles, names: Names, report: LoadReport) -> dict[str, 
         elif ours not in sources:
             sources[ours] = theirs
         else:  # two spellings of one weight: one of them counts
-            usual = {names.theirs(ours, prefixed=prefixed) for prefixed in (True, False)}
-            # Compat: where the two differ, the second spelling is what others compute with.
-            counts = {names.second(ours)} if names.second(ours) else usual
             first = sources[ours]
-            sources[ours], other = (theirs, first) if theirs in counts else (first, theirs)
             same = files.equal(first, theirs)
+            counts = {names.theirs(ours, prefixed=prefixed) for prefixed in (True, False)}
+            # Compat: where the two differ, the second spelling is what others compute with.
+            if not same and (second := names.second(ours)):
+                counts = {second}
+            sources[ours], other = (theirs, first) if theirs in counts else (first, theirs)
             (report.duplicates if same else report.unexpected).append(other)
     return sources
 
