@@ -6,9 +6,9 @@ one after the other, because the device is parallel inside.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
-from threading import Barrier
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Event, Semaphore, Thread
 from typing import TypeVar
 
 import torch
@@ -40,27 +40,41 @@ def side_by_side(
         yield from map(alone, items)
         return
 
-    # Trap: set_num_threads also sets what threads made later, anybody's, will start with. So all
-    # workers begin together, each with one thread, and then the old number is set again.
-    begun = Barrier(count + 1)
+    waiting: SimpleQueue[Item] = SimpleQueue()
+    for item in items:
+        waiting.put(item)
+    finished: SimpleQueue[tuple[Item, Result] | BaseException] = SimpleQueue()
+    begun, stop = Semaphore(0), Event()
 
-    def begin() -> None:
+    def run() -> None:
         torch.get_num_threads()  # a thread takes the general number once, when first asked
         torch.set_num_threads(1)
-        begun.wait()
+        begun.release()
+        with suppress(Empty):
+            while not stop.is_set():
+                item = waiting.get_nowait()
+                try:
+                    finished.put(alone(item))
+                except BaseException as error:
+                    finished.put(error)
 
-    pool = ThreadPoolExecutor(count, initializer=begin)
+    pool = [Thread(target=run, daemon=True) for _ in range(count)]
     try:
-        # Trap: concurrent.futures.wait holds locks of the futures; Ctrl-C inside it would leave
-        # them held, and the workers would never end.
-        finished: SimpleQueue[Future[tuple[Item, Result]]] = SimpleQueue()
-        for item in items:
-            pool.submit(alone, item).add_done_callback(finished.put)
-        begun.wait()
+        for thread in pool:
+            thread.start()
+        # Trap: set_num_threads also sets what threads made later, anybody's, will start with. So
+        # the old number is set again as soon as all workers have taken theirs.
+        for _ in pool:
+            begun.acquire()
         torch.set_num_threads(threads)
         for _ in items:
-            yield finished.get().result()
+            result = finished.get()
+            if isinstance(result, BaseException):
+                raise result
+            yield result
     finally:
-        begun.abort()  # where something stopped us before all had begun
-        pool.shutdown(wait=True, cancel_futures=True)
+        stop.set()
+        for thread in pool:
+            if thread.ident is not None:
+                thread.join()
         torch.set_num_threads(threads)

@@ -49,3 +49,9 @@ def test_no_gradients_are_kept():
     weight = torch.ones(2, requires_grad=True)
     for _, result in side_by_side(lambda item: weight * item, [1, 2, 3], CPU):
         assert not result.requires_grad
+
+
+def test_many_short_rounds_never_hang():
+    for count in range(300):
+        items = list(range(count % 7))
+        assert sorted(item for item, _ in side_by_side(lambda item: item, items, CPU)) == items
