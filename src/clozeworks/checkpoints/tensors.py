@@ -40,9 +40,6 @@ class WeightFiles:
     def __iter__(self) -> Iterator[str]:
         return iter(self._open)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._open
-
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape, from the header alone."""
         return tuple(self._open[name].get_slice(name).get_shape())

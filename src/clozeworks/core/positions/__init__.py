@@ -24,7 +24,7 @@ class InputPositionSpec(Slot):
         raise NotImplementedError
 
     def build(self, width: int) -> nn.Module:
-        """Makes the module: a layout and a device to vectors (N, W)."""
+        """Makes the module: a layout to vectors (N, W)."""
         raise NotImplementedError
 
 
