@@ -20,6 +20,7 @@ from clozeworks.core.sublayer import SublayerSpec
 
 SOURCE = Path(clozeworks.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
+TESTS = Path(__file__).resolve().parents[1]
 SLOTS = [
     HeadSpec,
     InputPositionSpec,
@@ -37,6 +38,15 @@ def test_files_are_small_and_say_what_they_are(path):
     assert len(text.splitlines()) <= 400
     assert ast.get_docstring(ast.parse(text)), "a file begins by saying what it is"
     assert path.stem not in {"utils", "helpers", "common", "misc", "base"}
+
+
+def test_files_of_tests_are_small_too():
+    long = [
+        str(path.relative_to(TESTS))
+        for path in TESTS.rglob("*.py")
+        if len(path.read_text(encoding="utf-8").splitlines()) > 400
+    ]
+    assert not long
 
 
 @pytest.mark.parametrize("slot", SLOTS, ids=lambda slot: slot.__name__)
