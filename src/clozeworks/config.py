@@ -1,4 +1,4 @@
-"""Turns plain dictionaries (JSON, TOML, the command line) into specs, strictly, and back.
+"""Plain data: read from JSON files, turned into specs, strictly, and back.
 
 Every complaint names the dotted path and the value. A field whose type is a *slot* (a base class
 marked by `is_slot`) takes a table with a `kind`, looked up in the registry, so the set of parts is
@@ -6,12 +6,70 @@ open: a new file in `core/positions/` can be named in JSON the moment it exists.
 """
 
 import dataclasses
+import json
 import types
 import typing
+from pathlib import Path
 from typing import Any, cast
 
 from clozeworks import registry
-from clozeworks.errors import SettingError, UnknownName
+from clozeworks.errors import CheckpointError, SettingError, UnknownName
+
+
+def read_text(path: Path, error: type[CheckpointError] = CheckpointError) -> str:
+    """The text of a UTF-8 file, or a sentence about what is wrong with it.
+
+    Args:
+        path: The file.
+        error: What a complaint is raised as.
+    """
+    try:
+        data = path.read_bytes()
+        # Compat: editors on Windows put a mark before the first character.
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        line = data.count(b"\n", 0, wrong.start) + 1
+        raise error(
+            f"{path}, line {line:,}: byte 0x{data[wrong.start]:02x} is not UTF-8; restore the "
+            f"file, or save it as UTF-8."
+        ) from wrong
+    except OSError as wrong:
+        raise error(f"{path} cannot be read ({wrong.strerror}); restore the file.") from wrong
+
+
+def read_json(
+    path: Path, error: type[CheckpointError] = CheckpointError, *, optional: bool = False
+) -> dict[str, Any]:
+    """A JSON object from a file, or a sentence about what is wrong with it.
+
+    Args:
+        path: The file.
+        error: What a complaint is raised as.
+        optional: Whether a file that is not there counts as an empty object.
+    """
+    if optional and not path.exists():
+        return {}
+    data = read_any_json(path, error)
+    if not isinstance(data, dict):
+        raise error(
+            f"{path} is JSON, but no object; it must have the form {{…}}; restore the file."
+        )
+    return data
+
+
+def read_any_json(path: Path, error: type[CheckpointError] = CheckpointError) -> Any:
+    """Any JSON value from a file, or a sentence about what is wrong with it."""
+    text = read_text(path, error)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as wrong:
+        raise error(
+            f"{path}, line {wrong.lineno:,}: {wrong.msg}; it must be JSON; restore the file."
+        ) from wrong
+    except (ValueError, RecursionError) as wrong:
+        raise error(
+            f"{path}: a number is too long or the nesting too deep to read; restore the file."
+        ) from wrong
 
 
 def read(cls: Any, data: Any, path: str = "") -> Any:

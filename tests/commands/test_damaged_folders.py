@@ -84,7 +84,7 @@ def test_config_values(refused, bert_model, changes, sentence):
         (b'"bert"', " is JSON, but no object; it must have the form {…}; restore the file."),
         (
             '{"name": "café"}'.encode("latin-1"),
-            " is not UTF-8 text (invalid continuation byte); restore the file.",
+            ", line 1: byte 0xe9 is not UTF-8; restore the file, or save it as UTF-8.",
         ),
         (
             b"[" * 200_000,

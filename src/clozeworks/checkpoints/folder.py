@@ -11,8 +11,9 @@ import torch
 
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, read_pooling, write_pooling
-from clozeworks.checkpoints.tensors import WeightFiles, read_json, write_weights
+from clozeworks.checkpoints.tensors import WeightFiles, write_weights
 from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.config import read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.model import Model
@@ -261,14 +262,13 @@ def _tokenizer(
         )
     if tokenizer.size < rows:
         report.notes.append(f"the embeddings have {rows - tokenizer.size:,} rows without a token")
-    if (folder / NOTES).exists():
-        expected = read_json(folder / NOTES).get("tokenizer")
-        if expected is not None and expected != tokenizer.fingerprint:
-            raise TokenizerError(
-                f"{folder}: the tokenizer is not the one this model was saved with (fingerprint "
-                f"{tokenizer.fingerprint[:19]}…, saved {str(expected)[:19]}…); restore its files, "
-                f"or remove {NOTES} if the change is meant."
-            )
+    expected = read_json(folder / NOTES, optional=True).get("tokenizer")
+    if expected is not None and expected != tokenizer.fingerprint:
+        raise TokenizerError(
+            f"{folder}: the tokenizer is not the one this model was saved with (fingerprint "
+            f"{tokenizer.fingerprint[:19]}…, saved {str(expected)[:19]}…); restore its files, "
+            f"or remove {NOTES} if the change is meant."
+        )
     return tokenizer
 
 

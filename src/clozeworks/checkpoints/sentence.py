@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clozeworks.checkpoints.tensors import read_any_json, read_json
+from clozeworks.config import read_any_json, read_json
 from clozeworks.core.heads.pooling import check_modes
 from clozeworks.errors import CheckpointError, UnknownName
 
@@ -75,9 +75,7 @@ def read_pooling(folder: Path) -> Pooling:
         raise CheckpointError(f"{folder / 'modules.json'} has no Pooling step; add one.")
     _refuse(folder / "sentence_bert_config.json", "do_lower_case")
     _refuse(folder / "config_sentence_transformers.json", "default_prompt_name")
-    limit = None
-    if (folder / "sentence_bert_config.json").exists():
-        limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
+    limit = read_json(folder / "sentence_bert_config.json", optional=True).get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
         raise CheckpointError(
             f"{folder / 'sentence_bert_config.json'}: max_seq_length is {limit!r}; it must be a "
@@ -112,7 +110,7 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
 
 def _refuse(path: Path, key: str) -> None:
     """Complains about a setting that changes texts before they are cut into tokens."""
-    value = read_json(path).get(key) if path.exists() else None
+    value = read_json(path, optional=True).get(key)
     if value:
         raise CheckpointError(
             f"{path}: {key} is {value!r}; it would change every vector and Clozeworks does not "

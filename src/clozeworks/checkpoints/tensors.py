@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from clozeworks.config import read_json
 from clozeworks.errors import CheckpointError
 
 SINGLE = "model.safetensors"
@@ -100,39 +101,6 @@ def _write(shard: dict[str, Tensor], path: Path) -> None:
         raise OSError(str(error)) from error
     # Trap: the library makes files that only their owner can read; this follows the umask.
     path.chmod(mode)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file, or a sentence about what is wrong with it."""
-    data = read_any_json(path)
-    if not isinstance(data, dict):
-        raise CheckpointError(
-            f"{path} is JSON, but no object; it must have the form {{…}}; restore the file."
-        )
-    return data
-
-
-def read_any_json(path: Path) -> Any:
-    """Any JSON value from a file, or a sentence about what is wrong with it."""
-    try:
-        # Compat: editors on Windows put a mark before the first character.
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise CheckpointError(
-            f"{path} is not UTF-8 text ({error.reason}); restore the file."
-        ) from error
-    except json.JSONDecodeError as error:
-        raise CheckpointError(
-            f"{path}, line {error.lineno}: {error.msg}; it must be JSON; restore the file."
-        ) from error
-    except OSError as error:
-        raise CheckpointError(
-            f"{path} cannot be read ({error.strerror}); restore the file."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path}: a number is too long or the nesting too deep to read; restore the file."
-        ) from error
 
 
 def _files(folder: Path) -> list[Path]:

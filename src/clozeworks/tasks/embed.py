@@ -18,13 +18,13 @@ from clozeworks.core.model import Model
 from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.packing import device_of, encode, evaluating, pack, place_of
+from clozeworks.tasks.packing import device_of, evaluating, pack
 from clozeworks.text.tokenizer import Encoded, Tokenizer
+from clozeworks.text.valid import place_of
 
 # Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
 CPU_BUDGET = 1024
 ACCELERATOR_BUDGET = 16384
-SHORTEN = "shorten it, or have it cut with --truncate (truncate=True in Python)"
 
 Progress = Callable[[int, int], None]
 Vectors = NDArray[np.float32]
@@ -67,9 +67,8 @@ def embed(
     vectors = np.empty((len(texts), width), dtype=np.float32)
     if not texts:
         return vectors
-    encoded = encode(
-        tokenizer, texts, max_length=max_length, truncate=truncate, places=places, advice=SHORTEN
-    )
+    cut = truncate and max_length is not None
+    encoded = tokenizer.encode(texts, max_length=max_length, truncate=cut, places=places)
     lengths = [len(text) for text in encoded]
     total = sum(lengths)
     done = 0
@@ -130,9 +129,8 @@ def hidden(
             f"or a negative number that counts from the last."
         )
     device = device_of(model)
-    encoded = encode(
-        tokenizer, texts, max_length=max_length, truncate=truncate, offsets=True, advice=SHORTEN
-    )
+    cut = truncate and max_length is not None
+    encoded = tokenizer.encode(texts, max_length=max_length, truncate=cut, offsets=True)
     found: dict[int, Vectors] = {}
 
     def run(batch: list[int]) -> list[Vectors]:

@@ -15,7 +15,7 @@ from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.embed import default_budget
-from clozeworks.tasks.packing import device_of, encode, evaluating, pack
+from clozeworks.tasks.packing import device_of, evaluating, pack
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -74,7 +74,7 @@ def fill(
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
-    encoded = encode(tokenizer, marked, max_length=max_length, offsets=True)
+    encoded = tokenizer.encode(marked, max_length=max_length, offsets=True, advice="shorten it")
     gaps = [
         [place for place, token in enumerate(item.ids) if token == tokenizer.mask_id]
         for item in encoded

@@ -1,13 +1,14 @@
 """Reads the files of a tokenizer folder, and says which line is wrong."""
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
+from clozeworks import config as settings
 from clozeworks.errors import TokenizerError
 from clozeworks.text.style import (
     GPT2_STYLE,
@@ -19,6 +20,10 @@ from clozeworks.text.style import (
 )
 
 Repeats = Literal["error", "last"]
+
+# Each file of a folder may be absent; what is wrong with one is wrong with the tokenizer.
+read_text = partial(settings.read_text, error=TokenizerError)
+read_object = partial(settings.read_json, error=TokenizerError, optional=True)
 
 # The keys of tokenizer_config.json that name a token, best first.
 TOKEN_KEYS: dict[str, tuple[str, ...]] = {
@@ -35,52 +40,6 @@ WELL_KNOWN: dict[str, tuple[str, ...]] = {
     "first": ("[CLS]", "<s>", "<|endoftext|>"),
     "last": ("[SEP]", "</s>", "<|endoftext|>"),
 }
-
-
-def read_text(path: Path) -> str:
-    """Reads a UTF-8 file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        TokenizerError: The file holds a byte that is not UTF-8.
-    """
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise TokenizerError(
-            f"{path}, line {line:,}: byte 0x{data[error.start]:02x} is not UTF-8; tokenizer files "
-            "are UTF-8; fetch the file again or save it as UTF-8."
-        ) from None
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON file that holds an object; a missing file is an empty one.
-
-    Args:
-        path: The file.
-
-    Raises:
-        TokenizerError: The file is not JSON, or not an object.
-    """
-    if not path.exists():
-        return {}
-    text = read_text(path)
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TokenizerError(
-            f"{path}, line {error.lineno:,}: not valid JSON ({error.msg}, column {error.colno}); "
-            "the file is damaged or cut short; fetch it again."
-        ) from None
-    if not isinstance(value, dict):
-        raise TokenizerError(
-            f"{path} holds a {type(value).__name__}; it must hold a JSON object; fetch it again."
-        )
-    return value
 
 
 def token_name(value: Any) -> str | None:

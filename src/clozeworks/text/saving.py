@@ -11,6 +11,7 @@ from clozeworks.errors import OutputError
 from clozeworks.text.files import TOKEN_KEYS
 from clozeworks.text.style import SpecialTokens
 
+# Compat: what transformers writes for "no limit", 1e30 as a whole number.
 NO_LIMIT = 1_000_000_000_000_000_019_884_624_838_656
 
 

@@ -1,8 +1,42 @@
-"""Says what is wrong with a text that cannot be encoded."""
+"""Says what is wrong with a text that cannot be encoded, and where it came from."""
 
 from collections.abc import Sequence
 
 from clozeworks.errors import InputError
+
+
+def place_of(number: int, places: Sequence[str] | None) -> str:
+    """What a message calls a text.
+
+    Args:
+        number: Which one it is, from 0.
+        places: Where each text came from; its number is said if None.
+    """
+    return f"text {number + 1:,}" if places is None else places[number]
+
+
+def check_lengths(
+    lengths: Sequence[int], most: int, places: Sequence[str] | None, advice: str
+) -> None:
+    """Insists that no text has too many tokens.
+
+    Args:
+        lengths: The number of tokens of each text.
+        most: The most tokens a text may have.
+        places: Where each text came from.
+        advice: What to do about one that is too long.
+
+    Raises:
+        InputError: A text is too long; the longest is named.
+    """
+    long = sum(length > most for length in lengths)
+    if long:
+        worst = max(range(len(lengths)), key=lengths.__getitem__)
+        others = f" ({long:,} of {len(lengths):,} texts are too long)" if long > 1 else ""
+        raise InputError(
+            f"{place_of(worst, places)} has {lengths[worst]:,} tokens; at most {most:,} are "
+            f"allowed{others}; {advice}."
+        )
 
 
 def check_texts(what: str, texts: Sequence[str]) -> None:

@@ -99,8 +99,8 @@ def test_too_long_says_how_many(bert):
     with pytest.raises(InputError) as caught:
         bert.encode(texts, max_length=4)
     assert str(caught.value) == (
-        "2 of 3 texts are longer than 4 tokens (the longest is text 2 with 8); "
-        "cut them with truncate=True (--truncate) or raise max_length."
+        "text 2 has 8 tokens; at most 4 are allowed (2 of 3 texts are too long); shorten it, or "
+        "have it cut with --truncate (truncate=True in Python)."
     )
 
 

@@ -225,8 +225,7 @@ def test_wrong_encoding(bert_folder):
     with pytest.raises(TokenizerError) as caught:
         Tokenizer.load(bert_folder)
     assert str(caught.value) == (
-        f"{path}, line 2: byte 0xe9 is not UTF-8; tokenizer files are UTF-8; "
-        "fetch the file again or save it as UTF-8."
+        f"{path}, line 2: byte 0xe9 is not UTF-8; restore the file, or save it as UTF-8."
     )
 
 
@@ -236,9 +235,21 @@ def test_damaged_json(bert_folder, name):
     path.write_text('{\n "a": 1,\n')
     with pytest.raises(TokenizerError) as caught:
         Tokenizer.load(bert_folder)
-    message = str(caught.value)
-    assert message.startswith(f"{path}, line 3: not valid JSON (")
-    assert message.endswith("); the file is damaged or cut short; fetch it again.")
+    assert str(caught.value) == (
+        f"{path}, line 3: Expecting property name enclosed in double quotes; it must be JSON; "
+        "restore the file."
+    )
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_json_nested_too_deep(bert_folder, name):
+    path = bert_folder / name
+    path.write_text("[" * 200_000)
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(bert_folder)
+    assert str(caught.value) == (
+        f"{path}: a number is too long or the nesting too deep to read; restore the file."
+    )
 
 
 def test_json_of_something_else(bert_folder):
@@ -247,7 +258,7 @@ def test_json_of_something_else(bert_folder):
     with pytest.raises(TokenizerError) as caught:
         Tokenizer.load(bert_folder)
     assert str(caught.value) == (
-        f"{path} holds a list; it must hold a JSON object; fetch it again."
+        f"{path} is JSON, but no object; it must have the form {{…}}; restore the file."
     )
     path.unlink()
     path = bert_folder / "tokenizer.json"
