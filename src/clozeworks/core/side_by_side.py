@@ -7,6 +7,7 @@ one after the other, because the device is parallel inside.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Semaphore, Thread
 from typing import TypeVar
@@ -45,12 +46,20 @@ def side_by_side(
         waiting.put(item)
     finished: SimpleQueue[tuple[Item, Result] | BaseException] = SimpleQueue()
     begun, stop = Semaphore(0), Event()
+    # Trap: autocast belongs to the thread that entered it; workers must be told.
+    precision = partial(
+        torch.autocast,
+        device.type,
+        dtype=torch.get_autocast_dtype(device.type),
+        enabled=torch.is_autocast_enabled(device.type),
+        cache_enabled=torch.is_autocast_cache_enabled(),
+    )
 
     def run() -> None:
         torch.get_num_threads()  # a thread takes the general number once, when first asked
         torch.set_num_threads(1)
         begun.release()
-        with suppress(Empty):
+        with precision(), suppress(Empty):
             while not stop.is_set():
                 item = waiting.get_nowait()
                 try:

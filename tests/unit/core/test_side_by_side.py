@@ -1,9 +1,11 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 import torch
 
+import clozeworks as cw
 from clozeworks.core.side_by_side import side_by_side
 
 CPU = torch.device("cpu")
@@ -49,6 +51,37 @@ def test_no_gradients_are_kept():
     weight = torch.ones(2, requires_grad=True)
     for _, result in side_by_side(lambda item: weight * item, [1, 2, 3], CPU):
         assert not result.requires_grad
+
+
+def precision(_):
+    state = (torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled())
+    return torch.is_autocast_enabled("cpu"), *state
+
+
+def test_workers_compute_in_the_precision_of_the_caller():
+    outside = precision(None)
+    entered = torch.autocast("cpu", dtype=torch.float16, cache_enabled=False)
+    with entered:
+        assert dict(side_by_side(precision, [1, 2, 3], CPU)) == dict.fromkeys(
+            [1, 2, 3], (True, torch.float16, False)
+        )
+        with torch.autocast("cpu", enabled=False):
+            assert not any(on for _, (on, *_) in side_by_side(precision, [1, 2, 3], CPU))
+    assert dict(side_by_side(precision, [1, 2], CPU)) == {1: outside, 2: outside}
+
+
+def test_vectors_in_half_precision_are_those_of_one_thread(tiny_models):
+    model = cw.load(tiny_models["bert"])
+    texts = ["the cat sat", "the dog lay on the rug", "Paris", "北京的天气很好"]
+
+    def embed(threads):
+        torch.set_num_threads(threads)
+        return model.embed(texts, budget=1)  # a text is a batch, however many workers there are
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        together, alone = embed(2), embed(1)
+    np.testing.assert_array_equal(together, alone)
+    assert not np.allclose(together, embed(2), atol=1e-5)
 
 
 def test_many_short_rounds_never_hang():
