@@ -1,0 +1,114 @@
+"""Random numbers as a function of where they are needed.
+
+Paper: Salmon, Moraes, Dror, Shaw 2011 (Philox4x32-10).
+The idea: a counter-based generator has no state. The number for (seed, stream, epoch, index, draw)
+is computed when it is asked for, so neither the order of asking, nor the number of workers, nor a
+restart can change it.
+
+Shapes: B places where numbers are needed, n numbers at each.
+"""
+
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_STEPS = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+
+Words = NDArray[np.uint32]
+Numbers = NDArray[np.int64]
+Shares = NDArray[np.float64]
+
+
+def philox(
+    counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], key: tuple[int, int]
+) -> Words:
+    """Philox4x32-10: four words of 32 random bits for each counter.
+
+    Args:
+        counter: Four arrays of 32-bit words that broadcast to one shape.
+        key: Two 32-bit words.
+
+    Returns:
+        The words, with one more dimension of four.
+    """
+    a, b, c, d = np.broadcast_arrays(*(np.asarray(word, dtype=np.uint64) for word in counter))
+    first, second = key
+    for _ in range(_ROUNDS):
+        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+        a = (right >> _HALF) ^ b ^ np.uint64(first)
+        c = (left >> _HALF) ^ d ^ np.uint64(second)
+        b, d = right & _LOW, left & _LOW
+        first, second = (first + _STEPS[0]) & 0xFFFFFFFF, (second + _STEPS[1]) & 0xFFFFFFFF
+    words = np.empty((*a.shape, 4), dtype=np.uint32)
+    words[..., 0], words[..., 1], words[..., 2], words[..., 3] = a, b, c, d
+    return words
+
+
+class Chance:
+    """One named stream of random numbers.
+
+    Epochs and indices say where numbers are needed; both may be single numbers or arrays of B.
+    """
+
+    def __init__(self, seed: int, stream: str) -> None:
+        self.seed = seed
+        self.name = stream
+        digest = blake2b(f"{seed}/{stream}".encode(), digest_size=8).digest()
+        self._key = (int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little"))
+
+    def stream(self, name: str) -> "Chance":
+        """A stream of its own under this one."""
+        return Chance(self.seed, f"{self.name}/{name}")
+
+    def words(self, epochs: ArrayLike, indices: ArrayLike, count: int) -> Words:
+        """32 random bits for each draw, (B, n)."""
+        epochs, indices = np.broadcast_arrays(
+            np.atleast_1d(np.asarray(epochs, dtype=np.uint64)),
+            np.atleast_1d(np.asarray(indices, dtype=np.uint64)),
+        )
+        blocks = np.arange(-(-count // 4), dtype=np.uint64)
+        counter = (blocks, (indices & _LOW)[:, None], (indices >> _HALF)[:, None], epochs[:, None])
+        return philox(counter, self._key).reshape(len(indices), -1)[:, :count]
+
+    def uniform(self, epochs: ArrayLike, indices: ArrayLike, count: int) -> Shares:
+        """Numbers from 0 up to but not 1, (B, n)."""
+        return shares(self.words(epochs, indices, count))
+
+    def permutation(self, epoch: int, size: int) -> Numbers:
+        """The numbers 0 to size - 1 in random order."""
+        return order(self.words(epoch, 0, size)[0])
+
+
+def shares(words: Words) -> Shares:
+    """Words as numbers from 0 up to but not 1."""
+    return words.astype(np.float64) * 2.0**-32
+
+
+def below(words: Words, limit: ArrayLike) -> Numbers:
+    """Words as whole numbers from 0 to limit - 1; the limits broadcast, up to 2^32 each.
+
+    No number is likelier than another by more than limit / 2^32 of its share.
+    """
+    scaled = words.astype(np.uint64) * np.asarray(limit).astype(np.uint64)
+    return (scaled >> _HALF).astype(np.int64)
+
+
+def far_below(words: Words, limit: ArrayLike) -> Numbers:
+    """Pairs of words (..., 2) as whole numbers from 0 to limit - 1, for limits up to 2^52."""
+    share = words[..., 0] * 2.0**-32 + (words[..., 1] >> np.uint32(12)) * 2.0**-52
+    limits = np.asarray(limit, dtype=np.int64)
+    return np.minimum((share * limits).astype(np.int64), limits - 1)
+
+
+def order(words: Words) -> Numbers:
+    """The places 0 to n - 1 along the last dimension, in the order of the words."""
+    # The place in the low half breaks ties, and sorting whole numbers is faster than argsort.
+    places = np.arange(words.shape[-1], dtype=np.uint64)
+    keyed = (words.astype(np.uint64) << _HALF) | places
+    keyed.sort(axis=-1)
+    return (keyed & _LOW).astype(np.int64)

@@ -1,0 +1,198 @@
+"""A built corpus: its manifest, and its tokens as if they were one array.
+
+Everything is addressed by its number in the whole split: token 0 is the first token of the first
+shard, sentence and document numbers likewise. Where one shard ends nobody has to know.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeworks.data.shards import Flags, Numbers, Shard, ShardEntry, Tokens, token_dtype
+from clozeworks.errors import InputError
+from clozeworks.text.tokenizer import Tokenizer
+
+MANIFEST = "manifest.json"
+TOKENIZER_FOLDER = "tokenizer"
+TRAIN, VALIDATION = "train", "validation"
+VERSION = 1
+
+
+class Split:
+    """The training or the validation part of a corpus."""
+
+    def __init__(self, name: str, shards: Sequence[Shard], vocabulary: int, identity: str) -> None:
+        self.name = name
+        self.shards = shards
+        self.vocabulary = vocabulary
+        self.identity = identity
+        """A hash that changes with the content."""
+        self.tokens = sum(shard.entry.tokens for shard in shards)
+        self.sentences = sum(shard.entry.sentences for shard in shards)
+        self.documents = sum(shard.entry.documents for shard in shards)
+        self._begins = np.cumsum([0, *(shard.entry.tokens for shard in shards)])
+
+    @cached_property
+    def sentence_offsets(self) -> Numbers:
+        """The first token of every sentence, and the end; 8 bytes per sentence in memory."""
+        return self._joined("sentences", "tokens")
+
+    @cached_property
+    def document_offsets(self) -> Numbers:
+        """The first sentence of every document, and the end."""
+        return self._joined("documents", "sentences")
+
+    def _joined(self, name: str, unit: str) -> Numbers:
+        begins = np.cumsum([0, *(getattr(shard.entry, unit) for shard in self.shards)])
+        pieces = [
+            shard.arrays[name][:-1].astype(np.int64) + begin
+            for shard, begin in zip(self.shards, begins, strict=False)
+        ]
+        return np.concatenate([*pieces, begins[-1:]])
+
+    def read(self, start: int, end: int) -> tuple[Tokens, Flags]:
+        """The tokens from `start` to `end`, and which of them begin a word."""
+        shard = int(np.searchsorted(self._begins, start, side="right")) - 1
+        if end <= self._begins[shard + 1]:
+            begin = int(self._begins[shard])
+            arrays = self.shards[shard].arrays
+            stretch = slice(start - begin, end - begin)
+            return arrays["tokens"][stretch], arrays["word_starts"][stretch]
+        tokens: list[Tokens] = []
+        words: list[Flags] = []
+        while start < end:
+            stop = min(end, int(self._begins[shard + 1]))
+            piece = self.read(start, stop) if stop > start else None
+            if piece is not None:
+                tokens.append(piece[0])
+                words.append(piece[1])
+            start, shard = stop, shard + 1
+        return np.concatenate(tokens), np.concatenate(words)
+
+    def at(self, places: Numbers) -> Numbers:
+        """The tokens at single places, (n,)."""
+        found = np.empty(len(places), dtype=np.int64)
+        shards = np.searchsorted(self._begins, places, side="right") - 1
+        for number in np.unique(shards):
+            chosen = shards == number
+            tokens = self.shards[number].arrays["tokens"]
+            found[chosen] = tokens[places[chosen] - self._begins[number]]
+        return found
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus folder that was built to its end."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Corpus":
+        """Opens a corpus folder; reads the manifest only.
+
+        Raises:
+            InputError: It is not a finished corpus.
+        """
+        folder = Path(folder)
+        path = folder / MANIFEST
+        if not path.is_file():
+            state = "is not finished" if (folder / "building").is_dir() else "is not a corpus"
+            raise InputError(
+                f"{folder} {state}; a corpus has a {MANIFEST}; build it with "
+                f"`clozeworks corpus build … --out {folder}`, which goes on where it stopped."
+            )
+        try:
+            manifest = json.loads(path.read_text("utf-8"))
+            version = manifest["version"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is damaged ({error}); build the corpus again.") from error
+        if version != VERSION:
+            raise InputError(
+                f"{path} has version {version}; this program reads version {VERSION}; build the "
+                "corpus again."
+            )
+        return cls(folder, manifest)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its parts."""
+        return tuple(self.manifest["splits"])
+
+    def split(self, name: str = TRAIN) -> Split:
+        """One part, mapped.
+
+        Raises:
+            InputError: There is no such part.
+        """
+        if name not in self.manifest["splits"]:
+            raise InputError(
+                f"{self.folder} has no part {name!r}; it has: {', '.join(self.splits)}; "
+                f"a validation part is held out when it is built with --validation above 0."
+            )
+        entries = [ShardEntry(**item) for item in self.manifest["splits"][name]["shards"]]
+        return Split(
+            name,
+            [Shard(self.folder / entry.file, entry) for entry in entries],
+            self.manifest["tokenizer"]["size"],
+            self.manifest["splits"][name]["identity"],
+        )
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer it was built with."""
+        return Tokenizer.load(self.folder / TOKENIZER_FOLDER)
+
+    def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
+        """Complains if another tokenizer made the tokens.
+
+        Args:
+            tokenizer: The one that will read them.
+            owner: What it belongs to, for the message.
+
+        Raises:
+            InputError: Its fingerprint differs.
+        """
+        made, given = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
+        if made != given:
+            raise InputError(
+                f"{self.folder} was built with another tokenizer ({made[:12]}) than {owner} "
+                f"({given[:12]}); ids would mean other words; build the corpus again with the "
+                f"tokenizer of {owner}."
+            )
+
+
+def in_memory(
+    documents: Sequence[Sequence[Sequence[int]]],
+    vocabulary: int,
+    word_starts: NDArray[np.bool_] | None = None,
+) -> Split:
+    """A split made of documents of sentences of token ids, for tests and experiments.
+
+    Args:
+        documents: Token ids by document and sentence.
+        vocabulary: Size of the vocabulary.
+        word_starts: Which ids begin a word; all if not given. A sentence always begins one.
+    """
+    sentences = [sentence for document in documents for sentence in document]
+    ids = [token for sentence in sentences for token in sentence]
+    tokens = np.array(ids, dtype=token_dtype(vocabulary))
+    offsets = np.cumsum([0, *map(len, sentences)])
+    starts = np.ones(len(tokens), np.bool_) if word_starts is None else word_starts[tokens]
+    starts[offsets[:-1][offsets[:-1] < len(tokens)]] = True
+    arrays: dict[str, NDArray[Any]] = {
+        "tokens": tokens,
+        "word_starts": starts,
+        "sentences": offsets.astype(np.uint32),
+        "documents": np.cumsum([0, *map(len, documents)]).astype(np.uint32),
+    }
+    entry = ShardEntry("", "", 0, len(tokens), len(sentences), len(documents))
+    shard = Shard(Path(), entry)
+    shard.__dict__["arrays"] = arrays
+    return Split(TRAIN, [shard], vocabulary, "in memory")

@@ -1,0 +1,123 @@
+"""Tokens on disk: flat arrays in safetensors files that are mapped, never read whole.
+
+A shard holds whole documents: `tokens`, `word_starts` (one per token: does it begin a word),
+`sentences` (where each sentence begins among the tokens, and the end) and `documents` (where each
+document begins among the sentences, and the end).
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from clozeworks.data.atomic import atomic_file
+from clozeworks.errors import InputError
+
+NARROW_LIMIT = 65_536
+LARGEST_HEADER = 1_000_000
+DTYPES = {"U8": np.uint8, "BOOL": np.bool_, "U16": np.uint16, "U32": np.uint32}
+ARRAYS = ("tokens", "word_starts", "sentences", "documents")
+
+Tokens = NDArray[np.unsignedinteger[Any]]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def token_dtype(size: int) -> type[np.uint16] | type[np.uint32]:
+    """The narrowest integers that hold the ids of a vocabulary."""
+    return np.uint16 if size <= NARROW_LIMIT else np.uint32
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """What the manifest says of a shard."""
+
+    file: str
+    sha256: str
+    bytes: int
+    tokens: int
+    sentences: int
+    documents: int
+
+
+def write_shard(path: Path, arrays: dict[str, NDArray[Any]]) -> ShardEntry:
+    """Writes a shard completely or not at all, and describes it."""
+    data = save({name: np.ascontiguousarray(arrays[name]) for name in ARRAYS})
+    with atomic_file(path) as file:
+        file.write(data)
+    return ShardEntry(
+        path.name,
+        sha256(data).hexdigest(),
+        len(data),
+        len(arrays["tokens"]),
+        len(arrays["sentences"]) - 1,
+        len(arrays["documents"]) - 1,
+    )
+
+
+class Shard:
+    """The mapped arrays of one shard file."""
+
+    def __init__(self, path: Path, entry: ShardEntry) -> None:
+        self.path = path
+        self.entry = entry
+
+    @cached_property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays, mapped on first use; their shapes are checked against the manifest."""
+        try:
+            found = map_arrays(self.path)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{self.path} is not a readable shard ({error}); run `clozeworks corpus verify` on "
+                "the folder, or build the corpus again."
+            ) from error
+        entry = self.entry
+        wanted = {
+            "tokens": entry.tokens,
+            "word_starts": entry.tokens,
+            "sentences": entry.sentences + 1,
+            "documents": entry.documents + 1,
+        }
+        sizes = {name: len(array) for name, array in found.items()}
+        if sizes != wanted:
+            raise InputError(
+                f"{self.path} holds other arrays than the manifest says; build the corpus again."
+            )
+        return found
+
+
+def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Maps the flat arrays of a safetensors file.
+
+    Raises:
+        ValueError: The file is not what its header says.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(LARGEST_HEADER, size - 8):
+            raise ValueError("its header is damaged")
+        header = json.loads(file.read(length))
+    found: dict[str, NDArray[Any]] = {}
+    for name, item in header.items():
+        if name == "__metadata__":
+            continue
+        dtype = np.dtype(DTYPES[item["dtype"]])
+        begin, end = (8 + length + int(place) for place in item["data_offsets"])
+        (count,) = item["shape"]
+        if end > size or end - begin != math.prod(item["shape"]) * dtype.itemsize:
+            raise ValueError("it is shorter than its header says")
+        if count == 0:
+            found[name] = np.empty(0, dtype)
+        else:
+            # A plain view: slicing a memmap object costs ten times as much.
+            found[name] = np.asarray(np.memmap(path, dtype, "r", begin, (count,)))
+    return found
