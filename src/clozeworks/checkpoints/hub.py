@@ -1,6 +1,10 @@
 """Model names: a local folder, or a name on the hub. The only file that touches the network."""
 
+import os
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from clozeworks.errors import HubError
@@ -35,15 +39,36 @@ def _hub_answers(name: str, revision: str | None) -> bool:
     return True
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's progress bars, unless a terminal shows them or somebody asked."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    asked = "HF_HUB_DISABLE_PROGRESS_BARS" in os.environ
+    if asked or sys.stderr.isatty() or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
+
+
 def _download(name: str, revision: str | None) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     where = f"{name} is no folder here"
     try:
         cached_only = not _hub_answers(name, revision)
-        found = snapshot_download(
-            name, revision=revision, allow_patterns=_WANTED, local_files_only=cached_only
-        )
+        with _quiet():
+            found = snapshot_download(
+                name, revision=revision, allow_patterns=_WANTED, local_files_only=cached_only
+            )
         return Path(found)
     except errors.GatedRepoError as error:
         raise HubError(
