@@ -203,3 +203,54 @@ def test_an_index_without_its_files(refused, bert_model):
         "restore the index.",
         *("show", bert_model),
     )
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers(refused, bert_model, tmp_path, value):
+    def damage(weights):
+        for name, tensor in weights.items():
+            if "layer.1.output" in name:
+                tensor.flatten()[3] = value
+        return weights
+
+    set_weights(bert_model, damage)
+    sentence = (
+        "is not finite; the model's weights are damaged, NaN or infinity stands in "
+        "encoder.layers.1.feed_forward.part.down.weight, "
+        "encoder.layers.1.feed_forward.part.down.bias, "
+        "encoder.layers.1.feed_forward.norm.weight and 1 more; restore the model folder."
+    )
+    refused(f"a score of text 1 {sentence}", "fill", bert_model, "the [MASK] and the [MASK]")
+    refused(f"the vector of the text {sentence}", "embed", bert_model, "cat")
+
+
+def test_a_damaged_word_is_found_in_the_text_that_has_it(refused, bert_model, tmp_path):
+    from clozeworks.text.tokenizer import Tokenizer
+
+    word = Tokenizer.load(bert_model).id_of("dog")
+    table = "bert.embeddings.word_embeddings.weight"
+
+    def damage(weights):
+        weights[table][word, 0] = float("nan")
+        return weights
+
+    set_weights(bert_model, damage)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the cat\nthe cat and the dog\nthe mat\n")
+    refused(
+        f"the vector of {texts}, line 2 is not finite; the model's weights are damaged, NaN or "
+        "infinity stands in embeddings.tokens.weight; restore the model folder.",
+        *("embed", bert_model, texts, "--out", tmp_path / "vectors.npy"),
+    )
+
+
+def test_numbers_that_grow_too_large(refused, bert_model):
+    set_weights(
+        bert_model,
+        lambda weights: {name: tensor.half() * 30_000 for name, tensor in weights.items()},
+    )
+    refused(
+        "the vector of the text is not finite; the model's weights are, but on the way a number "
+        "grew too large for float16; load the model with a wider dtype.",
+        *("embed", bert_model, "the cat"),
+    )

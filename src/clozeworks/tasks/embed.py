@@ -18,7 +18,7 @@ from clozeworks.core.model import Model
 from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.packing import device_of, evaluating, pack
+from clozeworks.tasks.packing import check_finite, device_of, evaluating, pack
 from clozeworks.text.tokenizer import Encoded, Tokenizer
 from clozeworks.text.valid import place_of
 
@@ -78,6 +78,7 @@ def embed(
     def run(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
         pooled = pool(packed.hidden(model), packed.layout, modes)
+        check_finite(model, pooled, batch, "the vector", places)
         return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
 
     with evaluating(model):

@@ -15,7 +15,7 @@ from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.embed import default_budget
-from clozeworks.tasks.packing import device_of, evaluating, pack
+from clozeworks.tasks.packing import check_finite, device_of, evaluating, pack
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -94,7 +94,10 @@ def fill(
         asked = [starts[row] + place for row, text in enumerate(batch) for place in gaps[text]]
         where = torch.tensor(asked, device=device)
         scores = model.scores("vocabulary", packed.hidden(model), packed.layout, where)
-        return _ranked(tokenizer, scores, top, candidates)
+        shares = scores.float().softmax(dim=-1).cpu()
+        owners = [text for text in batch for _ in gaps[text]]
+        check_finite(model, shares, owners, "a score")
+        return _ranked(tokenizer, shares, top, candidates)
 
     batches = by_budget([len(item) for item in encoded], default_budget(device), workers(device))
     with evaluating(model):
@@ -128,9 +131,8 @@ def _allowed(tokenizer: Tokenizer, words: Sequence[str]) -> Tensor:
 
 
 def _ranked(
-    tokenizer: Tokenizer, scores: Tensor, top: int, candidates: Tensor
+    tokenizer: Tokenizer, shares: Tensor, top: int, candidates: Tensor
 ) -> list[list[Guess]]:
-    shares = scores.float().softmax(dim=-1).cpu()
     values, places = shares[:, candidates].topk(min(top, len(candidates)), dim=-1)
     return [
         [

@@ -11,7 +11,9 @@ from torch import Tensor
 from clozeworks.core.flow import Trace
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
+from clozeworks.errors import CheckpointError
 from clozeworks.text.encoded import Encoded
+from clozeworks.text.valid import place_of
 
 
 @dataclass(frozen=True)
@@ -52,3 +54,41 @@ def evaluating(model: Model) -> Iterator[None]:
 def device_of(model: Model) -> torch.device:
     """Where the model's weights are."""
     return next(model.parameters()).device
+
+
+def check_finite(
+    model: Model,
+    rows: Tensor,
+    texts: Sequence[int],
+    what: str,
+    places: Sequence[str] | None = None,
+) -> None:
+    """Insists on results without NaN and infinity; else names the weights that are to blame.
+
+    Args:
+        model: The model that gave them.
+        rows: The results, (n, W).
+        texts: The number of the text each row belongs to.
+        what: What a row is, for the message.
+        places: Where each text came from.
+
+    Raises:
+        CheckpointError: A number is not finite.
+    """
+    finite = rows.isfinite().all(dim=1)
+    if finite.all():
+        return
+    first = min(text for text, whole in zip(texts, finite.tolist(), strict=True) if not whole)
+    where = f"{what} of {place_of(first, places)} is not finite"
+    damaged = [name for name, weight in model.named_parameters() if not weight.isfinite().all()]
+    if damaged:
+        more = f" and {len(damaged) - 3:,} more" if len(damaged) > 3 else ""
+        raise CheckpointError(
+            f"{where}; the model's weights are damaged, NaN or infinity stands in "
+            f"{', '.join(damaged[:3])}{more}; restore the model folder."
+        )
+    kind = str(next(model.parameters()).dtype).removeprefix("torch.")
+    raise CheckpointError(
+        f"{where}; the model's weights are, but on the way a number grew too large for {kind}; "
+        f"load the model with a wider dtype."
+    )
