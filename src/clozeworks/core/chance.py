@@ -36,16 +36,29 @@ def philox(
     Returns:
         The words, with one more dimension of four.
     """
-    a, b, c, d = np.broadcast_arrays(*(np.asarray(word, dtype=np.uint64) for word in counter))
-    first, second = key
-    for _ in range(_ROUNDS):
-        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
-        a = (right >> _HALF) ^ b ^ np.uint64(first)
-        c = (left >> _HALF) ^ d ^ np.uint64(second)
-        b, d = right & _LOW, left & _LOW
-        first, second = (first + _STEPS[0]) & 0xFFFFFFFF, (second + _STEPS[1]) & 0xFFFFFFFF
-    words = np.empty((*a.shape, 4), dtype=np.uint32)
-    words[..., 0], words[..., 1], words[..., 2], words[..., 3] = a, b, c, d
+    shape = np.broadcast(*counter).shape
+    state = np.empty((6, *shape), dtype=np.uint64)
+    for place, word in enumerate(counter):
+        state[place] = word
+    # The rows are overwritten in place: for a batch of examples the cost is that of calling numpy,
+    # and memory that is taken anew each time would be a third of it.
+    a, b, c, d, left, right = state.reshape(6, -1)
+    for step in range(_ROUNDS):
+        first = np.uint64((key[0] + step * _STEPS[0]) & 0xFFFFFFFF)
+        second = np.uint64((key[1] + step * _STEPS[1]) & 0xFFFFFFFF)
+        np.multiply(a, _MULTIPLIERS[0], out=left)
+        np.multiply(c, _MULTIPLIERS[1], out=right)
+        np.right_shift(right, _HALF, out=a)
+        np.bitwise_xor(a, b, out=a)
+        np.bitwise_xor(a, first, out=a)
+        np.right_shift(left, _HALF, out=c)
+        np.bitwise_xor(c, d, out=c)
+        np.bitwise_xor(c, second, out=c)
+        np.bitwise_and(right, _LOW, out=b)
+        np.bitwise_and(left, _LOW, out=d)
+    words = np.empty((*shape, 4), dtype=np.uint32)
+    for place in range(4):
+        words[..., place] = state[place]
     return words
 
 
@@ -67,13 +80,11 @@ class Chance:
 
     def words(self, epochs: ArrayLike, indices: ArrayLike, count: int) -> Words:
         """32 random bits for each draw, (B, n)."""
-        epochs, indices = np.broadcast_arrays(
-            np.atleast_1d(np.asarray(epochs, dtype=np.uint64)),
-            np.atleast_1d(np.asarray(indices, dtype=np.uint64)),
-        )
+        epochs = np.asarray(epochs, dtype=np.uint64).reshape(-1, 1)
+        indices = np.asarray(indices, dtype=np.uint64).reshape(-1, 1)
         blocks = np.arange(-(-count // 4), dtype=np.uint64)
-        counter = (blocks, (indices & _LOW)[:, None], (indices >> _HALF)[:, None], epochs[:, None])
-        return philox(counter, self._key).reshape(len(indices), -1)[:, :count]
+        words = philox((blocks, indices & _LOW, indices >> _HALF, epochs), self._key)
+        return words.reshape(len(words), 4 * len(blocks))[:, :count]
 
     def uniform(self, epochs: ArrayLike, indices: ArrayLike, count: int) -> Shares:
         """Numbers from 0 up to but not 1, (B, n)."""

@@ -37,6 +37,11 @@ def test_numbers_depend_only_on_their_place():
     assert (chance.words(epochs, indices, 23)[:, :10] == together).all()
 
 
+def test_no_places_and_no_draws_give_no_words():
+    assert Chance(0, "test").words(0, np.zeros(0, np.int64), 5).shape == (0, 5)
+    assert Chance(0, "test").words(0, 3, 0).shape == (1, 0)
+
+
 def test_every_part_of_the_place_counts():
     places = {
         "": Chance(7, "masks").words(1, 2, 8),
