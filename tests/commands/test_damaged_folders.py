@@ -136,10 +136,9 @@ def test_a_changed_tokenizer(refused, command, bert_model):
     from clozeworks.text.tokenizer import Tokenizer
 
     saved = Tokenizer.load(bert_model).fingerprint
-    path = bert_model / "tokenizer.json"
-    state = json.loads(path.read_text(encoding="utf-8"))
-    state["normalizer"]["lowercase"] = False
-    path.write_text(json.dumps(state), encoding="utf-8")
+    path = bert_model / "tokenizer_config.json"
+    stated = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**stated, "do_lower_case": False}), encoding="utf-8")
     found = Tokenizer.load(bert_model).fingerprint
     refused(
         f"{bert_model}: the tokenizer is not the one this model was saved with (fingerprint "

@@ -1,11 +1,12 @@
 """Reads the files of a tokenizer folder, and says which line is wrong."""
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from tokenizers import AddedToken
+from tokenizers import AddedToken, models, processors
 from tokenizers import Tokenizer as Backend
 
 from clozeworks import config as settings
@@ -40,6 +41,39 @@ WELL_KNOWN: dict[str, tuple[str, ...]] = {
     "first": ("[CLS]", "<s>", "<|endoftext|>"),
     "last": ("[SEP]", "</s>", "<|endoftext|>"),
 }
+# Classes of transformers that read the keys below, and the style each of them makes.
+CLASSES: dict[str, type[Style]] = {
+    **dict.fromkeys(
+        ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer"),
+        WordPieceStyle,
+    ),
+    **dict.fromkeys(
+        ("RobertaTokenizer", "GPT2Tokenizer", "BartTokenizer", "LongformerTokenizer"),
+        ByteLevelStyle,
+    ),
+}
+STYLE_KEYS: dict[type[Style], frozenset[str]] = {
+    WordPieceStyle: frozenset({"do_lower_case", "strip_accents", "tokenize_chinese_chars"}),
+    ByteLevelStyle: frozenset({"add_prefix_space"}),
+}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Reads `tokenizer_config.json`.
+
+    Args:
+        path: The file; none is an empty one.
+
+    Raises:
+        TokenizerError: A key that decides how texts are cut is neither true nor false.
+    """
+    config = read_object(path)
+    for key in sorted(frozenset().union(*STYLE_KEYS.values()) & config.keys()):
+        if not isinstance(config[key], bool | None):
+            raise TokenizerError(
+                f"{path}: {key} is {config[key]!r}; it must be true or false; correct it."
+            )
+    return config
 
 
 def token_name(value: Any) -> str | None:
@@ -205,6 +239,42 @@ def _named(special: SpecialTokens, config: Mapping[str, Any]) -> SpecialTokens:
     return SpecialTokens(**stated, extra=special.extra)
 
 
+def follow_config(backend: Backend, config: Mapping[str, Any], style: Style | None) -> None:
+    """Lets `tokenizer_config.json` decide where `tokenizer.json` says something else.
+
+    Args:
+        backend: What `tokenizer.json` holds.
+        config: `tokenizer_config.json`.
+        style: The family's style, for a config that names no class.
+    """
+    # Trap: a class that is named makes the whole step anew, and a key that is not there has the
+    # class's default, whatever tokenizer.json says. transformers does so even where no file names
+    # a class or a key; there tokenizer.json, the only one to speak, counts here.
+    name = config.get("tokenizer_class")
+    if name is not None:
+        kind = CLASSES.get(str(name).removesuffix("Fast"))
+    else:
+        stated = [known for known, keys in STYLE_KEYS.items() if keys & config.keys()]
+        kind = next((known for known in stated if isinstance(style, known)), None)
+    if kind is WordPieceStyle and isinstance(backend.model, models.WordPiece):
+        backend.normalizer = wordpiece_style(config, style).normalizer()
+    if kind is ByteLevelStyle and isinstance(backend.model, models.BPE):
+        prefix = _prefix_space(config, style)
+        backend.pre_tokenizer = ByteLevelStyle(add_prefix_space=prefix).pre_tokenizer()
+        if isinstance(backend.post_processor, processors.RobertaProcessing):
+            # It trims the offsets, and has to know of the space that the text does not have.
+            frame = json.loads(backend.post_processor.__getstate__())
+            backend.post_processor = processors.RobertaProcessing(
+                tuple(frame["sep"]), tuple(frame["cls"]), frame["trim_offsets"], prefix
+            )
+
+
+def _prefix_space(config: Mapping[str, Any], style: Style | None) -> bool:
+    usual = style.add_prefix_space if isinstance(style, ByteLevelStyle) else False
+    stated = config.get("add_prefix_space")
+    return usual if stated is None else bool(stated)
+
+
 def wordpiece_style(config: Mapping[str, Any], style: Style | None) -> WordPieceStyle:
     """Makes the style of a `vocab.txt` folder: what the config states, else the given style.
 
@@ -213,9 +283,9 @@ def wordpiece_style(config: Mapping[str, Any], style: Style | None) -> WordPiece
         style: The family's style; uncased BERT if None.
     """
     given = style if isinstance(style, WordPieceStyle) else WordPieceStyle()
-    chinese = config.get("tokenize_chinese_chars")
+    lower, chinese = config.get("do_lower_case"), config.get("tokenize_chinese_chars")
     return WordPieceStyle(
-        lowercase=bool(config.get("do_lower_case", given.lowercase)),
+        lowercase=given.lowercase if lower is None else bool(lower),
         strip_accents=config.get("strip_accents", given.strip_accents),
         chinese_characters=given.chinese_characters if chinese is None else bool(chinese),
         special=_named(given.special, config),
@@ -251,9 +321,8 @@ def byte_level_style(
                 f"{folder / 'vocab.json'} has no {name!r}; this style writes it around every text; "
                 f"load it with a style that frames nothing (GPT-2, {GPT2_TOKENS.last!r})."
             )
-    prefix = config.get("add_prefix_space")
     return ByteLevelStyle(
-        add_prefix_space=given.add_prefix_space if prefix is None else bool(prefix),
+        add_prefix_space=_prefix_space(config, given),
         special=special,
         frame=given.frame,
     )

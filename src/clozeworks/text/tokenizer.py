@@ -69,7 +69,8 @@ class Tokenizer:
         """Reads a tokenizer folder.
 
         `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
-        `merges.txt` (byte-level BPE). What `tokenizer_config.json` states goes before the style.
+        `merges.txt` (byte-level BPE). What `tokenizer_config.json` states goes before all of them
+        and before the style, as in transformers.
 
         Args:
             folder: Where the files are.
@@ -83,10 +84,11 @@ class Tokenizer:
         """
         folder = Path(folder)
         names = files.read_object(folder / "special_tokens_map.json")
-        config = files.read_object(folder / "tokenizer_config.json")
+        config = files.read_config(folder / "tokenizer_config.json")
         stated = {**names, **config}
         if (folder / "tokenizer.json").is_file():
             backend = _read_whole(folder / "tokenizer.json")
+            files.follow_config(backend, config, style)
         elif (folder / "vocab.txt").is_file():
             style = files.wordpiece_style(stated, style)
             unknown = style.special.unknown or "[UNK]"

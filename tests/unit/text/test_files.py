@@ -79,6 +79,58 @@ def test_config_goes_before_the_style(bert_folder):
     assert cased.max_length == 512
 
 
+def test_config_goes_before_tokenizer_json(bert, roberta, tmp_path):
+    def load(tokenizer, style=None, drop=(), **changes):
+        tokenizer.save(tmp_path)
+        stated = json.loads((tmp_path / "tokenizer_config.json").read_text())
+        kept = {key: value for key, value in stated.items() if key not in drop}
+        config(tmp_path, **{**kept, **changes})
+        return Tokenizer.load(tmp_path, style)
+
+    def pieces(tokenizer, text):
+        return [tokenizer.token_of(token) for token in tokenizer.encode([text])[0].ids[1:-1]]
+
+    assert load(bert).fingerprint == bert.fingerprint
+    assert pieces(load(bert), "The café 我爱") == ["the", "cafe", "我", "爱"]
+    assert pieces(load(bert, do_lower_case=False), "The") == ["[UNK]"]
+    assert pieces(load(bert, do_lower_case=False, strip_accents=True), "café") == ["cafe"]
+    assert pieces(load(bert, strip_accents=False), "café") == ["[UNK]"]
+    assert pieces(load(bert, tokenize_chinese_chars=False), "我爱") == ["[UNK]"]
+    assert pieces(load(roberta), "the cat") == ["t", "he", "Ġcat"]
+    spaced = load(roberta, add_prefix_space=True)
+    assert pieces(spaced, "the cat") == ["Ġthe", "Ġcat"]
+    assert spaced.encode(["the cat"], offsets=True)[0].offsets[1:3] == [(0, 3), (4, 7)]
+    spaced.save(tmp_path)
+    assert Tokenizer.load(tmp_path).fingerprint == spaced.fingerprint
+    # A class that reads no such key leaves tokenizer.json alone, and so does an unknown class.
+    for name in ("PreTrainedTokenizerFast", "MyTokenizer"):
+        other = load(bert, do_lower_case=False, tokenizer_class=name)
+        assert other.fingerprint == bert.fingerprint
+    # Without a class the family knows, if it is told and a key is stated.
+    unnamed = {"tokenizer": bert, "drop": ["tokenizer_class"], "do_lower_case": False}
+    assert load(**unnamed).fingerprint == bert.fingerprint
+    assert load(**unnamed, style=ByteLevelStyle()).fingerprint == bert.fingerprint
+    assert pieces(load(**unnamed, style=WordPieceStyle()), "The") == ["[UNK]"]
+    cased = load(bert, do_lower_case=False)
+    (tmp_path / "tokenizer_config.json").unlink()
+    cased.save(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    assert Tokenizer.load(tmp_path, WordPieceStyle()).fingerprint == cased.fingerprint
+
+
+@pytest.mark.parametrize("key", ["do_lower_case", "strip_accents", "add_prefix_space"])
+def test_config_that_is_neither_true_nor_false(bert_folder, key):
+    config(bert_folder, **{key: None})
+    assert Tokenizer.load(bert_folder).single_id("CAT") is not None
+    config(bert_folder, **{key: "no"})
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(bert_folder)
+    assert str(caught.value) == (
+        f"{bert_folder / 'tokenizer_config.json'}: {key} is 'no'; it must be true or false; "
+        "correct it."
+    )
+
+
 def test_no_limit_is_none(bert_folder):
     config(bert_folder, model_max_length=1e30)
     assert Tokenizer.load(bert_folder).max_length is None
@@ -156,6 +208,7 @@ def test_fingerprint_sees_what_decides_the_ids(bert, tmp_path, change):
     state = json.loads((tmp_path / "tokenizer.json").read_text())
     change(state)
     (tmp_path / "tokenizer.json").write_text(json.dumps(state))
+    (tmp_path / "tokenizer_config.json").unlink()
     assert Tokenizer.load(tmp_path).fingerprint != bert.fingerprint
 
 

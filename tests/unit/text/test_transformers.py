@@ -1,10 +1,11 @@
 """What we save, transformers reads as the same tokenizer."""
 
 import itertools
+import json
 
 import pytest
 
-from clozeworks.text.style import UnigramStyle, WordPieceStyle
+from clozeworks.text.style import GPT2_STYLE, ByteLevelStyle, UnigramStyle, WordPieceStyle
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.text.train import train_from_iterator
 
@@ -83,6 +84,60 @@ def test_unigram_has_types(tmp_path):
     trained = train_from_iterator(TEXTS * 3, kind="unigram", size=150, style=UnigramStyle())
     compare(trained, tmp_path)
     assert set(trained.encode(["the"], ["cat"])[0].types) == {0, 1}
+
+
+NAMED = "tokenizer_class"
+KEYS = ["do_lower_case", "strip_accents", "tokenize_chinese_chars"]
+
+
+@pytest.mark.parametrize("model_type", [None, "family"])
+@pytest.mark.parametrize(
+    ("kind", "changes", "drop"),
+    [
+        ("wordpiece", {}, []),
+        ("wordpiece", {"do_lower_case": False}, []),
+        ("wordpiece", {"do_lower_case": False, NAMED: "BertTokenizerFast"}, []),
+        ("wordpiece", {"do_lower_case": False, NAMED: "DistilBertTokenizer"}, []),
+        ("wordpiece", {"do_lower_case": False, NAMED: "PreTrainedTokenizerFast"}, []),
+        ("wordpiece", {"do_lower_case": False, "strip_accents": True}, []),
+        ("wordpiece", {"strip_accents": False}, []),
+        ("wordpiece", {"tokenize_chinese_chars": False}, []),
+        ("wordpiece", {}, KEYS),
+        ("wordpiece", {"do_lower_case": False}, [NAMED]),
+        ("bpe", {}, []),
+        ("bpe", {"add_prefix_space": True}, []),
+        ("bpe", {"add_prefix_space": True}, [NAMED]),
+        ("bpe", {"add_prefix_space": True, NAMED: "GPT2Tokenizer"}, []),
+        ("bpe", {"add_prefix_space": True, NAMED: "PreTrainedTokenizerFast"}, []),
+    ],
+)
+@pytest.mark.parametrize("before", [{}, {"lowercase": False, "add_prefix_space": True}])
+def test_a_config_that_contradicts_tokenizer_json(
+    kind, changes, drop, before, model_type, tmp_path
+):
+    """Ids and offsets are those of transformers, whichever file it follows."""
+    transformers = pytest.importorskip("transformers")
+    own = GPT2_STYLE if "GPT2" in changes.get(NAMED, "") else None
+    train_from_iterator(TEXTS * 3, kind=kind, size=400, style=own).save(tmp_path)
+    stated = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config = {key: value for key, value in stated.items() if key not in drop} | changes
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    state = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    step = state["normalizer" if kind == "wordpiece" else "pre_tokenizer"]
+    step.update({key: value for key, value in before.items() if key in step})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(state), encoding="utf-8")
+    style = None
+    if model_type is not None:
+        style = WordPieceStyle() if kind == "wordpiece" else ByteLevelStyle()
+        named = {"model_type": "bert" if kind == "wordpiece" else "roberta"}
+        (tmp_path / "config.json").write_text(json.dumps(named))
+    ours = Tokenizer.load(tmp_path, style)
+    peer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in TEXTS:
+        found = ours.encode([text], offsets=True)[0]
+        theirs = peer(text, return_offsets_mapping=True)
+        assert found.ids == theirs["input_ids"], text
+        assert found.offsets == theirs["offset_mapping"], text
 
 
 @pytest.mark.slow
