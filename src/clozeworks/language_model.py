@@ -11,7 +11,7 @@ from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling
+from clozeworks.checkpoints.sentence import Pooling, Prompts
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
@@ -67,6 +67,11 @@ class LanguageModel:
     @pooling.setter
     def pooling(self, value: Pooling) -> None:
         self._checkpoint.pooling = replace(value, stated=True)
+
+    @property
+    def prompts(self) -> Prompts:
+        """What may stand before a text, by name; the folder may name a default."""
+        return self._checkpoint.prompts
 
     @property
     def has_tokenizer(self) -> bool:
@@ -130,6 +135,7 @@ class LanguageModel:
         self,
         texts: str | Sequence[str],
         *,
+        prompt: str | None = None,
         pooling: str | Sequence[str] | None = None,
         normalize: bool | None = None,
         max_length: int | None = None,
@@ -142,6 +148,8 @@ class LanguageModel:
 
         Args:
             texts: One text or several.
+            prompt: What is put before each text: the name of one of `model.prompts`, or any other
+                text, "" for nothing. The folder's default, if it names one, if not given.
             pooling: Other poolings than the checkpoint's: first, mean, max, mean_sqrt_length,
                 weighted_mean, last.
             normalize: Whether vectors are scaled to length 1; as the checkpoint says if not given.
@@ -156,10 +164,13 @@ class LanguageModel:
         """
         modes = (pooling,) if isinstance(pooling, str) else pooling
         several = [texts] if isinstance(texts, str) else list(texts)
+        before = self.prompts.find(prompt)
         vectors = embedding.embed(
             self.model,
-            self.tokenizer,
+            self.tokenizer.lowercased if self.pooling.lowercase else self.tokenizer,
             several,
+            prompt=before.text if before else "",
+            pool_prompt=self.pooling.include_prompt,
             modes=self.pooling.modes if modes is None else tuple(modes),
             normalize=self.pooling.normalize if normalize is None else normalize,
             max_length=self._limit(max_length, self.pooling.max_length),

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 
 from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling, read_pooling, write_pooling
+from clozeworks.checkpoints.sentence import (
+    Pooling,
+    Prompts,
+    read_pooling,
+    read_prompts,
+    write_pooling,
+    write_prompts,
+)
 from clozeworks.checkpoints.tensors import WeightFiles, write_weights
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.config import read_json
@@ -38,6 +45,7 @@ class Checkpoint:
     tokenizer: Tokenizer | None
     pooling: Pooling
     report: LoadReport
+    prompts: Prompts = dataclasses.field(default_factory=Prompts)
 
 
 def read_config(folder: Path) -> tuple[Config, Family]:
@@ -87,6 +95,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
         tokenizer=tokenizer,
         pooling=read_pooling(folder),
         report=report,
+        prompts=read_prompts(folder),
     )
 
 
@@ -126,6 +135,7 @@ def save(checkpoint: Checkpoint, folder: Path, *, overwrite: bool, shard_bytes: 
             notes["tokenizer"] = checkpoint.tokenizer.fingerprint
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
+        write_prompts(place, checkpoint.prompts)
         (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
 
 

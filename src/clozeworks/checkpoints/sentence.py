@@ -1,18 +1,23 @@
 """How a folder says texts become vectors: the files sentence-transformers reads and writes.
 
 `modules.json` lists the steps, `1_Pooling/config.json` the pooling, a `Normalize` step the last
-scaling, `sentence_bert_config.json` the length limit.
+scaling, `sentence_bert_config.json` the length limit, `config_sentence_transformers.json` the
+prompts.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clozeworks.config import read_any_json, read_json
 from clozeworks.core.heads.pooling import check_modes
 from clozeworks.errors import CheckpointError, UnknownName
 
+TRANSFORMER = "sentence_bert_config.json"
+PROMPTS = "config_sentence_transformers.json"
 # Their spelling of a mode in the older files (one true-or-false key each), and ours.
 _FLAGS = {
     "pooling_mode_cls_token": "first",
@@ -41,6 +46,10 @@ class Pooling:
     normalize: bool = False
     max_length: int | None = None
     """The longest text, in tokens, the sentence model was made for."""
+    lowercase: bool = False
+    """Whether texts are read in small letters, whatever the tokenizer does."""
+    include_prompt: bool = True
+    """Whether the tokens of a prompt count in the vector."""
     stated: bool = False
     """Whether the folder says so, or it is our default."""
 
@@ -48,9 +57,75 @@ class Pooling:
         check_modes(self.modes)
 
     def __str__(self) -> str:
+        small = ", texts in small letters" if self.lowercase else ""
+        prompt = "" if self.include_prompt else ", the prompt left out"
         scaled = ", scaled to length 1" if self.normalize else ""
         source = "as the model folder says" if self.stated else "the default"
-        return f"{' + '.join(self.modes)} pooling{scaled} ({source})"
+        return f"{' + '.join(self.modes)} pooling{small}{prompt}{scaled} ({source})"
+
+
+class Prompt(NamedTuple):
+    """What is put before each text, and a few words on why."""
+
+    text: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{repr(self.text) if self.text else 'none'} ({self.reason})"
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What a sentence model was trained to find before a text, by name."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    default: str | None = None
+    """The name of the one that is used unless another is asked for."""
+    file: Mapping[str, Any] = field(default_factory=dict)
+    """All that the folder's file holds, written again by `save`."""
+
+    def find(self, asked: str | None = None) -> Prompt | None:
+        """The prompt that is meant by a name, by a text, or by nothing; None if there is none."""
+        if asked is None:
+            if self.default is None:
+                return None
+            return Prompt(self.texts[self.default], f"{self.default}, the model folder's default")
+        if asked in self.texts:
+            return Prompt(self.texts[asked], f"{asked}, as asked")
+        # Trap: a name with a slip in it would pass for a text.
+        if asked.isidentifier() and get_close_matches(asked, self.texts):
+            raise UnknownName("prompt", asked, self.texts)
+        return Prompt(asked, "as asked")
+
+
+def read_prompts(folder: Path) -> Prompts:
+    """The prompts of a folder; only a folder with a pooling step has a default."""
+    path = folder / PROMPTS
+    file = read_json(path, optional=True)
+    given = {} if file.get("prompts") is None else file["prompts"]
+    if not isinstance(given, dict) or not all(isinstance(v, str | None) for v in given.values()):
+        raise CheckpointError(
+            f"{path}: prompts is {given!r:.60}; it must map names to texts; correct it."
+        )
+    # Compat: these two names are always there, and empty unless the file says otherwise.
+    texts = {name: text or "" for name, text in ({"query": "", "document": ""} | given).items()}
+    if not (folder / "modules.json").exists():
+        return Prompts(texts, file=file)
+    if file.get("truncate_dim") is not None:
+        raise CheckpointError(
+            f"{path}: truncate_dim is {file['truncate_dim']!r}; it would change every vector and "
+            f"Clozeworks does not compute it; remove the key, and cut the vectors yourself."
+        )
+    default = file.get("default_prompt_name")
+    if default is not None and (not isinstance(default, str) or default not in texts):
+        raise UnknownName(f"{path}: default_prompt_name", str(default), texts)
+    return Prompts(texts, default, file)
+
+
+def write_prompts(folder: Path, prompts: Prompts) -> None:
+    """Writes the file again, if the folder had one."""
+    if prompts.file:
+        _write(folder / PROMPTS, prompts.file)
 
 
 def read_pooling(folder: Path) -> Pooling:
@@ -60,10 +135,14 @@ def read_pooling(folder: Path) -> Pooling:
     steps = _steps(folder / "modules.json")
     modes: tuple[str, ...] = ()
     normalize = False
+    include_prompt = True
     for step in steps:
         kind = str(step.get("type", "")).rsplit(".", 1)[-1]
         if kind == "Pooling":
-            modes = _modes(_inside(folder, step.get("path", "1_Pooling")) / "config.json")
+            path = _inside(folder, step.get("path", "1_Pooling")) / "config.json"
+            config = read_json(path)
+            modes = _modes(config, path)
+            include_prompt = config.get("include_prompt") is not False
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
@@ -73,15 +152,21 @@ def read_pooling(folder: Path) -> Pooling:
             )
     if not modes:
         raise CheckpointError(f"{folder / 'modules.json'} has no Pooling step; add one.")
-    _refuse(folder / "sentence_bert_config.json", "do_lower_case")
-    _refuse(folder / "config_sentence_transformers.json", "default_prompt_name")
-    limit = read_json(folder / "sentence_bert_config.json", optional=True).get("max_seq_length")
+    transformer = read_json(folder / TRANSFORMER, optional=True)
+    limit = transformer.get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
         raise CheckpointError(
-            f"{folder / 'sentence_bert_config.json'}: max_seq_length is {limit!r}; it must be a "
-            f"whole number of at least 1."
+            f"{folder / TRANSFORMER}: max_seq_length is {limit!r}; it must be a whole number of at "
+            f"least 1."
         )
-    return Pooling(modes=modes, normalize=normalize, max_length=limit, stated=True)
+    return Pooling(
+        modes=modes,
+        normalize=normalize,
+        max_length=limit,
+        lowercase=bool(transformer.get("do_lower_case")),
+        include_prompt=include_prompt,
+        stated=True,
+    )
 
 
 def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
@@ -100,22 +185,12 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
     else:  # flags have an order of their own; only the newer form can say another
         theirs = {ours: name for name, ours in _NAMES.items()}
         config["pooling_mode"] = [theirs[mode] for mode in pooling.modes]
-    config["include_prompt"] = True
+    config["include_prompt"] = pooling.include_prompt
     _write(folder / "modules.json", modules)
     _write(folder / "1_Pooling" / "config.json", config)
-    if pooling.max_length is not None:
-        limits = {"max_seq_length": pooling.max_length, "do_lower_case": False}
-        _write(folder / "sentence_bert_config.json", limits)
-
-
-def _refuse(path: Path, key: str) -> None:
-    """Complains about a setting that changes texts before they are cut into tokens."""
-    value = read_json(path, optional=True).get(key)
-    if value:
-        raise CheckpointError(
-            f"{path}: {key} is {value!r}; it would change every vector and Clozeworks does not "
-            f"compute it; remove the key, and change the texts yourself if you need it."
-        )
+    if pooling.max_length is not None or pooling.lowercase:
+        texts = {"max_seq_length": pooling.max_length, "do_lower_case": pooling.lowercase}
+        _write(folder / TRANSFORMER, texts)
 
 
 def _steps(path: Path) -> list[dict[str, Any]]:
@@ -135,8 +210,7 @@ def _inside(folder: Path, name: object) -> Path:
     return path
 
 
-def _modes(path: Path) -> tuple[str, ...]:
-    config = read_json(path)
+def _modes(config: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     if "pooling_mode" in config:
         named = config["pooling_mode"]
         names = named if isinstance(named, list) and named else [named]
@@ -159,4 +233,4 @@ def _modes(path: Path) -> tuple[str, ...]:
 
 def _write(path: Path, data: Any) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ def embed(
     column: str | None = None,
     encoding: str | None = None,
     skip_blank: Annotated[bool, Parameter(negative="")] = False,
+    prompt: str | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
     max_length: int | None = None,
@@ -37,6 +38,8 @@ def embed(
         column: The field or column that holds the text; "text" if not given.
         encoding: What the file is written in; utf-8 if not given.
         skip_blank: Leave out blank lines instead of complaining about them.
+        prompt: What is put before each text: the name of a prompt of the model folder, or any other
+            text, "" for nothing. The folder's default, if it names one, if not given.
         pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several with commas. As
             the model folder says if not given, else mean.
         normalize: Scale vectors to length 1, or not. As the model folder says if not given.
@@ -69,6 +72,7 @@ def embed(
     with Progress("tokens") as progress:
         vectors = loaded.embed(
             texts.texts,
+            prompt=prompt,
             pooling=modes,
             normalize=normalize,
             max_length=max_length,
@@ -84,6 +88,8 @@ def embed(
     else:
         write_vectors(out, vectors, texts.texts, overwrite=overwrite)
     _say_how(loaded.pooling, modes, normalize)
+    if before := loaded.prompts.find(prompt):
+        print(f"Prompt: {before}.", file=sys.stderr)
     skipped = f" ({texts.skipped:,} blank ones left out)" if texts.skipped else ""
     count = "1 text" if len(vectors) == 1 else f"{len(vectors):,} texts"
     print(

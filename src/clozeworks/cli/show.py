@@ -63,6 +63,9 @@ def show(
         family = loaded.family
         title = f"{model} ({family.model_type}, {family.paper})"
         notes = [*loaded.report.lines(), f"embed: {loaded.pooling}"]
+        notes += [f"prompt {name}: {text!r}" for name, text in loaded.prompts.texts.items() if text]
+        if default := loaded.prompts.find():
+            notes.append(f"prompt used by embed: {default}")
         if loaded.has_tokenizer:
             tokenizer = loaded.tokenizer
             entries = f"{tokenizer.size:,} entries, {tokenizer.fingerprint[:19]}"

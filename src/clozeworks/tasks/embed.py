@@ -20,7 +20,7 @@ from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.packing import check_finite, device_of, evaluating, pack
 from clozeworks.text.tokenizer import Encoded, Tokenizer
-from clozeworks.text.valid import place_of
+from clozeworks.text.valid import check_type, place_of
 
 # Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
 CPU_BUDGET = 1024
@@ -38,6 +38,8 @@ def embed(
     modes: Sequence[str],
     normalize: bool,
     max_length: int | None,
+    prompt: str = "",
+    pool_prompt: bool = True,
     truncate: bool = False,
     budget: int | None = None,
     places: Sequence[str] | None = None,
@@ -51,7 +53,9 @@ def embed(
         texts: The texts; none may be empty.
         modes: Poolings, side by side in the vector.
         normalize: Whether vectors are scaled to length 1.
-        max_length: The most tokens a text may have.
+        max_length: The most tokens a text may have, the prompt's among them.
+        prompt: What is put before each text.
+        pool_prompt: Whether the prompt's tokens count in the vector too.
         truncate: Whether longer texts are cut; otherwise they are an error.
         budget: Tokens per batch; chosen for the device if not given.
         places: Where each text came from, for messages.
@@ -68,8 +72,16 @@ def embed(
     if not texts:
         return vectors
     cut = truncate and max_length is not None
-    encoded = tokenizer.encode(texts, max_length=max_length, truncate=cut, places=places)
+    whole = [prompt + text for text in texts] if prompt else texts
+    encoded = tokenizer.encode(whole, max_length=max_length, truncate=cut, places=places)
     lengths = [len(text) for text in encoded]
+    leave_out = 0 if pool_prompt else _prompt_tokens(tokenizer, prompt)
+    for number, length in enumerate(lengths):
+        if length <= leave_out:
+            raise InputError(
+                f"{place_of(number, places)} has {length:,} tokens and the prompt {leave_out:,}, "
+                f"which do not count in the vector; shorten the prompt, or raise max_length."
+            )
     total = sum(lengths)
     done = 0
     budget = default_budget(device) if budget is None else budget
@@ -77,7 +89,7 @@ def embed(
 
     def run(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
-        pooled = pool(packed.hidden(model), packed.layout, modes)
+        pooled = pool(packed.hidden(model), packed.layout, modes, leave_out)
         check_finite(model, pooled, batch, "the vector", places)
         return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
 
@@ -158,13 +170,23 @@ def default_budget(device: torch.device) -> int:
 
 
 def check_texts(texts: Sequence[str], places: Sequence[str] | None = None) -> None:
-    """Complains about texts without content."""
+    """Complains about what is no text, and about texts without content."""
     for number, text in enumerate(texts):
-        if isinstance(text, str) and not text.strip():
+        check_type("text", number + 1, text)
+        if not text.strip():
             kind = "only white space" if text else "empty"
             raise InputError(
                 f"{place_of(number, places)} is {kind}; a vector needs at least one word; drop it."
             )
+
+
+def _prompt_tokens(tokenizer: Tokenizer, prompt: str) -> int:
+    """How many tokens at the beginning of a text are the prompt's."""
+    if not prompt:
+        return 0
+    # Compat: counted on the prompt alone, although its last token may join with the text's first.
+    encoded = tokenizer.encode([prompt])[0]
+    return len(encoded) - sum(encoded.special[-1:])
 
 
 def _pieces(tokenizer: Tokenizer, item: Encoded) -> list[str]:

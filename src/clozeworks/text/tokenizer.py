@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
+from tokenizers import normalizers
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
@@ -137,6 +138,16 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """A sha256 that changes when texts become other ids."""
         return fingerprint(self._backend, self._vocabulary, self.state)
+
+    @cached_property
+    def lowercased(self) -> "Tokenizer":
+        """The same tokenizer, reading all letters as small ones."""
+        if '"Lowercase"' in json.dumps(self.state["normalizer"]):
+            return self
+        backend = Backend.from_str(self._backend.to_str())
+        steps = [normalizers.Lowercase(), backend.normalizer]
+        backend.normalizer = normalizers.Sequence([step for step in steps if step is not None])
+        return Tokenizer(backend, special=self.special, config=self._config)
 
     def id_of(self, token: str | None) -> int | None:
         """Gives the id of a vocabulary entry, or None."""

@@ -28,6 +28,18 @@ def test_by_hand(mode):
     torch.testing.assert_close(pool(x, Layout(LENGTHS), [mode]), expected)
 
 
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_the_first_tokens_may_be_left_out(mode):
+    lengths = [3, 7, 7, 64]
+    x = torch.randn(sum(lengths), 5)
+    expected = torch.stack([BY_HAND[mode](piece[2:]) for piece in x.split(lengths)])
+    if mode == "weighted_mean":  # the third token still counts three times
+        weights = [torch.arange(3.0, length + 1)[:, None] for length in lengths]
+        pieces = zip(x.split(lengths), weights, strict=True)
+        expected = torch.stack([(piece[2:] * w).sum(0) / w.sum() for piece, w in pieces])
+    torch.testing.assert_close(pool(x, Layout(lengths), [mode], leave_out=2), expected)
+
+
 def test_modes_stand_side_by_side():
     x, layout = torch.randn(sum(LENGTHS), 5), Layout(LENGTHS)
     both = pool(x, layout, ["max", "mean"])

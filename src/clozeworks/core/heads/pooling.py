@@ -2,7 +2,8 @@
 
 Paper: Reimers & Gurevych 2019 (mean, max, first); Muennighoff 2022 (position-weighted mean).
 The idea: a sentence vector is a plain statistic of the token vectors. The special tokens count, as
-they do in sentence-transformers; padding cannot, because there is none.
+they do in sentence-transformers; padding cannot, because there is none. A prompt at the beginning
+of every text may be left out.
 Where paper and code differ: "first" is the encoder's output at the first token, not BERT's pooler.
 Used by: `embed` on every encoder.
 
@@ -17,7 +18,8 @@ from torch import Tensor
 from clozeworks.core.layout import Layout
 from clozeworks.errors import SettingError, UnknownName
 
-Rule = Callable[[Tensor, Layout], Tensor]
+# Tokens (N, W), their layout, and how many tokens stood before each text: to a vector each, (B, W).
+Rule = Callable[[Tensor, Layout, int], Tensor]
 
 
 def _sum(x: Tensor, layout: Layout) -> Tensor:
@@ -29,29 +31,30 @@ def _sizes(x: Tensor, layout: Layout) -> Tensor:
     return layout.sizes(x.device)[:, None].to(x.dtype).clamp(min=1e-9)  # (B, 1)
 
 
-def _mean(x: Tensor, layout: Layout) -> Tensor:
+def _mean(x: Tensor, layout: Layout, before: int) -> Tensor:
     return _sum(x, layout) / _sizes(x, layout)
 
 
-def _mean_by_root(x: Tensor, layout: Layout) -> Tensor:
+def _mean_by_root(x: Tensor, layout: Layout, before: int) -> Tensor:
     return _sum(x, layout) / _sizes(x, layout).sqrt()
 
 
-def _weighted_mean(x: Tensor, layout: Layout) -> Tensor:
-    weights = (layout.positions(x.device) + 1)[:, None].to(x.dtype)  # (N, 1)
+def _weighted_mean(x: Tensor, layout: Layout, before: int) -> Tensor:
+    # Compat: a prompt that is left out still moves the weights of what follows.
+    weights = (layout.positions(x.device) + before + 1)[:, None].to(x.dtype)  # (N, 1)
     return _sum(x * weights, layout) / _sum(weights, layout).clamp(min=1e-9)
 
 
-def _max(x: Tensor, layout: Layout) -> Tensor:
+def _max(x: Tensor, layout: Layout, before: int) -> Tensor:
     highest: Tensor = torch.segment_reduce(x, "max", lengths=layout.sizes(x.device), axis=0)
     return highest
 
 
-def _first(x: Tensor, layout: Layout) -> Tensor:
+def _first(x: Tensor, layout: Layout, before: int) -> Tensor:
     return x[layout.first(x.device)]
 
 
-def _last(x: Tensor, layout: Layout) -> Tensor:
+def _last(x: Tensor, layout: Layout, before: int) -> Tensor:
     return x[layout.last(x.device)]
 
 
@@ -74,12 +77,16 @@ def check_modes(modes: Sequence[str]) -> None:
             raise UnknownName("pooling", mode, POOLINGS)
 
 
-def pool(x: Tensor, layout: Layout, modes: Sequence[str] = ("mean",)) -> Tensor:
+def pool(x: Tensor, layout: Layout, modes: Sequence[str] = ("mean",), leave_out: int = 0) -> Tensor:
     """Packed tokens (N, W) to one vector per text (B, M * W), in float32.
 
-    Several modes stand side by side in the order given. Every text must have a token.
+    Several modes stand side by side in the order given. So many tokens at the beginning of every
+    text are left out, and every text must have one more.
     """
     check_modes(modes)
-    assert 0 not in layout.lengths, "a text without tokens has no vector"
+    assert all(length > leave_out for length in layout.lengths), "no tokens, no vector"
+    if leave_out:
+        x = x[layout.positions(x.device) >= leave_out]
+        layout = Layout([length - leave_out for length in layout.lengths])
     x = x.float()  # Trap: sums over long texts overflow or lose digits in half precision.
-    return torch.cat([POOLINGS[mode](x, layout) for mode in modes], dim=1)
+    return torch.cat([POOLINGS[mode](x, layout, leave_out) for mode in modes], dim=1)
