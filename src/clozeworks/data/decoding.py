@@ -85,22 +85,37 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         ) from error
 
 
+def not_packed(origin: str, packing: str, suffix: str) -> InputError:
+    """Makes the error for a file whose name says that it is packed."""
+    return InputError(
+        f"{origin} is not a {packing} file, although its name says so; "
+        f"take {suffix} off the name, or pack it with {packing}."
+    )
+
+
+def cut_off(origin: str, packing: str) -> InputError:
+    """Makes the error for a packed file whose end is missing."""
+    return InputError(
+        f"{origin} ends too early; its {packing} data is cut off; copy or download it again."
+    )
+
+
+def damaged(origin: str, packing: str) -> InputError:
+    """Makes the error for a packed file that cannot be unpacked."""
+    return InputError(
+        f"{origin} is damaged; its {packing} data does not unpack; copy or download it again."
+    )
+
+
 def _unpack(packed: bytes, origin: str) -> bytes:
     if packed and not packed.startswith(GZIP_MARK):
-        raise InputError(
-            f"{origin} is not a gzip file, although its name says so; "
-            "take .gz off the name, or pack it with gzip."
-        )
+        raise not_packed(origin, "gzip", ".gz")
     try:
         return gzip.decompress(packed)
     except EOFError as error:
-        raise InputError(
-            f"{origin} ends too early; its gzip data is cut off; copy or download it again."
-        ) from error
+        raise cut_off(origin, "gzip") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            f"{origin} is damaged; its gzip data does not unpack; copy or download it again."
-        ) from error
+        raise damaged(origin, "gzip") from error
 
 
 def canonical_encoding(encoding: str) -> str:
@@ -143,39 +158,73 @@ def decode(data: bytes, origin: str, encoding: str) -> str:
     """
     name = canonical_encoding(encoding)
     if data.startswith(GZIP_MARK):
-        raise InputError(
-            f"{origin} is packed with gzip; end its name in .gz, or unpack it with gzip -dc."
-        )
-    marked = next((marked for mark, marked in BYTE_ORDER_MARKS if data.startswith(mark)), None)
+        raise packed(origin, "gzip", ".gz")
+    marked = marked_encoding(data)
     if marked and not name.startswith(marked):
-        raise InputError(
-            f"{origin} begins with the byte order mark of {marked.upper()} but is read as "
-            f"{name.upper()}; convert the file, or say what it is with --encoding {marked}."
-        )
-    if not name.startswith(("utf-16", "utf-32")) and (start := data.find(b"\0")) >= 0:
-        line = data.count(b"\n", 0, start) + 1
-        order = "le" if start % 2 else "be"
-        raise InputError(
-            f"{origin}, line {line:,}: byte 0x00 does not occur in text; this is a binary file, "
-            "or UTF-16; convert the file to text, or say what it is with "
-            f"--encoding utf-16-{order}."
-        )
+        raise wrong_mark(origin, marked, name)
+    if not is_wide(name) and (start := data.find(b"\0")) >= 0:
+        raise binary(origin, data.count(b"\n", 0, start) + 1, start)
     try:
         text = data.decode(name)
     except UnicodeDecodeError as error:
         line = data[: error.start].decode(name, errors="replace").count("\n") + 1
-        raise InputError(
-            f"{origin}, line {line:,}: byte 0x{data[error.start]:02X} is not valid "
-            f"{name.upper()}; convert the file, or say what it is with "
-            f"--encoding {_likely_encoding(data, error.start, name)}."
-        ) from error
+        raise invalid(origin, line, name, data, error.start) from error
     if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(
-            f"{origin}, line {line:,}: character U+0000 does not occur in text; this is a binary "
-            "file; convert the file to text."
-        )
+        raise nul(origin, text.count("\n", 0, text.index("\0")) + 1)
     return text.removeprefix("\ufeff")
+
+
+def packed(origin: str, packing: str, suffix: str) -> InputError:
+    """Makes the error for a packed file whose name does not say so."""
+    return InputError(
+        f"{origin} is packed with {packing}; end its name in {suffix}, "
+        f"or unpack it with {packing} -dc."
+    )
+
+
+def marked_encoding(data: bytes) -> str | None:
+    """Reads the byte order mark, if the data begins with one."""
+    return next((name for mark, name in BYTE_ORDER_MARKS if data.startswith(mark)), None)
+
+
+def is_wide(name: str) -> bool:
+    """Says whether zero bytes are part of an encoding's plainest letters."""
+    return name.startswith(("utf-16", "utf-32"))
+
+
+def wrong_mark(origin: str, marked: str, name: str) -> InputError:
+    """Makes the error for a byte order mark that contradicts the encoding."""
+    return InputError(
+        f"{origin} begins with the byte order mark of {marked.upper()} but is read as "
+        f"{name.upper()}; convert the file, or say what it is with --encoding {marked}."
+    )
+
+
+def binary(origin: str, line: int, place: int) -> InputError:
+    """Makes the error for a zero byte; its place in the file says which UTF-16 it may be."""
+    order = "le" if place % 2 else "be"
+    return InputError(
+        f"{origin}, line {line:,}: byte 0x00 does not occur in text; this is a binary file, "
+        "or UTF-16; convert the file to text, or say what it is with "
+        f"--encoding utf-16-{order}."
+    )
+
+
+def nul(origin: str, line: int) -> InputError:
+    """Makes the error for a zero character in an encoding where zero bytes are usual."""
+    return InputError(
+        f"{origin}, line {line:,}: character U+0000 does not occur in text; this is a binary "
+        "file; convert the file to text."
+    )
+
+
+def invalid(origin: str, line: int, name: str, data: bytes, start: int) -> InputError:
+    """Makes the error for a byte that the encoding does not have at this place of the data."""
+    return InputError(
+        f"{origin}, line {line:,}: byte 0x{data[start]:02X} is not valid "
+        f"{name.upper()}; convert the file, or say what it is with "
+        f"--encoding {_likely_encoding(data, start, name)}."
+    )
 
 
 def _likely_encoding(data: bytes, wrong: int, tried: str) -> str:

@@ -6,30 +6,38 @@ Every text remembers its place, so that a later message can say which one it is 
 
 import csv
 import io
-import json
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO, TextIO, overload
 
 from clozeworks.data.decoding import (
     decode,
-    lone_surrogate,
     missing_file,
     open_file,
     printable,
     read_bytes,
 )
+from clozeworks.data.fields import (
+    LARGEST_FIELD,
+    TEXT_COLUMN,
+    absent,
+    check_characters,
+    check_one_column,
+    column_place,
+    json_value,
+    not_a_string,
+    not_an_object,
+    unmatched_quotes,
+    wrong_width,
+)
 from clozeworks.errors import InputError
 
 STANDARD_INPUT = "standard input"
-TEXT_COLUMN = "text"
 TEXT_SUFFIXES = (".csv", ".jsonl", ".tsv", ".txt")
-LARGEST_FIELD = 2**31 - 1  # the most the csv module accepts on every system
 
 
 class Places(Sequence[str]):
@@ -168,7 +176,7 @@ def resolve_input(argument: str) -> str | Path | None:
         raise missing_file(
             path, "check the name and the folder, or, if it is meant as a text, pipe it in with -"
         )
-    _check_characters(argument, "The input")
+    check_characters(argument, "The input")
     return argument
 
 
@@ -232,21 +240,13 @@ def _collect(
             skipped += 1
             continue
         if not text.isascii():
-            _check_characters(text, f"{origin}, {unit} {number:,}: the text")
+            check_characters(text, f"{origin}, {unit} {number:,}: the text")
         texts.append(text)
         numbers.append(number)
     if not texts:
         what = f"only blank {unit}s" if skipped else "a header but no rows"
         raise InputError(f"{origin} holds {what}; it must hold at least one text.")
     return Texts(texts, Places(origin, unit, numbers), origin, skipped)
-
-
-def _check_characters(text: str, where: str) -> None:
-    if surrogate := lone_surrogate(text):
-        raise InputError(
-            f"{where} holds the lone surrogate {surrogate}; that is half a character; "
-            "write the whole character."
-        )
 
 
 def _read_jsonl(content: str, origin: str, column: str | None) -> Iterator[tuple[int, str | None]]:
@@ -256,42 +256,18 @@ def _read_jsonl(content: str, origin: str, column: str | None) -> Iterator[tuple
         if not line.strip():
             yield number, None
             continue
-        try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"{where}, character {error.colno:,}: this is not valid JSON ({error.msg}); "
-                "write one whole JSON object per line."
-            ) from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{where}: a number is too long or the nesting too deep to read; "
-                "write one JSON object with the text per line."
-            ) from error
+        value = json_value(line, where)
         if isinstance(value, str) and column is None:
             yield number, value
             continue
         if not isinstance(value, dict):
-            raise InputError(
-                f"{where} is {_json_type(value)}; it must be an object"
-                + (f" with the field {field!r}." if column is not None else " or a string.")
-            )
+            raise not_an_object(value, where, [] if column is None else [field])
         if field not in value:
-            raise InputError(_absent(where, "field", field, list(value)))
+            raise absent(where, "field", field, list(value))
         text = value[field]
         if text is not None and not isinstance(text, str):
-            raise InputError(
-                f"{where}: the field {field!r} is {_json_type(text)}; it must be a string; "
-                "choose another field with --column, or put quotation marks around it."
-            )
+            raise not_a_string(text, where, field)
         yield number, text
-
-
-def _json_type(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return names.get(type(value), "a number")
 
 
 def _read_table(
@@ -308,16 +284,7 @@ def _read_table(
     position = _choose_column(header, where, column, suffix)
     for number, row in numbered:
         if len(row) != len(header):
-            advice = (
-                "put quotation marks around a text with commas in it"
-                if suffix == ".csv"
-                else "take tabs and line ends out of the texts"
-            )
-            cells = "1 cell" if len(row) == 1 else f"{len(row):,} cells"
-            raise InputError(
-                f"{origin}, row {number:,} has {cells}; the header has {len(header):,}, and each "
-                f"row must have as many; {advice}, or mend the row."
-            )
+            raise wrong_width(row, header, f"{origin}, row {number:,}", suffix)
         yield number, row[position]
 
 
@@ -329,40 +296,18 @@ def _numbered(rows: Iterator[list[str]], origin: str) -> Iterator[tuple[int, lis
             if row:
                 yield number, row
     except csv.Error as error:
-        raise InputError(
-            f"{origin}, row {number + 1:,}: the quotation marks do not match ({error}); close "
-            'each one, and write "" for a quotation mark inside a text.'
-        ) from error
+        raise unmatched_quotes(f"{origin}, row {number + 1:,}", error) from error
 
 
 def _choose_column(header: list[str], where: str, column: str | None, suffix: str) -> int:
     wanted = TEXT_COLUMN if column is None else column
-    if header.count(wanted) > 1:
-        raise InputError(
-            f"{where}: the header has {header.count(wanted)} columns {wanted!r}; "
-            "a name must be unique; rename the others."
-        )
-    if wanted in header:
-        return header.index(wanted)
+    place = column_place(header, wanted, where)
+    if place is not None:
+        return place
     if column is None and len(header) == 1:
-        # A table whose columns are separated by something else looks like one wide column.
-        separator = next((mark for mark in ";|\t," if mark in header[0]), None)
-        if separator is None:
-            return 0
-        expected = "a comma" if suffix == ".csv" else "a tab"
-        raise InputError(
-            f"{where}: the header is one column, {header[0]!r}; in a {suffix} file {expected} "
-            "separates columns; convert the file, or name this column with --column."
-        )
-    raise InputError(_absent(where, "column", wanted, header))
-
-
-def _absent(where: str, kind: str, name: str, names: list[str]) -> str:
-    plain = {known.casefold().strip(): known for known in reversed(names)}
-    near = get_close_matches(name.casefold().strip(), plain, n=1)
-    hint = f" Did you mean {plain[near[0]]!r}?" if near else ""
-    listed = ", ".join(names) if names else "none"
-    return f"{where} has no {kind} {name!r}; its {kind}s: {listed}; choose one with --column.{hint}"
+        check_one_column(header, where, suffix)
+        return 0
+    raise absent(where, "column", wanted, header)
 
 
 @contextmanager
