@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -58,21 +59,31 @@ class Split:
 
     def read(self, start: int, end: int) -> tuple[Tokens, Flags]:
         """The tokens from `start` to `end`, and which of them begin a word."""
-        shard = int(np.searchsorted(self._begins, start, side="right")) - 1
-        if end <= self._begins[shard + 1]:
-            begin = int(self._begins[shard])
-            arrays = self.shards[shard].arrays
-            stretch = slice(start - begin, end - begin)
-            return arrays["tokens"][stretch], arrays["word_starts"][stretch]
-        tokens: list[Tokens] = []
-        words: list[Flags] = []
-        while start < end:
-            stop = min(end, int(self._begins[shard + 1]))
-            piece = self.read(start, stop) if stop > start else None
-            if piece is not None:
-                tokens.append(piece[0])
-                words.append(piece[1])
-            start, shard = stop, shard + 1
+        return self.gather(np.array([start]), np.array([end]))
+
+    def gather(self, begins: Numbers, ends: Numbers) -> tuple[Tokens, Flags]:
+        """The tokens of many stretches one after the other, and which of them begin a word.
+
+        Args:
+            begins: The first token of each stretch, (n,).
+            ends: The end of each, (n,).
+        """
+        # The empty arrays give the result a type where there are no stretches.
+        tokens: list[Tokens] = [np.empty(0, token_dtype(self.vocabulary))]
+        words: list[Flags] = [np.empty(0, np.bool_)]
+        shards = np.searchsorted(self._begins, begins, side="right") - 1
+        offsets = self._begins[shards]
+        starts, stops = (begins - offsets).tolist(), (ends - offsets).tolist()
+        for shard, start, stop in zip(shards.tolist(), starts, stops, strict=True):
+            # A stretch may go on in the shards that follow.
+            while start < stop:
+                arrays = self.shards[shard].arrays
+                tokens.append(arrays["tokens"][start:stop])
+                words.append(arrays["word_starts"][start:stop])
+                size = self.shards[shard].entry.tokens
+                start, stop, shard = max(start, size) - size, stop - size, shard + 1
+        if len(tokens) == 2:
+            return tokens[1], words[1]  # a view
         return np.concatenate(tokens), np.concatenate(words)
 
     def at(self, places: Numbers) -> Numbers:
@@ -195,4 +206,5 @@ def in_memory(
     entry = ShardEntry("", "", 0, len(tokens), len(sentences), len(documents))
     shard = Shard(Path(), entry)
     shard.__dict__["arrays"] = arrays
-    return Split(TRAIN, [shard], vocabulary, "in memory")
+    content = blake2b(b"".join(array.tobytes() for array in arrays.values()), digest_size=16)
+    return Split(TRAIN, [shard], vocabulary, content.hexdigest())
