@@ -4,7 +4,7 @@ Shapes: N tokens of all examples, B examples, T texts per example, L the longest
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -88,6 +88,7 @@ def assemble(
     epochs: Numbers,
     indices: Numbers,
     labels: Numbers | None = None,
+    views: int = 1,
 ) -> Arranged:
     """Reads stretches of tokens and puts the special tokens around them.
 
@@ -99,12 +100,11 @@ def assemble(
         epochs: The epoch of each example, (B,).
         indices: Its number, (B,).
         labels: What is known of it, (B,).
+        views: How many neighbours belong together.
     """
-    texts = [
-        [split.read(int(begin), int(end)) for begin, end in zip(*row, strict=True)]
-        for row in zip(begins, ends, strict=True)
-    ]
-    return place(template, texts, epochs=epochs, indices=indices, labels=labels)
+    tokens, words = split.gather(begins.ravel(), ends.ravel())
+    arranged = _laid_out(template, ends - begins, tokens, words, epochs, indices, labels)
+    return arranged if views == 1 else replace(arranged, views=views)
 
 
 def place(
@@ -124,39 +124,63 @@ def place(
         indices: Its number, (B,).
         labels: What is known of it, (B,).
     """
-    special = [np.array(ids, dtype=np.int64) for ids in template.special]
-    nothing = [np.zeros(len(ids), dtype=np.bool_) for ids in template.special]
-    added = np.array([len(ids) for ids in template.special])
     sizes = np.array([[len(tokens) for tokens, _ in example] for example in texts], dtype=np.int64)
-    sizes = sizes.reshape(len(texts), len(special) - 1)
-    ids: list[NDArray[Any]] = []
-    words: list[Flags] = []
-    for example in texts:
-        for number, (tokens, starts) in enumerate(example):
-            ids += (special[number], tokens)
-            words += (nothing[number], starts)
-        ids.append(special[-1])
-        words.append(nothing[-1])
-    # Runs of equal type: each special token alone, each text as a whole.
-    runs: list[Numbers] = []
-    run_types: list[int] = []
-    run_special: list[bool] = []
-    for number, types in enumerate(template.special_types):
-        runs += [np.ones(len(sizes), dtype=np.int64)] * len(types)
-        run_types += types
-        run_special += [True] * len(types)
-        if number < len(template.text_types):
-            runs.append(sizes[:, number])
-            run_types.append(template.text_types[number])
-            run_special.append(False)
-    counts = np.stack(runs, axis=1).ravel() if len(sizes) else np.zeros(0, dtype=np.int64)
+    pieces = [piece for example in texts for piece in example]
+    return _laid_out(
+        template,
+        sizes.reshape(len(texts), len(template.text_types)),
+        np.concatenate([*(tokens for tokens, _ in pieces), np.zeros(0, np.int64)]),
+        np.concatenate([*(starts for _, starts in pieces), np.zeros(0, np.bool_)]),
+        epochs,
+        indices,
+        labels,
+    )
+
+
+def _laid_out(
+    template: Template,
+    sizes: Numbers,
+    tokens: NDArray[Any],
+    words: Flags,
+    epochs: Numbers,
+    indices: Numbers,
+    labels: Numbers | None,
+) -> Arranged:
+    """Puts the special tokens around texts of given sizes (B, T) that lie one after the other."""
+    # Special tokens and texts alternate. Within both the order is that of the result, so a mask of
+    # what is special is all it takes to put each token in its place.
+    count, texts = sizes.shape
+    added = [len(ids) for ids in template.special]
+    runs = np.empty((count, 2 * texts + 1), dtype=np.int64)
+    runs[:, 0::2] = added
+    runs[:, 1::2] = sizes
+    is_special = np.arange(2 * texts + 1) % 2 == 0
+    special = np.repeat(np.tile(is_special, count), runs.ravel())
+    text = ~special
+    special_ids = np.array([token for ids in template.special for token in ids], dtype=np.int64)
+    ids = np.empty(len(special), dtype=np.int64)
+    ids[text] = tokens
+    ids[special] = np.tile(special_ids, count)
+    starts = np.zeros(len(special), dtype=np.bool_)
+    starts[text] = words
     return Arranged(
-        ids=np.concatenate([*ids, np.zeros(0, np.int64)]).astype(np.int64, copy=False),
-        types=np.repeat(np.tile(np.array(run_types, np.int64), len(sizes)), counts),
-        special=np.repeat(np.tile(np.array(run_special, np.bool_), len(sizes)), counts),
-        word_starts=np.concatenate([*words, np.zeros(0, np.bool_)]),
-        lengths=sizes.sum(axis=1) + added.sum(),
+        ids=ids,
+        types=_types(template, sizes, special),
+        special=special,
+        word_starts=starts,
+        lengths=sizes.sum(axis=1) + sum(added),
         epochs=epochs,
         indices=indices,
         labels=labels,
     )
+
+
+def _types(template: Template, sizes: Numbers, special: Flags) -> Numbers:
+    kinds = [kind for kinds in template.special_types for kind in kinds]
+    if len({*kinds, *template.text_types}) == 1:
+        return np.full(len(special), template.text_types[0], dtype=np.int64)
+    types = np.empty(len(special), dtype=np.int64)
+    types[special] = np.tile(np.array(kinds, dtype=np.int64), len(sizes))
+    text_types = np.tile(np.array(template.text_types, dtype=np.int64), len(sizes))
+    types[~special] = np.repeat(text_types, sizes.ravel())
+    return types

@@ -1,0 +1,133 @@
+"""Special tokens are put around texts as the template says."""
+
+import numpy as np
+import pytest
+
+from clozeworks.data.arranged import Arranged, assemble, place
+from clozeworks.data.corpus import in_memory
+from clozeworks.text.template import Template
+
+BERT = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
+ROBERTA = Template(((0,), (2, 2), (2,)), ((0,), (0, 0), (0,)), (0, 0))
+SINGLE = Template(((2,), (3,)), ((0,), (0,)), (0,))
+BARE = Template(((), ()), ((), ()), (0,))
+XLNET = Template(((), (4,), (4, 3)), ((), (0,), (1, 2)), (0, 1))
+
+SPLIT = in_memory([[[10, 11, 12, 13, 14], [15, 16, 17]]], 100, np.arange(100) % 2 == 0)
+NUMBERS = {"epochs": np.array([0, 0]), "indices": np.array([4, 9])}
+
+
+def by_hand(template, texts):
+    """One token at a time: ids, types, special, lengths."""
+    ids, types, special, lengths = [], [], [], []
+    for example in texts:
+        before = len(ids)
+        for number in range(len(template.special)):
+            for token, kind in zip(
+                template.special[number], template.special_types[number], strict=True
+            ):
+                ids.append(token)
+                types.append(kind)
+                special.append(True)
+            if number < len(example):
+                ids += example[number]
+                types += [template.text_types[number]] * len(example[number])
+                special += [False] * len(example[number])
+        lengths.append(len(ids) - before)
+    return ids, types, special, lengths
+
+
+@pytest.mark.parametrize("template", [BERT, ROBERTA, XLNET])
+def test_two_texts(template):
+    begins, ends = np.array([[0, 5], [6, 2]]), np.array([[2, 8], [7, 6]])
+    arranged = assemble(SPLIT, template, begins, ends, labels=np.array([0, 1]), **NUMBERS)
+    texts = [[[10, 11], [15, 16, 17]], [[16], [12, 13, 14, 15]]]
+    check(arranged, by_hand(template, texts))
+    starts = {10, 12, 14, 15, 16}
+    expected = [
+        token in starts and not special
+        for token, special in zip(arranged.ids, arranged.special, strict=True)
+    ]
+    assert arranged.word_starts.tolist() == expected
+    assert arranged.labels.tolist() == [0, 1] and arranged.indices.tolist() == [4, 9]
+
+
+@pytest.mark.parametrize("template", [SINGLE, BARE])
+def test_one_text(template):
+    begins, ends = np.array([[0], [3]]), np.array([[1], [8]])
+    arranged = assemble(SPLIT, template, begins, ends, **NUMBERS)
+    check(arranged, by_hand(template, [[[10]], [[13, 14, 15, 16, 17]]]))
+    assert arranged.labels is None and arranged.views == 1
+
+
+def check(arranged, expected):
+    ids, types, special, lengths = expected
+    assert arranged.ids.tolist() == ids
+    assert arranged.types.tolist() == types
+    assert arranged.special.tolist() == special
+    assert arranged.lengths.tolist() == lengths
+    assert arranged.starts.tolist() == np.cumsum([0, *lengths])[:-1].tolist()
+    for name in ("ids", "types", "lengths", "starts"):
+        assert getattr(arranged, name).dtype == np.int64
+
+
+@pytest.mark.parametrize("template", [BERT, ROBERTA, XLNET])
+def test_texts_that_were_read_already_give_the_same(template):
+    begins, ends = np.array([[0, 5], [6, 2]]), np.array([[2, 8], [7, 6]])
+    texts = [
+        [SPLIT.read(*bounds) for bounds in zip(*row, strict=True)]
+        for row in zip(begins, ends, strict=True)
+    ]
+    one = assemble(SPLIT, template, begins, ends, **NUMBERS)
+    other = place(template, texts, **NUMBERS)
+    for name in ("ids", "types", "special", "word_starts", "lengths", "epochs", "indices"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+        assert getattr(one, name).dtype == getattr(other, name).dtype
+
+
+@pytest.mark.parametrize("template", [BERT, SINGLE, BARE])
+def test_no_examples(template):
+    nothing = np.zeros((0, len(template.text_types)), dtype=np.int64)
+    numbers = {"epochs": np.zeros(0, np.int64), "indices": np.zeros(0, np.int64)}
+    for arranged in (
+        assemble(SPLIT, template, nothing, nothing, **numbers),
+        place(template, [], **numbers),
+    ):
+        check(arranged, ([], [], [], []))
+        assert arranged.real.shape == (0, 0)
+
+
+def test_an_empty_text():
+    arranged = assemble(SPLIT, BERT, np.array([[0, 5]]), np.array([[0, 6]]), **NUMBERS)
+    check(arranged, by_hand(BERT, [[[], [15]]]))
+
+
+def test_views_are_noted():
+    bounds = np.array([[0], [1]]), np.array([[1], [2]])
+    assert assemble(SPLIT, SINGLE, *bounds, views=2, **NUMBERS).views == 2
+
+
+def test_batches_join_in_order():
+    bounds = np.array([[0, 5], [6, 2]]), np.array([[2, 8], [7, 6]])
+    whole = assemble(SPLIT, BERT, *bounds, labels=np.array([0, 1]), **NUMBERS)
+    halves = [
+        assemble(
+            SPLIT,
+            BERT,
+            *(bound[[row]] for bound in bounds),
+            labels=np.array([row]),
+            epochs=np.array([0]),
+            indices=NUMBERS["indices"][[row]],
+        )
+        for row in range(2)
+    ]
+    joined = Arranged.join(halves)
+    for name in ("ids", "types", "special", "word_starts", "lengths", "indices", "labels"):
+        assert np.array_equal(getattr(joined, name), getattr(whole, name))
+    assert Arranged.join([whole]) is whole
+
+
+def test_rows_are_filled_behind_the_end():
+    arranged = assemble(SPLIT, BARE, np.array([[0], [5]]), np.array([[4], [6]]), **NUMBERS)
+    assert arranged.rows(arranged.ids, -1).tolist() == [[10, 11, 12, 13], [15, -1, -1, -1]]
+    assert arranged.real.tolist() == [[True] * 4, [True, False, False, False]]
