@@ -71,13 +71,8 @@ def room_within(length: int, added: int, texts: int = 1) -> int:
     return length - added
 
 
-def check_filled(arrangement: Arrangement, split: Split, rule: str) -> Arrangement:
-    """Gives the arrangement back if its first copy has examples.
-
-    Args:
-        arrangement: The arrangement.
-        split: What it arranges.
-        rule: What is wrong and what to do if the split has tokens but nothing fits.
+def check_tokens(split: Split) -> None:
+    """Complains about a split without tokens.
 
     Raises:
         InputError: It has none.
@@ -87,6 +82,19 @@ def check_filled(arrangement: Arrangement, split: Split, rule: str) -> Arrangeme
             f"the {split.name} part has no tokens; an arrangement needs at least one; build the "
             "corpus from texts that are not empty."
         )
+
+
+def check_filled(arrangement: Arrangement, split: Split, rule: str) -> None:
+    """Complains about an arrangement without examples; makes the index of its first copy.
+
+    Args:
+        arrangement: The arrangement.
+        split: What it arranges.
+        rule: Why nothing fits, and what to do.
+
+    Raises:
+        InputError: It has none.
+    """
+    check_tokens(split)
     if arrangement.size(0) == 0:
         raise InputError(f"the {split.name} part gives no examples; {rule}")
-    return arrangement

@@ -14,7 +14,7 @@ import numpy as np
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged, assemble
 from clozeworks.data.arrangements import Arrangement, ArrangementSpec
-from clozeworks.data.arrangements.arrangement import check_filled, room_within
+from clozeworks.data.arrangements.arrangement import check_tokens, room_within
 from clozeworks.data.corpus import Split
 from clozeworks.data.shards import Numbers
 from clozeworks.text.template import Template, template
@@ -39,7 +39,8 @@ class Blocks(ArrangementSpec):
         """Arranges the tokens of a split; nothing is random and no index is needed."""
         around = template(tokenizer, 1)
         room = room_within(self.length, around.added)
-        return check_filled(_Windows(split, around, room), split, "build the corpus again.")
+        check_tokens(split)
+        return _Windows(split, around, room)
 
 
 class _Windows(Arrangement):

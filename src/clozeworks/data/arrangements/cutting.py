@@ -19,6 +19,8 @@ _BITS = np.array([bin(number).count("1") for number in range(256)], dtype=np.uin
 _WORD = 32
 _BLOCK = 4
 """Words that the generator makes at once."""
+_TOGETHER = 1 << 18
+"""Words drawn in one go; it bounds memory and does not change the result."""
 
 
 def remaining(first: Numbers, second: Numbers, room: int) -> tuple[Numbers, Numbers]:
@@ -51,9 +53,12 @@ def heads(chance: Chance, copy: int, places: Numbers, tosses: Numbers) -> Number
     blocks = -(-tosses // (_WORD * _BLOCK))
     words = np.where(blocks > 0, _BLOCK << np.ceil(np.log2(np.maximum(blocks, 1))).astype(int), 0)
     for count in np.unique(words[words > 0]).tolist():
-        chosen = np.flatnonzero(words == count)
-        bits = chance.words(copy, places[chosen], count).astype(np.uint64)  # (m, count)
-        wanted = np.clip(tosses[chosen, None] - _WORD * np.arange(count), 0, _WORD)
-        bits &= (np.uint64(1) << wanted.astype(np.uint64)) - np.uint64(1)
-        found[chosen] = _BITS[bits.view(np.uint8)].sum(axis=1, dtype=np.int64)
+        every = np.flatnonzero(words == count)
+        rows = max(_TOGETHER // count, 1)
+        for begin in range(0, len(every), rows):
+            chosen = every[begin : begin + rows]
+            bits = chance.words(copy, places[chosen], count).astype(np.uint64)  # (rows, count)
+            wanted = np.clip(tosses[chosen, None] - _WORD * np.arange(count), 0, _WORD)
+            bits &= (np.uint64(1) << wanted.astype(np.uint64)) - np.uint64(1)
+            found[chosen] = _BITS[bits.view(np.uint8)].sum(axis=1, dtype=np.int64)
     return found

@@ -22,7 +22,7 @@ from clozeworks.core.chance import Chance
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged, assemble
 from clozeworks.data.arrangements import Arrangement, ArrangementSpec
-from clozeworks.data.arrangements.arrangement import check_filled, room_within
+from clozeworks.data.arrangements.arrangement import check_filled, check_tokens, room_within
 from clozeworks.data.arrangements.index import Index
 from clozeworks.data.arrangements.outline import Outline
 from clozeworks.data.arrangements.pair_loop import (
@@ -84,8 +84,15 @@ class SentenceOrderPairs(ArrangementSpec):
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Arrangement:
         """Arranges the tokens of a split."""
-        loop = PureSentenceOrderLoop if self.pure else SentenceOrderLoop
-        return _arrange(self, loop, split, tokenizer, seed, cache)
+        if not self.pure:
+            return _arrange(self, SentenceOrderLoop, split, tokenizer, seed, cache)
+        arrangement = _arrange(self, PureSentenceOrderLoop, split, tokenizer, seed, cache)
+        check_filled(
+            arrangement,
+            split,
+            "no two sentences of a document fit together; raise length, or set pure to false.",
+        )
+        return arrangement
 
 
 def _arrange(
@@ -102,6 +109,7 @@ def _arrange(
         raise SettingError(f"short is {settings.short}; it is a share, from 0 to 1.")
     if settings.copies < 1:
         raise SettingError(f"copies is {settings.copies}; it must be at least 1.")
+    check_tokens(split)
     chance = Chance(seed, "pairs")
     index = Index(
         settings,
@@ -109,12 +117,7 @@ def _arrange(
         lambda copy: loop(Outline.of(split), room, settings.short, chance, copy).build(),
         cache,
     )
-    arrangement = _PairArrangement(split, around, settings, index)
-    return check_filled(
-        arrangement,
-        split,
-        "no two sentences of a document fit together; raise length, or set pure to false.",
-    )
+    return _PairArrangement(split, around, settings, index)
 
 
 class _PairArrangement(Arrangement):

@@ -22,7 +22,7 @@ import numpy as np
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged, assemble
 from clozeworks.data.arrangements import Arrangement, ArrangementSpec
-from clozeworks.data.arrangements.arrangement import check_filled, room_within
+from clozeworks.data.arrangements.arrangement import check_filled, check_tokens, room_within
 from clozeworks.data.arrangements.outline import Outline
 from clozeworks.data.corpus import Split
 from clozeworks.data.shards import Numbers
@@ -47,7 +47,8 @@ class Twice(ArrangementSpec):
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Arrangement:
         """Arranges the sentences of a split; nothing is random and no index is needed."""
-        return check_filled(_Twice(split, tokenizer, self.length, 2), split, "")
+        check_tokens(split)
+        return _Twice(split, tokenizer, self.length, 2)
 
 
 @spec
@@ -66,12 +67,14 @@ class Neighbours(ArrangementSpec):
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Arrangement:
         """Arranges the sentences of a split; nothing is random and no index is needed."""
-        return check_filled(
-            _Neighbours(split, tokenizer, self.length, 2),
+        arrangement = _Neighbours(split, tokenizer, self.length, 2)
+        check_filled(
+            arrangement,
             split,
             "neighbours are two sentences of one document, and every document has only one; build "
             "the corpus from longer documents, or arrange each sentence twice.",
         )
+        return arrangement
 
 
 @spec
@@ -90,8 +93,8 @@ class Given(ArrangementSpec):
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Arrangement:
         """Arranges the groups of a split; nothing is random and no index is needed."""
-        views = _group_size(split)
-        return check_filled(_Given(split, tokenizer, self.length, views), split, "")
+        check_tokens(split)
+        return _Given(split, tokenizer, self.length, _group_size(split))
 
 
 class _Views(Arrangement):
@@ -171,8 +174,6 @@ def _group_size(split: Split) -> int:
     filled = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(split.sentence_offsets) > 0)])
     counts = np.diff(filled[split.document_offsets])
     groups = np.flatnonzero(counts)
-    if len(groups) == 0:
-        return 2
     views = int(counts[groups[0]])
     wrong = groups[(counts[groups] != views) | (counts[groups] < 2) | (counts[groups] > 3)]
     if len(wrong) == 0:

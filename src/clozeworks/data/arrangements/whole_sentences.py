@@ -23,7 +23,7 @@ import numpy as np
 
 from clozeworks.core.spec import spec
 from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.arrangements.arrangement import check_filled, room_within
+from clozeworks.data.arrangements.arrangement import check_tokens, room_within
 from clozeworks.data.arrangements.chain import chain
 from clozeworks.data.arrangements.index import Arrays, Index, narrow
 from clozeworks.data.arrangements.outline import Outline
@@ -116,9 +116,8 @@ def _arrange(
         return (_full if crossing else _within)(Outline.of(split), room, int(every))
 
     index = Index(settings, {"split": split.identity, "room": room}, build, cache)
-    arrangement = Separated(split, separators, settings.length, index, around.text_types[0])
-    check_filled(arrangement, split, "build the corpus again.")
-    return arrangement
+    check_tokens(split)
+    return Separated(split, separators, settings.length, index, around.text_types[0])
 
 
 def _pieces(outline: Outline, room: int) -> tuple[Numbers, Numbers]:

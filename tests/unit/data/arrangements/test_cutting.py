@@ -66,5 +66,12 @@ def test_heads_depend_on_the_place_alone():
     assert abs(together[6] - 50_000) < 3 * np.sqrt(25_000)
 
 
+def test_tosses_drawn_a_few_at_a_time_are_the_same(monkeypatch):
+    tosses = np.random.default_rng(0).integers(0, 2000, 300)
+    whole = heads(Chance(0, "test"), 0, np.arange(300), tosses)
+    monkeypatch.setattr("clozeworks.data.arrangements.cutting._TOGETHER", 50)
+    assert np.array_equal(heads(Chance(0, "test"), 0, np.arange(300), tosses), whole)
+
+
 def test_nothing_to_toss():
     assert heads(Chance(0, "test"), 0, np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []

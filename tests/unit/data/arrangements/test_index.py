@@ -1,5 +1,7 @@
 """Index files: the same examples with them and without, damaged or not, writable or not."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
@@ -48,17 +50,18 @@ def test_a_file_is_written_once_and_used(spec, split, bert, tmp_path, monkeypatc
     assert path.read_bytes() == data
     monkeypatch.undo()
     path.unlink()
-    spec.arrange(split, bert, seed=3, cache=cache)
+    spec.arrange(split, bert, seed=3, cache=cache).size(0)
     assert path.read_bytes() == data, "the same bytes every time"
 
 
 def test_files_are_per_copy_and_made_when_asked_for(split, bert, tmp_path):
     arrangement = NextSentencePairs(length=32, copies=3).arrange(split, bert, 0, tmp_path)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert not list(tmp_path.iterdir())
     arrangement.size(1)
     arrangement.take(4, np.array([0]))
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 1
     arrangement.size(2)
+    assert arrangement.mean_length > 0
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -75,11 +78,11 @@ def test_everything_that_matters_is_in_the_name(split, numbered, bert, roberta, 
         (NextSentencePairs(length=32), split, roberta, 0),  # four special tokens leave less room
     ]
     for count, (spec, part, tokenizer, seed) in enumerate(variants, 1):
-        spec.arrange(part, tokenizer, seed, tmp_path)
+        spec.arrange(part, tokenizer, seed, tmp_path).size(0)
         assert len(list(tmp_path.iterdir())) == count
     # Nothing is random about these, so a seed does not make another file.
     for seed in (0, 1):
-        SingleSequences(length=32).arrange(split, bert, seed, tmp_path)
+        SingleSequences(length=32).arrange(split, bert, seed, tmp_path).size(0)
     assert len(list(tmp_path.iterdir())) == len(variants) + 1
 
 
@@ -131,9 +134,8 @@ def test_a_folder_that_cannot_be_written_is_no_error(split, bert, tmp_path):
         assert np.array_equal(ids(arrangement), expected)
         assert np.array_equal(ids(arrangement, epoch=10), expected)
     blocked = tmp_path / "blocked"
-    (path,) = [spec.arrange(split, bert, 0, blocked)._index.path(0)]
-    path.unlink()
-    path.mkdir()  # a folder stands where the file should be
+    path = spec.arrange(split, bert, 0, blocked)._index.path(0)
+    path.mkdir(parents=True)  # a folder stands where the file should be
     assert np.array_equal(ids(spec.arrange(split, bert, 0, blocked)), expected)
 
 
@@ -148,8 +150,21 @@ def test_few_copies_are_held_in_memory_and_all_sizes_are_known(split, bert):
     assert np.array_equal(first, ids(arrangement, 0))
 
 
+def test_many_threads_build_each_copy_once(split, bert):
+    arrangement = NextSentencePairs(length=32, copies=2).arrange(split, bert, 0)
+    expected = [
+        ids(NextSentencePairs(length=32, copies=2).arrange(split, bert, 0), e) for e in (0, 1)
+    ]
+    build, built = arrangement._index._build, []
+    arrangement._index._build = lambda copy: built.append(copy) or build(copy)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda epoch: ids(arrangement, epoch), [0, 1] * 20))
+    assert all(np.array_equal(one, expected[i % 2]) for i, one in enumerate(found))
+    assert sorted(built) == [0, 1]
+
+
 def test_entries_are_narrow(split, bert, tmp_path):
-    NextSentencePairs(length=32).arrange(split, bert, 0, tmp_path)
+    NextSentencePairs(length=32).arrange(split, bert, 0, tmp_path).size(0)
     (path,) = tmp_path.iterdir()
     arrays = map_arrays(path)
     assert arrays.pop("check").nbytes == 16
