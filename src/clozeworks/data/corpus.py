@@ -81,7 +81,7 @@ class Split:
                 tokens.append(arrays["tokens"][start:stop])
                 words.append(arrays["word_starts"][start:stop])
                 size = self.shards[shard].entry.tokens
-                start, stop, shard = max(start, size) - size, stop - size, shard + 1
+                start, stop, shard = 0, stop - size, shard + 1
         if len(tokens) == 2:
             return tokens[1], words[1]  # a view
         return np.concatenate(tokens), np.concatenate(words)
