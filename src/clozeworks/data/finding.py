@@ -1,0 +1,162 @@
+"""Finds the files that folders, patterns and names stand for."""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from clozeworks.data.decoding import missing_file, open_file, printable
+from clozeworks.data.parquet import check_library
+from clozeworks.data.streaming import PACKINGS, check_readable
+from clozeworks.errors import InputError
+
+DOCUMENT_SUFFIXES = (".csv", ".jsonl", ".parquet", ".tsv", ".txt")
+_KNOWN = f"{', '.join(DOCUMENT_SUFFIXES)}, all but .parquet also with {', '.join(PACKINGS)}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files that inputs stand for.
+
+    Attributes:
+        files: Those to read, in the order of the bytes of their paths.
+        ignored: Those in folders that are of another kind.
+    """
+
+    files: list[Path]
+    ignored: list[Path]
+
+
+def find_files(inputs: Sequence[str | Path]) -> Found:
+    """Finds the files of documents.
+
+    Args:
+        inputs: Files; folders, of which all files of a known kind are taken, at any depth, without
+            hidden ones; patterns such as `news/**/*.jsonl.gz`. A file named twice counts once.
+
+    Returns:
+        The files. Neither the order of the inputs nor that of the disk changes their order.
+
+    Raises:
+        InputError: If an input does not exist, stands for no file, or is of an unknown kind.
+        MissingExtra: If a file needs a library that is not installed.
+    """
+    taken: dict[str, Path] = {}
+    ignored: dict[str, Path] = {}
+    for given in inputs:
+        path = Path(given)
+        named, inside = _standing_for(path)
+        for file in named:
+            if _format(file) is None:
+                raise _unknown(file)
+        usable = [file for file in (*named, *inside) if _format(file) is not None]
+        if not usable:
+            raise InputError(
+                f"{printable(path)} holds no file of a known kind; known: {_KNOWN}; "
+                "name a folder with such files, or rename them."
+            )
+        taken.update((os.path.realpath(file), file) for file in reversed(usable))
+        ignored.update((os.path.realpath(file), file) for file in inside if _format(file) is None)
+    if not taken:
+        raise InputError("there are no inputs; name at least one file, folder or pattern.")
+    for file in taken.values():
+        check_readable(file)
+        if _format(file) == ".parquet":
+            check_library()
+    return Found(*(sorted(files.values(), key=os.fsencode) for files in (taken, ignored)))
+
+
+def file_format(path: Path) -> str:
+    """Gives the suffix that says how a file of documents is read, packed or not.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InputError: If the suffix is unknown, or else if the file does not exist.
+    """
+    suffix = _format(path)
+    if suffix is None:
+        with open_file(path):  # that a file is missing is worse news than its suffix
+            pass
+        raise _unknown(path)
+    return suffix
+
+
+def _standing_for(path: Path) -> tuple[list[Path], list[Path]]:
+    """Lists what an input names itself, and what is inside a folder or pattern."""
+    try:
+        if path.is_dir():
+            return [], list(_walk(path))
+        if path.exists():
+            return [path], []
+    except OSError as error:
+        raise InputError(
+            f"{printable(path)} could not be read: {error.strerror or error}; "
+            "check the name and the permissions."
+        ) from error
+    if glob.has_magic(str(path)):
+        return [], list(_matches(path))
+    raise missing_file(path)
+
+
+def _unknown(path: Path) -> InputError:
+    packed = path.suffix.lower() in PACKINGS
+    found = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
+    has = f"has the suffix {found!r}" if found else "has no suffix"
+    return InputError(f"{printable(path)} {has}; known: {_KNOWN}; rename or convert the file.")
+
+
+def _format(path: Path) -> str | None:
+    packed = path.suffix.lower() in PACKINGS
+    suffix = (Path(path.stem) if packed else path).suffix.lower()
+    if suffix not in DOCUMENT_SUFFIXES or (packed and suffix == ".parquet"):
+        return None
+    return suffix
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Lists the files in a folder, hidden ones left out; links to folders are followed once."""
+    seen: set[tuple[int, int]] = set()
+    for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        status = Path(place).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(place, name) for name in names if not name.startswith("."))
+
+
+def _refuse(error: OSError) -> None:
+    raise InputError(
+        f"{error.filename} could not be listed: {error.strerror or error}; change its permissions, "
+        "or name the files."
+    ) from error
+
+
+def _matches(pattern: Path) -> Iterator[Path]:
+    # A Path takes no absolute pattern.
+    found = [Path(match) for match in glob.glob(str(pattern), recursive=True)]  # noqa: PTH207
+    if not found:
+        raise _no_match(pattern)
+    for path in found:
+        if path.is_dir():
+            yield from _walk(path)
+        else:
+            yield path
+
+
+def _no_match(pattern: Path) -> InputError:
+    fixed = next(parent for parent in pattern.parents if not glob.has_magic(str(parent)))
+    if not fixed.exists():
+        return missing_file(fixed)
+    next_part = pattern.parts[len(fixed.parts)]
+    names = [entry.name for entry in fixed.iterdir() if not entry.name.startswith(".")]
+    near = get_close_matches(next_part, names, n=1, cutoff=0.5)
+    hint = f" The nearest name is {printable(fixed / near[0])!r}." if near else ""
+    return InputError(
+        f"{printable(pattern)} matches no file; a pattern must match at least one; check it.{hint}"
+    )
