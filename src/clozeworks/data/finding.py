@@ -57,8 +57,8 @@ def find_files(inputs: Sequence[str | Path]) -> Found:
                 f"{printable(path)} holds no file of a known kind; known: {_KNOWN}; "
                 "name a folder with such files, or rename them."
             )
-        taken.update((os.path.realpath(file), file) for file in reversed(usable))
-        ignored.update((os.path.realpath(file), file) for file in inside if _format(file) is None)
+        _add(taken, usable)
+        _add(ignored, [file for file in inside if _format(file) is None])
     if not taken:
         raise InputError("there are no inputs; name at least one file, folder or pattern.")
     for file in taken.values():
@@ -102,6 +102,13 @@ def _standing_for(path: Path) -> tuple[list[Path], list[Path]]:
     raise missing_file(path)
 
 
+def _add(known: dict[str, Path], files: Sequence[Path]) -> None:
+    """Adds files by what they really are; of several names for one the first in order counts."""
+    for file in files:
+        real = os.path.realpath(file)
+        known[real] = min(known.get(real, file), file, key=os.fsencode)
+
+
 def _unknown(path: Path) -> InputError:
     packed = path.suffix.lower() in PACKINGS
     found = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
@@ -126,7 +133,8 @@ def _walk(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        # Sorted, so that which of two links to a folder is followed does not depend on the disk.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(place, name) for name in names if not name.startswith("."))
 
 

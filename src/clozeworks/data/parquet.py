@@ -80,7 +80,7 @@ def read_columns(
 def _is_string(kind: Any, pyarrow: Any) -> bool:
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
-    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))
 
 
 def _guessed(schema: Any, pyarrow: Any) -> str:

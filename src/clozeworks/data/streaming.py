@@ -204,7 +204,8 @@ def _characters(path: Path, origin: str, encoding: str, position: Position | Non
             name = _agreed(name, marked_encoding(block), origin)
             decoder = codecs.getincrementaldecoder(name)()
         if not is_wide(name) and (start := block.find(b"\0")) >= 0:
-            raise binary(origin, line + _one_kind_of_end(block[:start]).count(b"\n"), place + start)
+            ends = _one_kind_of_end(held.encode() + block[:start]).count(b"\n")
+            raise binary(origin, line + ends, place + start)
         before = decoder.getstate()
         try:
             text = decoder.decode(block, final=not block)

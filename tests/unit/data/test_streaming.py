@@ -258,6 +258,7 @@ class TestEncodings:
             "a.txt, line 2: byte 0x00 is not valid UTF-16;"
         )
 
+    @pytest.mark.usefixtures("small_blocks")
     def test_zero_bytes(self, refusal):
         assert refusal("a.txt", b"one\r\ntwo\r\0") == (
             "a.txt, line 3: byte 0x00 does not occur in text; this is a binary file, or UTF-16; "
