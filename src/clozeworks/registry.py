@@ -41,5 +41,6 @@ def specs(slot: type) -> dict[str, type]:
     while waiting:
         cls = waiting.pop()
         waiting += cls.__subclasses__()
-        found[kind(cls)] = cls
+        if not cls.__dict__.get("is_slot"):  # a narrower slot is no spec itself
+            found[kind(cls)] = cls
     return found

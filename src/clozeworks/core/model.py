@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.flow import Flow, Trace
-from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layout import Layout
 
 
@@ -32,9 +31,9 @@ class Model(nn.Module):
     def tied(self) -> dict[str, str]:
         """Names of parameters that are the same as another: copy to original."""
         return {
-            f"heads.{name}.decoder.weight": "embeddings.tokens.weight"
+            f"heads.{name}.{copy}": original
             for name, head in self.blueprint.heads.items()
-            if isinstance(head, Vocabulary) and head.tied
+            for copy, original in head.shared().items()
         }
 
     def tie(self) -> None:
@@ -76,7 +75,9 @@ class Model(nn.Module):
         self, head: str, hidden: Tensor, layout: Layout, asked: Tensor | None = None
     ) -> Tensor:
         """What a head says of the texts, or of the asked tokens (n,) only."""
-        if self.blueprint.heads[head].reads == "pooled":
+        reads = self.blueprint.heads[head].reads
+        assert reads != "given", f"{head} is asked by the objective that brings it"
+        if reads == "pooled":
             source = self.pooled(hidden, layout)
         else:
             source = hidden if asked is None else hidden[asked]

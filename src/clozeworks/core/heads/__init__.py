@@ -1,7 +1,8 @@
 """What is asked of the tokens a tower returns. One file per kind of head.
 
-A head says what it reads: `tokens` (packed hidden states, or those of asked positions) or `pooled`
-(one vector per text from the model's pooler).
+A head says what it reads: `tokens` (packed hidden states, or those of asked positions), `pooled`
+(one vector per text from the model's pooler) or `given` (what the objective that brings the head
+hands over, such as both ends of a span).
 """
 
 from typing import ClassVar, Literal
@@ -11,14 +12,21 @@ from torch import nn
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.spec import Slot
 
+Reads = Literal["tokens", "pooled", "given"]
+TOKEN_TABLE = "embeddings.tokens.weight"
+
 
 class HeadSpec(Slot):
     """Slot: a head."""
 
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.core.heads"
-    reads: ClassVar[Literal["tokens", "pooled"]]
+    reads: ClassVar[Reads]
 
     def build(self, width: int, embeddings: Embeddings) -> nn.Module:
         """Makes the module: (n, W) to (n, outputs)."""
         raise NotImplementedError
+
+    def shared(self) -> dict[str, str]:
+        """Parameters it has in common with the body: its own name of each to the model's."""
+        return {}

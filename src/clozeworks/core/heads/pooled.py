@@ -8,13 +8,13 @@ Used by: BERT, RoBERTa, DistilBERT classifiers; BERT's next-sentence head.
 Shapes: B texts, W width, C classes.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from clozeworks.core.activation import activation
 from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.heads.tokens import ClassesModule
 from clozeworks.core.spec import spec
 
@@ -53,7 +53,7 @@ class PooledClasses(HeadSpec):
     """A score per class for a whole text."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
-    reads: ClassVar[Literal["tokens", "pooled"]] = "pooled"
+    reads: ClassVar[Reads] = "pooled"
 
     count: int
     dropout: float = 0.0

@@ -78,7 +78,7 @@ def check_modes(modes: Sequence[str]) -> None:
 
 
 def pool(x: Tensor, layout: Layout, modes: Sequence[str] = ("mean",), leave_out: int = 0) -> Tensor:
-    """Packed tokens (N, W) to one vector per text (B, M * W), in float32.
+    """Packed tokens (N, W) to one vector per text (B, M * W), in float32 or wider.
 
     Several modes stand side by side in the order given. So many tokens at the beginning of every
     text are left out, and every text must have one more.
@@ -88,5 +88,6 @@ def pool(x: Tensor, layout: Layout, modes: Sequence[str] = ("mean",), leave_out:
     if leave_out:
         x = x[layout.positions(x.device) >= leave_out]
         layout = Layout([length - leave_out for length in layout.lengths])
-    x = x.float()  # Trap: sums over long texts overflow or lose digits in half precision.
+    # Trap: sums over long texts overflow or lose digits in half precision.
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
     return torch.cat([POOLINGS[mode](x, layout, leave_out) for mode in modes], dim=1)

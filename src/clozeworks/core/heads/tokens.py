@@ -6,12 +6,12 @@ Used by: token classification and extractive question answering in every encoder
 Shapes: N tokens, W width, C classes.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.spec import spec
 
 
@@ -20,7 +20,7 @@ class TokenClasses(HeadSpec):
     """A score per class for every token."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
-    reads: ClassVar[Literal["tokens", "pooled"]] = "tokens"
+    reads: ClassVar[Reads] = "tokens"
 
     count: int
     dropout: float = 0.0

@@ -10,13 +10,13 @@ Used by: BERT, RoBERTa, DistilBERT (masked language models).
 Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from clozeworks.core.activation import activation
 from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads import TOKEN_TABLE, HeadSpec, Reads
 from clozeworks.core.norm import NormSpec
 from clozeworks.core.spec import spec
 
@@ -26,7 +26,7 @@ class Vocabulary(HeadSpec):
     """decoder(norm(activation(dense(x)))) + bias."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
-    reads: ClassVar[Literal["tokens", "pooled"]] = "tokens"
+    reads: ClassVar[Reads] = "tokens"
 
     norm: NormSpec
     activation: str = "gelu"
@@ -43,6 +43,10 @@ class Vocabulary(HeadSpec):
             norm=self.norm.build(table_width),
             bend=self.activation,
         )
+
+    def shared(self) -> dict[str, str]:
+        """The decoder is the table of token vectors, if it is tied."""
+        return {"decoder.weight": TOKEN_TABLE} if self.tied else {}
 
 
 class VocabularyModule(nn.Module):

@@ -1,0 +1,87 @@
+"""A score for every entry of the vocabulary, read off the two tokens around a span.
+
+Paper: Joshi et al. 2020 (SpanBERT): h = [left; right; place], then twice linear, GELU, norm, then
+the decoder.
+The idea: guess a hidden token from the visible tokens just outside its span and from its place in
+the span alone. The tower then learns to keep what a span says in the tokens around it.
+Where paper and code differ: the paper counts places from the left boundary token, the code from the
+first token of the span, which is one less; the table of places is 200 wide whatever the model.
+Trap: the vector of a place stands beside the two boundaries; it is not added to them.
+Used by: the span boundary objective; thrown away after pre-training.
+
+Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from clozeworks.core.activation import activation
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import TOKEN_TABLE, HeadSpec, Reads
+from clozeworks.core.norm import LayerNorm, NormSpec
+from clozeworks.core.spec import spec
+
+
+@spec
+class BoundaryVocabulary(HeadSpec):
+    """decoder(block(block([left; right; place]))) + bias, a block being norm(activation(dense))."""
+
+    paper: ClassVar[str] = "Joshi et al. 2020"
+    reads: ClassVar[Reads] = "given"
+
+    places: int = 15
+    """The most tokens of a span that are asked."""
+    place_width: int = 200
+    norm: NormSpec = LayerNorm(eps=1e-12)
+    activation: str = "gelu"
+
+    def build(self, width: int, embeddings: Embeddings) -> "BoundaryVocabularyModule":
+        """Makes the module."""
+        table_width = embeddings.width or width
+        return BoundaryVocabularyModule(
+            places=nn.Embedding(self.places, self.place_width),
+            first=nn.Linear(2 * width + self.place_width, width),
+            first_norm=self.norm.build(width),
+            second=nn.Linear(width, table_width),
+            second_norm=self.norm.build(table_width),
+            decoder=nn.Linear(table_width, embeddings.tokens),
+            bend=self.activation,
+        )
+
+    def shared(self) -> dict[str, str]:
+        """The decoder is the table of token vectors; its bias is its own."""
+        return {"decoder.weight": TOKEN_TABLE}
+
+
+class BoundaryVocabularyModule(nn.Module):
+    """Two dense layers over both boundaries and a place, then every token vector."""
+
+    def __init__(
+        self,
+        *,
+        places: nn.Embedding,
+        first: nn.Linear,
+        first_norm: nn.Module,
+        second: nn.Linear,
+        second_norm: nn.Module,
+        decoder: nn.Linear,
+        bend: str,
+    ) -> None:
+        super().__init__()
+        self.places = places
+        self.first = first
+        self.first_norm = first_norm
+        self.second = second
+        self.second_norm = second_norm
+        self.decoder = decoder
+        self.bend = activation(bend)
+
+    def forward(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
+        """The tokens before and after the span (n, W) and places in it (n,) to scores (n, V)."""
+        x = torch.cat([left, right, self.places(places)], dim=1)  # (n, 2W + 200)
+        x = self.first_norm(self.bend(self.first(x)))  # (n, W)
+        x = self.second_norm(self.bend(self.second(x)))  # (n, E)
+        scores: Tensor = self.decoder(x)
+        return scores
