@@ -19,6 +19,7 @@ COMMANDS = {
     "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),
     "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
+    "corpus": ("clozeworks.cli.corpus", "turn raw text into a corpus to train on"),
     "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
 }
 

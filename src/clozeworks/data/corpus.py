@@ -173,10 +173,14 @@ class Corpus:
         made, given = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
         if made != given:
             raise InputError(
-                f"{self.folder} was built with another tokenizer ({made[:12]}) than {owner} "
-                f"({given[:12]}); ids would mean other words; build the corpus again with the "
+                f"{self.folder} was built with another tokenizer ({_short(made)}) than {owner} "
+                f"({_short(given)}); ids would mean other words; build the corpus again with the "
                 f"tokenizer of {owner}."
             )
+
+
+def _short(fingerprint: str) -> str:
+    return fingerprint.removeprefix("sha256:")[:12]
 
 
 def in_memory(

@@ -1,0 +1,150 @@
+"""`clozeworks corpus`: from raw text to tokens on disk, and a look at what a step will see."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="clozeworks corpus",
+    help="Turn raw text into a corpus to train on, and look into it.",
+    help_format="plaintext",
+    version_flags=[],
+)
+
+
+@app.command
+def build(
+    *inputs: str,
+    tokenizer: str,
+    out: Annotated[Path, Parameter(alias="-o")],
+    documents: Literal["blank-line", "file", "line"] = "blank-line",
+    column: list[str] | None = None,
+    encoding: str = "utf-8",
+    sentences: Literal["split", "lines"] = "split",
+    words: str | None = None,
+    validation: float = 0.01,
+    keep_duplicates: Annotated[bool, Parameter(negative="")] = False,
+    skip_bad_files: Annotated[bool, Parameter(negative="")] = False,
+    workers: int | None = None,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Build a corpus from text files. A build that was stopped goes on where it was.
+
+    Args:
+        inputs: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
+        tokenizer: A tokenizer or model folder.
+        out: The corpus folder.
+        documents: What separates documents in .txt files: a blank line, or each file or line is
+            one.
+        column: The column or field that holds the text; give it several times for pairs and
+            triplets, each then a sentence. "text" if not given.
+        encoding: What text files are written in.
+        sentences: split finds sentences in English and Chinese; lines takes each line as one.
+        words: A segmenter for whole words in Chinese: jieba. Without it each character is a word.
+        validation: The share of documents that is held out.
+        keep_duplicates: Keep documents that came before.
+        skip_bad_files: Leave out the rest of a file that cannot be read, and say so.
+        workers: Processes; as many as there are cores if not given.
+        overwrite: Replace the corpus that stands there.
+    """
+    from clozeworks.cli.progress import Progress
+    from clozeworks.data.build import BuildSettings, build_corpus
+    from clozeworks.errors import InputError, SettingError
+    from clozeworks.text.tokenizer import Tokenizer
+
+    if not inputs:
+        raise InputError("no input was named; give files, folders or globs.")
+    if workers is not None and workers < 1:
+        raise SettingError(f"--workers is {workers}; it must be at least 1.")
+    settings = BuildSettings(
+        documents=documents,
+        columns=tuple(column or ()),
+        encoding=encoding,
+        sentences=sentences,
+        words=words,
+        validation=validation,
+        keep_duplicates=keep_duplicates,
+        skip_bad_files=skip_bad_files,
+    )
+    begin = time.monotonic()
+    try:
+        with Progress("bytes") as progress:
+            built = build_corpus(
+                inputs,
+                out,
+                Tokenizer.load(tokenizer),
+                settings,
+                workers=workers,
+                overwrite=overwrite,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        print("\nStopped. Run the same command again to go on.", file=sys.stderr)
+        raise
+    seconds = time.monotonic() - begin
+    for sentence in built.skipped:
+        print(f"Skipped: {sentence}", file=sys.stderr)
+    if built.ignored:
+        names = ", ".join(path.name for path in built.ignored[:3])
+        more = " …" if len(built.ignored) > 3 else ""
+        print(f"Files of other kinds were left alone: {names}{more}", file=sys.stderr)
+    if built.resumed:
+        print(f"{built.resumed} shards were there from an earlier run.", file=sys.stderr)
+    tokens = sum(split["tokens"] for split in built.corpus.manifest["splits"].values())
+    print(_counts(built.corpus.manifest))
+    print(f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9):,.0f} a second)")
+    print(f"Look into it: clozeworks corpus show {out}")
+
+
+@app.command
+def show(
+    corpus: Path,
+    /,
+    *,
+    samples: int = 3,
+    seed: int = 0,
+) -> None:
+    """Print what a corpus holds: counts, lengths, unknown tokens, samples.
+
+    Args:
+        corpus: The corpus folder.
+        samples: How many sentences are shown.
+        seed: Chooses them.
+    """
+    from clozeworks.cli.corpus_page import page
+    from clozeworks.data.corpus import Corpus
+
+    print(page(Corpus.open(corpus), samples, seed))
+
+
+@app.command
+def verify(corpus: Path, /) -> None:
+    """Check every byte of a corpus against its manifest.
+
+    Args:
+        corpus: The corpus folder.
+    """
+    from clozeworks.cli.progress import Progress
+    from clozeworks.data.corpus import Corpus
+    from clozeworks.data.verify import verify as check
+    from clozeworks.errors import InputError
+
+    opened = Corpus.open(corpus)
+    with Progress("bytes") as progress:
+        wrong = check(opened, progress)
+    if wrong:
+        raise InputError(
+            " ".join(wrong) + " Build the corpus again from the raw text with --overwrite."
+        )
+    count = sum(len(split["shards"]) for split in opened.manifest["splits"].values())
+    shards = "1 shard is" if count == 1 else f"All {count:,} shards are"
+    print(f"{corpus}: {shards} as the manifest says.")
+
+
+def _counts(manifest: dict[str, object]) -> str:
+    from clozeworks.cli.corpus_page import counts
+
+    return counts(manifest)

@@ -1,0 +1,132 @@
+"""Batches by step: any step's batch can be asked for, in any order, by any process.
+
+The whole position of a loader is the number of the next step. Examples are visited in a new random
+order every epoch; a batch may hold the end of one epoch and the beginning of the next, so that
+every example counts equally often.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from itertools import accumulate, count
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from clozeworks.core.chance import Chance
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.arrangements import Arrangement
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError
+
+Made = TypeVar("Made")
+
+
+class Loader(Generic[Made]):
+    """Batches of an arrangement, made by a function of the clean examples.
+
+    Args:
+        arrangement: Where examples come from.
+        collate: Makes a batch of them; a pure function.
+        seed: Chooses the order.
+        tokens: Tokens of a step over all ranks: as many examples as have this many on average.
+        examples: Examples of a step instead of tokens.
+        rank: Which share of each step is wanted.
+        ranks: How many shares there are. All shares together are the step, however many.
+        workers: Threads that make batches ahead; with 0 each is made when it is asked for.
+        ahead: How many batches are made ahead.
+    """
+
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        collate: Callable[[Arranged], Made],
+        *,
+        seed: int,
+        tokens: int | None = None,
+        examples: int | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        workers: int = 1,
+        ahead: int = 4,
+    ) -> None:
+        if (tokens is None) == (examples is None):
+            raise SettingError("a loader needs the tokens or the examples of a step; give one.")
+        if tokens is not None and tokens < 1:
+            raise SettingError(f"tokens of a step is {tokens}; it must be at least 1.")
+        if not 0 <= rank < ranks:
+            raise SettingError(f"rank is {rank}; it must be from 0 to {ranks - 1}.")
+        self.arrangement = arrangement
+        self.collate = collate
+        wanted = examples if tokens is None else round(tokens / arrangement.mean_length)
+        self.examples = max(1, wanted or 0)
+        if self.examples < ranks:
+            raise SettingError(
+                f"a step has {self.examples} examples and there are {ranks} ranks; each needs at "
+                "least one; use more tokens a step or fewer ranks."
+            )
+        self.rank, self.ranks = rank, ranks
+        self.workers, self.ahead = workers, ahead
+        self._chance = Chance(seed, "order")
+        # Copies differ in size; how many examples lie before each is all one needs to know.
+        sizes = [arrangement.size(copy) for copy in range(arrangement.copies)]
+        self._before = [0, *accumulate(sizes)]
+        self._order = lru_cache(maxsize=2)(self._shuffled)
+
+    @property
+    def examples_per_cycle(self) -> int:
+        """Examples until every copy of the arrangement was visited once."""
+        return self._before[-1]
+
+    def epoch_of(self, step: int) -> float:
+        """How many epochs have passed when a step begins."""
+        epoch, offset = self._locate(step * self.examples)
+        return epoch + offset / self.arrangement.size(epoch)
+
+    def batch(self, step: int) -> Made:
+        """This rank's share of a step."""
+        return self.collate(self.clean(step))
+
+    def clean(self, step: int) -> Arranged:
+        """This rank's examples of a step before anything is hidden."""
+        first = step * self.examples
+        begin = first + self.examples * self.rank // self.ranks
+        end = first + self.examples * (self.rank + 1) // self.ranks
+        pieces = []
+        while begin < end:
+            epoch, offset = self._locate(begin)
+            order = self._order(epoch)
+            chosen = order[offset : offset + end - begin]
+            pieces.append(self.arrangement.take(epoch, chosen))
+            begin += len(chosen)
+        return Arranged.join(pieces)
+
+    def batches(self, start: int = 0, end: int | None = None) -> Iterator[Made]:
+        """The batches of steps from `start` on, made ahead by the workers."""
+        steps = count(start) if end is None else iter(range(start, end))
+        if self.workers == 0:
+            yield from map(self.batch, steps)
+            return
+        waiting: deque[Future[Made]] = deque()
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="loader")
+        try:
+            for step in steps:
+                waiting.append(pool.submit(self.batch, step))
+                if len(waiting) > self.ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _locate(self, position: int) -> tuple[int, int]:
+        """The epoch and the place in it of the example at a position of the whole run."""
+        cycle, rest = divmod(position, self._before[-1])
+        copy = bisect_right(self._before, rest) - 1
+        return cycle * self.arrangement.copies + copy, rest - self._before[copy]
+
+    def _shuffled(self, epoch: int) -> Numbers:
+        order: Numbers = self._chance.permutation(epoch, self.arrangement.size(epoch))
+        return order.astype(np.int64, copy=False)

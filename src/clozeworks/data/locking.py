@@ -1,0 +1,41 @@
+"""One program at a time in a folder."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clozeworks.errors import OutputError
+
+try:
+    import fcntl
+except ImportError:  # not a Unix system
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Makes the folder if need be and holds it; the system lets go when the program ends.
+
+    Raises:
+        OutputError: Another program holds it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be written ({error.strerror or error}); choose another folder."
+        ) from error
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise OutputError(
+                    f"{folder} is being written by another program; wait for it, or choose "
+                    "another folder."
+                ) from error
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,132 @@
+"""Remembering chunks changes no id, whatever the tokenizer and the text."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Backend
+
+from clozeworks.text import plain
+from clozeworks.text.plain import PlainText
+from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.train import train_from_iterator
+
+TEXTS = [
+    "The capital of France is Paris, and Paris (2019) lies on the Seine; it's naïve — isn't it?",
+    "don't stop!! e.g. 3.14 and foo_bar/baz@example.org … ok",
+    "我爱北京，北京是中国的首都。 Beijing 2008年",
+    "ＡＢＣ ﬁne Å ümlaut café e\u0301 \u0301x",
+    "one  two spaces",
+    "a\tb \tc\t d",
+    "soft\u00adhyphen no\u00a0break \u200b zero",
+    "the [MASK] of </s> the <s> [SEP]",
+    "",
+    " ",
+    " leading and trailing ",
+    "x" * 500 + " " + "y" * 45,
+]
+PUBLISHED = [None, "lowercase"]
+
+
+def tokenizers() -> dict[str, Tokenizer]:
+    return {
+        kind: train_from_iterator(TEXTS * 3, kind=kind, size=400)
+        for kind in ("wordpiece", "bpe", "unigram")
+    }
+
+
+TOKENIZERS = tokenizers()
+
+
+def whole(encoder: PlainText, texts: list[str]) -> tuple[list[int], list[int]]:
+    found = encoder._backend.encode_batch(texts, add_special_tokens=False)
+    return [token for item in found for token in item.ids], [len(item.ids) for item in found]
+
+
+def same(encoder: PlainText, texts: list[str]) -> None:
+    ids, lengths = encoder.encode(texts)
+    assert (ids.tolist(), lengths.tolist()) == whole(encoder, texts)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_ids_are_those_of_the_whole_text(kind):
+    encoder = PlainText(TOKENIZERS[kind])
+    assert encoder._begin is not None
+    same(encoder, TEXTS)
+    same(encoder, TEXTS)  # now from memory
+    same(encoder, [])
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@settings(max_examples=150, deadline=None)
+@given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=4))
+def test_ids_are_those_of_the_whole_text_for_any_text(kind, texts):
+    same(PlainText(TOKENIZERS[kind]), texts)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@settings(max_examples=150, deadline=None)
+@given(
+    words=st.lists(
+        st.sampled_from(
+            ["cat", "Paris,", "(2019)", "it's", "é", "e\u0301", "\u0301", "北京", "…", ""]
+        ),
+        max_size=12,
+    )
+)
+def test_ids_are_those_of_the_whole_text_for_words(kind, words):
+    same(PlainText(TOKENIZERS[kind]), [" ".join(words), "cat " + " ".join(words)])
+
+
+def test_special_tokens_in_a_text_are_text():
+    for tokenizer in TOKENIZERS.values():
+        special = {tokenizer.id_of(name) for name in tokenizer.special.names()}
+        special.discard(tokenizer.unknown_id)
+        ids, _ = PlainText(tokenizer).encode(["the [MASK] of </s> the <s> [SEP] <mask>"])
+        assert not special & set(ids.tolist())
+
+
+def test_little_is_remembered_and_nothing_long(monkeypatch):
+    encoder = PlainText(TOKENIZERS["wordpiece"])
+    monkeypatch.setattr(plain, "_MOST_CHUNKS", 10)
+    for start in range(0, 100, 7):
+        same(encoder, [f"word{number} " + "z" * 60 for number in range(start, start + 7)])
+        assert len(encoder._known) <= 10 + 7
+        assert not any(len(chunk) > 40 for chunk in encoder._known)
+
+
+def changed(**parts: object) -> PlainText:
+    """The WordPiece tokenizer with other parts."""
+    state = json.loads(json.dumps(TOKENIZERS["wordpiece"].state))
+    state.update(parts)
+    return PlainText(Tokenizer(Backend.from_str(json.dumps(state))))
+
+
+def test_a_tokenizer_that_may_look_across_spaces_is_given_whole_texts():
+    replacing = {"type": "Replace", "pattern": {"Regex": "t o"}, "content": "x"}
+    assert changed(normalizer=replacing)._begin is None
+    assert changed(pre_tokenizer=None)._begin is None
+    same(changed(normalizer=replacing), ["cat on a mat"])
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True}
+    assert changed(pre_tokenizer=metaspace)._begin is None
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    byte_level["use_regex"] = False
+    assert changed(pre_tokenizer=byte_level)._begin is None
+
+
+def test_added_words_are_respected():
+    backend = Backend.from_str(json.dumps(TOKENIZERS["wordpiece"].state))
+    backend.add_tokens([AddedToken("of France"), "zzz"])
+    encoder = PlainText(Tokenizer(backend))
+    same(encoder, ["the capital of France zzz"])
+    assert len(encoder.encode(["zzz"])[0]) == 1
+
+
+def test_offsets_slice_back_to_the_text():
+    text = "Paris lies on the Seine"
+    [(ids, offsets)] = PlainText(TOKENIZERS["wordpiece"]).ids_and_offsets([text])
+    assert np.array_equal(ids, PlainText(TOKENIZERS["wordpiece"]).encode([text])[0])
+    assert "".join(text[a:b] for a, b in offsets) == text.replace(" ", "")
