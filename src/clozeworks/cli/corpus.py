@@ -144,6 +144,74 @@ def verify(corpus: Path, /) -> None:
     print(f"{corpus}: {shards} as the manifest says.")
 
 
+@app.command
+def batch(
+    corpus: Path,
+    /,
+    *,
+    objective: str = "bert",
+    step: int = 0,
+    length: int | None = None,
+    tokens: int = 4096,
+    seed: int = 0,
+    split: str = "train",
+    rank: int = 0,
+    ranks: int = 1,
+    show: int = 3,
+) -> None:
+    """Print the batch that any step of training will see.
+
+    Args:
+        corpus: The corpus folder.
+        objective: What is learned: bert, roberta, albert, spanbert or simcse.
+        step: Which step, counted from 0.
+        length: The most tokens of an example; as in the paper if not given.
+        tokens: Tokens of a step.
+        seed: The seed of the run.
+        split: train or validation.
+        rank: Which process of several is asked.
+        ranks: How many processes share a step.
+        show: How many examples are printed.
+    """
+    from clozeworks.cli.corpus_batch import lines
+    from clozeworks.data.build import INDEX_FOLDER
+    from clozeworks.data.corpus import Corpus
+    from clozeworks.data.loader import Loader
+    from clozeworks.errors import SettingError
+    from clozeworks.objectives.draft import Source
+    from clozeworks.objectives.published import published
+
+    if step < 0:
+        raise SettingError(f"--step is {step}; steps are counted from 0.")
+    opened = Corpus.open(corpus)
+    part = opened.split(split)
+    chosen = published(objective, length)
+    arrangement = chosen.arranged().arrange(
+        part, opened.tokenizer, seed, opened.folder / INDEX_FOLDER
+    )
+    source = Source.of(opened.tokenizer, part)
+    loader = Loader(
+        arrangement,
+        lambda clean: (clean, chosen.batch(clean, seed, source)),
+        seed=seed,
+        tokens=tokens,
+        rank=rank,
+        ranks=ranks,
+        workers=0,
+    )
+    clean, made = loader.batch(step)
+    asked = ", ".join(f"{name} {count:,}" for name, count in made.counts().items())
+    print(
+        f"step {step:,} of {objective}, epoch {loader.epoch_of(step):,.2f}: "
+        f"{len(clean) // made.views:,} examples, {len(made.ids):,} tokens; asked: {asked}"
+    )
+    if ranks > 1:
+        print(f"rank {rank} of {ranks}")
+    print()
+    for line in lines(clean, made, opened.tokenizer, show):
+        print(line)
+
+
 def _counts(manifest: dict[str, object]) -> str:
     from clozeworks.cli.corpus_page import counts
 
