@@ -1,0 +1,14 @@
+"""What is hidden, what is asked, what it costs: one file per objective.
+
+| the data I have | what the model should learn | objective |
+|---|---|---|
+| any text | words from both sides | `MaskedLM` |
+| documents of sentences | and whether two texts belong together | `Sum` of it and `NextSentence` |
+| documents of sentences | and which of two texts comes first | `Sum` of it and `SentenceOrder` |
+| any text | and what a span says from its two ends | `Sum` of it and `SpanBoundary` |
+| sentences, or pairs and triplets of texts | vectors that can be compared | `Contrastive` |
+
+Every file opens with a card: paper, data, what is hidden and asked, loss, relations to the others,
+an example. `objective.py` says what an objective is, `draft.py` what a batch is, `loss.py` what a
+loss is, `noise/` how tokens are hidden.
+"""

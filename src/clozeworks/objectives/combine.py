@@ -1,0 +1,180 @@
+"""Several objectives at once, each with its weight.
+
+Paper: Devlin et al. 2019 (BERT adds two), Joshi et al. 2020 (SpanBERT adds two).
+Data: what the parts need; all that need an arrangement must need the same one.
+Hides and asks: the parts work on one draft in the order given, so what one hides the next one sees
+hidden. Each keeps its own random numbers: a mask is the same with a second part beside it.
+Loss: the weighted sum of the parts' means, from one forward pass. Each part keeps its own count.
+Relations: `Sum` for parts that share their texts; weights other than 1 through `Weighted`. Parts
+that want different texts are different runs.
+Example: `Sum(parts=(MaskedLM(), Weighted(objective=NextSentence(), weight=0.5)))`, or in a recipe
+`{kind = "sum", parts = [{kind = "masked_lm"}, {kind = "next_sentence"}]}`.
+"""
+
+import dataclasses
+from collections import Counter
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeworks import config
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.masked_lm import MaskedLM
+from clozeworks.objectives.noise.spans import Spans
+from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.span_boundary import SpanBoundary
+
+
+@spec
+class Weighted(Objective):
+    """One objective that counts more or less."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019 (all weights 1)"
+
+    objective: Objective
+    weight: float
+
+    def __post_init__(self) -> None:
+        if self.weight <= 0:
+            raise SettingError(
+                f"weight is {self.weight}; it must be above 0; leave the objective out instead."
+            )
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The names of the objective's parts."""
+        return self.objective.asks
+
+    @property
+    def arrangement(self) -> ArrangementSpec | None:
+        """What the objective needs."""
+        return self.objective.arrangement
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the objective's examples depend on each other."""
+        return self.objective.coupled
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Does what the objective does."""
+        self.objective.collate(draft, chance, source)
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """The objective's heads."""
+        return self.objective.heads(blueprint)
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Checks what the objective needs."""
+        self.objective.check(blueprint)
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """The objective's costs with another weight."""
+        costs = self.objective.costs(model, hidden, tensors)
+        return {
+            name: dataclasses.replace(cost, weight=cost.weight * self.weight)
+            for name, cost in costs.items()
+        }
+
+
+@spec
+class Sum(Objective):
+    """Several objectives on the same texts."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    parts: tuple[Objective, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise SettingError("parts is empty; a sum needs at least one objective; add one.")
+        twice = [name for name, times in Counter(self.asks).items() if times > 1]
+        if twice:
+            raise SettingError(
+                f"parts has {twice[0]!r} twice; each objective may stand once in a sum; "
+                "remove one of them."
+            )
+        self._check_arrangements()
+        self._check_boundaries()
+
+    def _check_arrangements(self) -> None:
+        wanted = [(part, part.arrangement) for part in self.parts if part.arrangement is not None]
+        for part, other in wanted[1:]:
+            first, arrangement = wanted[0]
+            if other != arrangement:
+                raise SettingError(
+                    f"{', '.join(first.asks)} needs {_written(arrangement)} and "
+                    f"{', '.join(part.asks)} needs {_written(other)}; the parts of a sum share "
+                    "their texts; give both the same arrangement, or one of them none."
+                )
+
+    def _check_boundaries(self) -> None:
+        spans = False
+        for part in leaves(self):
+            if isinstance(part, MaskedLM):
+                spans = isinstance(part.hide, Spans)
+            if isinstance(part, SpanBoundary) and not spans:
+                raise SettingError(
+                    f"parts is {', '.join(self.asks)}; span_boundary asks for hidden spans; put "
+                    "masked_lm with hide = spans before it."
+                )
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The names of all parts."""
+        return tuple(name for part in self.parts for name in part.asks)
+
+    @property
+    def arrangement(self) -> ArrangementSpec | None:
+        """The one arrangement its parts need."""
+        wanted = [part.arrangement for part in self.parts if part.arrangement is not None]
+        return wanted[0] if wanted else None
+
+    @property
+    def coupled(self) -> bool:
+        """Whether examples depend on each other in any part."""
+        return any(part.coupled for part in self.parts)
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Lets each part do its work, in order."""
+        for part in self.parts:
+            part.collate(draft, chance, source)
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """All heads the parts bring."""
+        return {name: head for part in self.parts for name, head in part.heads(blueprint).items()}
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Checks what each part needs."""
+        for part in self.parts:
+            part.check(blueprint)
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """The costs of all parts, from the same vectors."""
+        return {
+            name: cost
+            for part in self.parts
+            for name, cost in part.costs(model, hidden, tensors).items()
+        }
+
+
+def leaves(objective: Objective) -> list[Objective]:
+    """The objectives inside sums and weights, in order."""
+    if isinstance(objective, Weighted):
+        return leaves(objective.objective)
+    if isinstance(objective, Sum):
+        return [leaf for part in objective.parts for leaf in leaves(part)]
+    return [objective]
+
+
+def _written(arrangement: ArrangementSpec | None) -> str:
+    """An arrangement as a recipe writes it."""
+    pairs = config.plain(arrangement).items()
+    return "{" + ", ".join(f"{key} = {value!r}" for key, value in pairs) + "}"

@@ -1,0 +1,122 @@
+"""Masked language modelling: hide some tokens, ask for all of them.
+
+Paper: Devlin et al. 2019 (BERT); Liu et al. 2019 (RoBERTa: a new mask every time); Lan et al. 2020
+(ALBERT: n-grams); Joshi et al. 2020 (SpanBERT: spans).
+Data: any text; whole words, n-grams and spans use the word starts the corpus holds.
+Hides and asks: `hide` chooses tokens (15 %), `show` writes masks, random tokens or nothing over
+them, and each of them is asked, also those left as they were. With `masks = 10` an example has ten
+masks that come back in turn, as if ten masked copies lay on disk (BERT); without it every epoch has
+a new one (RoBERTa). What the template added is never hidden; fairseq hides it too.
+Loss: -log p(token) at the hidden places only, summed; logits exist nowhere else.
+Relations: the part every other pre-training objective here is added to. `SingleTokens` is fastest;
+`WholeWords` asks harder questions of the same text; `NGrams` and `Spans` suit tasks about phrases.
+A share above 0.15 gives more questions per text, and less text to answer them from.
+Example: `MaskedLM.roberta()`, or in a recipe
+`{kind = "masked_lm", hide = {kind = "whole_words", budget = {kind = "exact", share = 0.2}}}`.
+
+Shapes: N tokens, W width, n questions.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.budget import Ceiling, Exact, RandomRounding
+from clozeworks.objectives.noise.ngrams import NGrams
+from clozeworks.objectives.noise.shown import Shown
+from clozeworks.objectives.noise.single_tokens import SingleTokens
+from clozeworks.objectives.noise.spans import Spans
+from clozeworks.objectives.noise.whole_words import WholeWords
+from clozeworks.objectives.objective import Objective, need_head
+
+HEAD = "vocabulary"
+
+
+@spec
+class MaskedLM(Objective):
+    """Hides tokens and asks for them."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    arrangement: ArrangementSpec | None = None
+    """What stands side by side; None means whatever others need."""
+    hide: ChoiceSpec = SingleTokens()
+    """Which tokens, and how many."""
+    show: Shown = Shown()
+    """What the input shows in their place."""
+    masks: int | None = None
+    """How many masks an example has before they come back; a new one each epoch if not given."""
+
+    def __post_init__(self) -> None:
+        if self.masks is not None and self.masks < 1:
+            raise SettingError(f"masks is {self.masks}; it must be at least 1.")
+
+    @classmethod
+    def bert(
+        cls, *, most: int | None = None, masks: int | None = 10, whole_words: bool = False
+    ) -> "MaskedLM":
+        """BERT: an exact 15 %, 80/10/10 for each token, ten masks for each example.
+
+        Args:
+            most: The most tokens of an example; the released code had 20 for a length of 128.
+            masks: Masks for each example.
+            whole_words: As the later whole-word models were trained.
+        """
+        budget = Exact(share=0.15, most=most)
+        hide = WholeWords(budget=budget) if whole_words else SingleTokens(budget=budget)
+        return cls(hide=hide, masks=masks)
+
+    @classmethod
+    def roberta(cls) -> "MaskedLM":
+        """RoBERTa: 15 % on average, a new mask every epoch, random tokens are no special ones.
+
+        fairseq also hides `<s>` and `</s>`, and may draw `<mask>` as a random token; this does
+        neither.
+        """
+        return cls(
+            hide=SingleTokens(budget=RandomRounding(share=0.15)), show=Shown(random_from="ordinary")
+        )
+
+    @classmethod
+    def albert(cls, *, most: int | None = None, masks: int | None = 40) -> "MaskedLM":
+        """ALBERT: runs of up to three whole words, 80/10/10 for each token, forty masks."""
+        return cls(hide=NGrams(longest=3, budget=Exact(share=0.15, most=most)), masks=masks)
+
+    @classmethod
+    def spanbert(cls) -> "MaskedLM":
+        """SpanBERT: spans of 3.8 words, 80/10/10 for each span, random tokens from the corpus."""
+        return cls(
+            hide=Spans(p=0.2, longest=10, budget=Ceiling(share=0.15)),
+            show=Shown(unit="span", random_from="corpus"),
+        )
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Hides tokens; asks for `answers` at `places`."""
+        chance = chance.stream(self.name)
+        clean = draft.clean
+        if self.masks is not None:
+            clean = dataclasses.replace(clean, epochs=clean.epochs % self.masks)
+        places = self.hide.places(clean, chance.stream("hide"))
+        self.show.write(draft.ids, places, clean, chance.stream("show"), source)
+        draft.hidden = places
+        draft.parts[self.name] = {"places": places, ANSWERS: clean.ids[places]}
+
+    def check(self, blueprint: Blueprint) -> None:
+        """The model must have a vocabulary head."""
+        need_head(blueprint, HEAD, self.name, with_pooler=False)
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """Logits at the hidden places only."""
+        part = tensors.parts[self.name]
+        scores = model.scores(HEAD, hidden, tensors.layout, part["places"])
+        return {self.name: Cost.of(scores, part[ANSWERS])}

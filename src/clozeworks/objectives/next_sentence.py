@@ -1,0 +1,70 @@
+"""Next-sentence prediction: does the second text follow the first?
+
+Paper: Devlin et al. 2019 (BERT).
+Data: documents of sentences, as pairs: half of the second texts (a little more, see the
+arrangement) come from another document.
+Hides and asks: hides nothing; asks each pair for its label, 0 if the second text follows, 1 if it
+is random.
+Loss: -log p(label) from the pooler's vector of the first token, summed over pairs.
+Relations: alone it trains nothing useful; add it to `MaskedLM`. The random texts can be told by
+topic alone: Lan et al. 2020 report that a model trained this way is at chance on order (52.0 %), so
+prefer `SentenceOrder` for text that must cohere; Liu et al. 2019 leave both out and lose nothing.
+It is what trains BERT's pooler.
+Example: `Sum(parts=(MaskedLM.bert(), NextSentence()))` is BERT.
+
+Shapes: B pairs.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.arrangements.pairs import NextSentencePairs
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.objective import Objective, need_head
+
+HEAD = "next_sentence"
+
+
+@spec
+class NextSentence(Objective):
+    """Asks whether the second text follows the first."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    arrangement: ArrangementSpec | None = NextSentencePairs(length=128)
+    """Pairs with labels; None means whatever others need."""
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Asks for the labels."""
+        ask_for_labels(draft, self.name)
+
+    def check(self, blueprint: Blueprint) -> None:
+        """The model must have the head and the pooler it reads."""
+        need_head(blueprint, HEAD, self.name, with_pooler=True)
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """Two scores for each pair."""
+        scores = model.scores(HEAD, hidden, tensors.layout)
+        return {self.name: Cost.of(scores, tensors.parts[self.name][ANSWERS])}
+
+
+def ask_for_labels(draft: Draft, name: str) -> None:
+    """Asks each example for the label its arrangement gave it.
+
+    Raises:
+        SettingError: The arrangement gives none.
+    """
+    if draft.clean.labels is None:
+        raise SettingError(
+            f"the arrangement of {name} gives no labels; it must pair texts; use one of: "
+            "next_sentence_pairs, sentence_order_pairs."
+        )
+    draft.parts[name] = {ANSWERS: draft.clean.labels}

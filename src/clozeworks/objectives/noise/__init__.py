@@ -1,0 +1,42 @@
+"""Noise taken apart: which tokens, how many, and what the input shows in their place.
+
+Paper: Raffel et al. 2020 (T5) describe denoising as a choice of tokens and a way to write them.
+
+| question | answers | file |
+|---|---|---|
+| which tokens | `SingleTokens`, `WholeWords`, `NGrams`, `Spans` | one file each |
+| how many | `Exact`, `RandomRounding`, `Ceiling`, `Bernoulli` | `budget.py` |
+| what is shown | `Shown`: a mask, a random token, the token itself | `shown.py` |
+
+Any answer goes with any other, but n-grams and spans need a number they may not exceed, so they
+take no `Bernoulli`. Rules all of them keep:
+
+- What the template added is never hidden. (fairseq hides `<s>` and `</s>` too; nobody can learn
+  from a question that has one answer, so we do not.)
+- No word, n-gram or span crosses a special token, the two texts of a pair, or two examples. (The
+  released ALBERT lets an n-gram run across `[SEP]`, and the released BERT joins a word's end that
+  truncation put at the beginning of the second text to the last word of the first.)
+- Words are what the data says they are (`Arranged.word_starts`); a text that begins in the middle
+  of a word begins a word.
+- What is chosen for an example is a function of the seed, the epoch and the example's number.
+
+Shapes: N tokens of all examples, B examples, L the longest example.
+"""
+
+from typing import ClassVar
+
+from clozeworks.core.chance import Chance
+from clozeworks.core.spec import Slot
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Numbers
+
+
+class ChoiceSpec(Slot):
+    """Slot: which tokens are hidden."""
+
+    is_slot: ClassVar[bool] = True
+    folder: ClassVar[str | None] = "clozeworks.objectives.noise"
+
+    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+        """The tokens to hide among all tokens of the batch, in ascending order, (n,)."""
+        raise NotImplementedError

@@ -1,0 +1,178 @@
+"""How many tokens are hidden.
+
+Paper: Devlin et al. 2019 (a fixed number), Liu et al. 2019 (rounded at random), Joshi et al. 2020
+(rounded up).
+The idea: a fixed number wastes no example on too few or too many questions; tossing a coin for
+every token is simpler and gives numbers that vary, down to none at all in a short text.
+Where papers and code differ: all papers say 15 %. The codes disagree about 15 % of what and about
+rounding; each rule here is that of the released code.
+Used by: every choice of tokens.
+
+Shapes: N tokens, B examples, L the longest example, U words of all examples.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from clozeworks.core.chance import Words, shares
+from clozeworks.core.spec import Slot, spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Flags, Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
+
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class BudgetSpec(Slot):
+    """Slot: how many tokens are hidden.
+
+    Draws are (B, 1 + L): one of the example's own, then one for each of its tokens.
+    """
+
+    is_slot: ClassVar[bool] = True
+    folder: ClassVar[str | None] = "clozeworks.objectives.noise"
+
+    def tokens(self, clean: Arranged, draws: Words) -> Numbers:
+        """Which single tokens are taken, in ascending order, (n,)."""
+        raise NotImplementedError
+
+    def words(self, clean: Arranged, draws: Words, words: TextWords) -> Flags:
+        """Which whole words are taken, (U,)."""
+        raise NotImplementedError
+
+
+class Counted(BudgetSpec):
+    """Slot: a number for each example that is never exceeded."""
+
+    is_slot: ClassVar[bool] = True
+
+    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+        """How many tokens each example should hide, (B,).
+
+        Args:
+            lengths: Tokens of each example, special ones among them, (B,).
+            pieces: Tokens of text of each, (B,).
+            draws: A draw for each, (B,).
+        """
+        raise NotImplementedError
+
+    def counts(self, clean: Arranged, draws: Words) -> Numbers:
+        """How many tokens each example hides at most, (B,); never more than it has."""
+        pieces = pieces_of_examples(clean)
+        return np.minimum(self.wanted(clean.lengths, pieces, draws), pieces)
+
+    def tokens(self, clean: Arranged, draws: Words) -> Numbers:
+        """The first tokens in a random order, as many as the budget says."""
+        counts = self.counts(clean, draws[:, 0])
+        most = int(counts.max(initial=0))
+        # A token's place in the low half keeps equal draws apart; a special token comes last.
+        keys = (draws[:, 1:].astype(np.uint64) << _HALF) | np.arange(
+            draws.shape[1] - 1, dtype=np.uint64
+        )
+        keys[clean.rows(clean.special, True)] = _LAST
+        keys.sort(axis=1)
+        taken = (keys[:, :most] & _LOW).astype(np.int64) + clean.starts[:, None]
+        places = taken[np.arange(most) < counts[:, None]]
+        places.sort()
+        return places
+
+    def words(self, clean: Arranged, draws: Words, words: TextWords) -> Flags:
+        """Whole words in a random order; one that would exceed the budget is passed over."""
+        # Paper: a word is skipped, not cut, and smaller words after it may still fit.
+        counts = self.counts(clean, draws[:, 0]).tolist()
+        order = words.in_order(draws[words.rows, 1 + words.begins], len(clean))
+        sizes = (words.ends - words.starts).tolist()
+        taken = bytearray(len(sizes))
+        for left, mine in zip(counts, order, strict=True):
+            for word in mine:
+                if not left:
+                    break
+                if sizes[word] <= left:
+                    taken[word] = 1
+                    left -= sizes[word]
+        return np.frombuffer(taken, dtype=np.bool_)
+
+
+@spec
+class Exact(Counted):
+    """BERT: the share of all tokens, rounded, at least one and at most `most`."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    share: float = 0.15
+    most: int | None = None
+    """The most tokens of an example; no limit if not given."""
+
+    def __post_init__(self) -> None:
+        check_share(self.share)
+        if self.most is not None and self.most < 1:
+            raise SettingError(f"budget.most is {self.most}; it must be at least 1.")
+
+    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+        """min(most, max(1, round(share * length))); special tokens count in the length."""
+        # Compat: rint rounds halves to the even neighbour, as Python's round does: 2.5 is 2.
+        counts: Numbers = np.maximum(1, np.rint(lengths * self.share).astype(np.int64))
+        return counts if self.most is None else np.minimum(self.most, counts)
+
+
+@spec
+class RandomRounding(Counted):
+    """RoBERTa: the share of all tokens on average, rounded up or down at random."""
+
+    paper: ClassVar[str] = "Liu et al. 2019"
+
+    share: float = 0.15
+
+    def __post_init__(self) -> None:
+        check_share(self.share)
+
+    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+        """int(share * length + a draw from 0 to 1); special tokens count in the length."""
+        return (lengths * self.share + shares(draws)).astype(np.int64)
+
+
+@spec
+class Ceiling(Counted):
+    """SpanBERT: the share of the tokens of text, rounded up; special tokens do not count."""
+
+    paper: ClassVar[str] = "Joshi et al. 2020"
+
+    share: float = 0.15
+
+    def __post_init__(self) -> None:
+        check_share(self.share)
+
+    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+        """ceil(share * pieces)."""
+        counts: Numbers = np.ceil(pieces * self.share).astype(np.int64)
+        return counts
+
+
+@spec
+class Bernoulli(BudgetSpec):
+    """A coin for every token, or for every whole word; the number varies and may be 0."""
+
+    paper: ClassVar[str] = "Wolf et al. 2020 (the collator of transformers)"
+
+    share: float = 0.15
+
+    def __post_init__(self) -> None:
+        check_share(self.share)
+
+    def tokens(self, clean: Arranged, draws: Words) -> Numbers:
+        """Each token of text with the same chance."""
+        heads = (shares(draws[:, 1:]) < self.share)[clean.real]
+        return np.flatnonzero(heads & ~clean.special)
+
+    def words(self, clean: Arranged, draws: Words, words: TextWords) -> Flags:
+        """Each word with the same chance, whatever its length."""
+        return shares(draws[words.rows, 1 + words.begins]) < self.share
+
+
+def check_share(share: float) -> None:
+    """Complains about a share that hides nothing or more than everything."""
+    if not 0 < share <= 1:
+        raise SettingError(f"budget.share is {share}; it must be above 0 and at most 1.")

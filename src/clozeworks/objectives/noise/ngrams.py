@@ -1,0 +1,77 @@
+"""Runs of one to three words, short ones more often.
+
+Paper: Lan et al. 2020 (ALBERT), after Joshi et al. 2020: p(n) = (1/n) / (1/1 + … + 1/N).
+The idea: visit the words in random order, draw how many words to hide from there on, and hide them
+if none of them is hidden yet.
+Where paper and code differ: an n-gram that would exceed the budget is tried with fewer words, and
+one that meets a hidden word is dropped, so the lengths that come out are shorter than those drawn.
+The released code lets an n-gram run across `[SEP]`; here it ends with its segment. The released
+code draws n from a generator nobody seeds; here it is a function of the example.
+Prefer it over `Spans` to keep every question a few words long.
+
+Shapes: B examples, U words of all examples.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from clozeworks.core.chance import Chance, Words, shares
+from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Flags, Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.budget import Counted, Exact
+from clozeworks.objectives.noise.words import TextWords
+
+
+@spec
+class NGrams(ChoiceSpec):
+    """Runs of 1 to `longest` words, a run of n with a chance in proportion to 1 / n."""
+
+    paper: ClassVar[str] = "Lan et al. 2020"
+
+    longest: int = 3
+    """The most words of a run."""
+    budget: Counted = Exact()
+
+    def __post_init__(self) -> None:
+        if self.longest < 1:
+            raise SettingError(f"hide.longest is {self.longest}; it must be at least 1.")
+
+    def lengths(self, draws: Words) -> Numbers:
+        """A length for each draw."""
+        chances = 1 / np.arange(1, self.longest + 1)
+        limits = np.cumsum(chances[:-1] / chances.sum())
+        return 1 + np.searchsorted(limits, shares(draws), side="right")
+
+    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+        """The tokens to hide."""
+        longest = int(clean.lengths.max(initial=0))
+        # Two draws for each token that begins a word: when it is visited, and how many words.
+        draws = chance.words(clean.epochs, clean.indices, 1 + 2 * longest)
+        words = TextWords.of(clean)
+        order = words.in_order(draws[words.rows, 1 + 2 * words.begins], len(clean))
+        lengths = self.lengths(draws[words.rows, 2 + 2 * words.begins])
+        counts = self.budget.counts(clean, draws[:, 0])
+        return words.places(_visit(words, order, lengths, counts))
+
+
+def _visit(words: TextWords, order: list[list[int]], lengths: Numbers, counts: Numbers) -> Flags:
+    """Which words are taken, (U,)."""
+    stops = np.minimum(np.arange(len(lengths)) + lengths, words.segment_ends).tolist()
+    starts, ends = words.starts.tolist(), words.ends.tolist()
+    taken = bytearray(len(starts))
+    for left, mine in zip(counts.tolist(), order, strict=True):
+        for word in mine:
+            if not left:
+                break
+            stop = stops[word]
+            while ends[stop - 1] - starts[word] > left and stop > word + 1:
+                stop -= 1
+            size = ends[stop - 1] - starts[word]
+            if size <= left and not any(taken[word:stop]):
+                taken[word:stop] = b"\1" * (stop - word)
+                left -= size
+    return np.frombuffer(taken, dtype=np.bool_)

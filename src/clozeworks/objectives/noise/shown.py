@@ -1,0 +1,109 @@
+"""What the input shows where a token is hidden.
+
+Paper: Devlin et al. 2019: 80 % `[MASK]`, 10 % a random token, 10 % the token itself. `[MASK]` never
+comes up later, so the model must not learn that only it is worth a thought: as it cannot know which
+of the other tokens are asked, it keeps a representation of every one.
+The idea: one draw decides for a unit (a token, a word, a span); random tokens are drawn one by one.
+Where papers and codes differ: BERT draws random tokens from the whole vocabulary, special ones
+among them; fairseq leaves special tokens out (but not `<mask>`); SpanBERT takes a token from
+anywhere in the corpus, so frequent ones come up more often.
+Used by: every masked language model.
+
+Shapes: N tokens, B examples, n hidden tokens, K the most of one example.
+"""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clozeworks.core.chance import Chance, Words, below, far_below, shares
+from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Flags, Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import Source
+from clozeworks.objectives.noise.words import rows_of, segment_begins
+
+
+@spec
+class Shown:
+    """How often a hidden token becomes a mask, a random token, or stays as it is."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    mask: float = 0.8
+    random: float = 0.1
+    keep: float = 0.1
+    unit: Literal["token", "word", "span"] = "token"
+    """What is decided at once; a span is a run of hidden tokens."""
+    random_from: Literal["vocabulary", "ordinary", "corpus"] = "vocabulary"
+    """Where random tokens come from; ordinary ones are all but the special tokens."""
+
+    def __post_init__(self) -> None:
+        for name in ("mask", "random", "keep"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SettingError(f"show.{name} is {getattr(self, name)}; it must be from 0 to 1.")
+        total = self.mask + self.random + self.keep
+        if abs(total - 1) > 1e-9:
+            raise SettingError(
+                f"show.mask + show.random + show.keep is {total:.4g}; together they must be 1; "
+                "correct one of them."
+            )
+
+    def write(
+        self, ids: Numbers, places: Numbers, clean: Arranged, chance: Chance, source: Source
+    ) -> None:
+        """Overwrites the hidden tokens.
+
+        Args:
+            ids: The tokens of the batch, changed in place, (N,).
+            places: The hidden ones in ascending order, (n,).
+            clean: The batch as it was.
+            chance: The draws.
+            source: The ids of the mask and of random tokens.
+        """
+        if not len(places):
+            return
+        rows = rows_of(clean, places)
+        counts = np.bincount(rows, minlength=len(clean))
+        ranks = np.arange(len(places)) - (np.cumsum(counts) - counts)[rows]
+        # Three draws for each hidden token of an example: what is shown, and two for which token.
+        most = int(counts.max())
+        words = chance.words(clean.epochs, clean.indices, 3 * most)
+        draws = words.reshape(len(clean) * most, 3).take(rows * most + ranks, axis=0)  # (n, 3)
+        shown = shares(draws[:, 0])
+        if self.unit != "token":
+            shown = shown[self._deciding(places, clean)]
+        if self.mask:
+            ids[places[shown < self.mask]] = source.mask()
+        random = (shown >= self.mask) & (shown < self.mask + self.random)
+        ids[places[random]] = self._tokens(draws[random, 1:], source)
+
+    def _deciding(self, places: Numbers, clean: Arranged) -> Numbers:
+        """The hidden token whose draw counts for each hidden token: the first of its unit, (n,)."""
+        firsts = span_begins(places, segment_begins(clean))
+        if self.unit == "word":
+            firsts |= clean.word_starts[places]
+        return np.maximum.accumulate(np.where(firsts, np.arange(len(places)), 0))
+
+    def _tokens(self, draws: Words, source: Source) -> Numbers:
+        """A random token for each pair of draws (n, 2)."""
+        if self.random_from == "corpus":
+            split = source.corpus()
+            return split.at(far_below(draws, split.tokens))
+        if self.random_from == "ordinary":
+            return source.ordinary[below(draws[:, 0], len(source.ordinary))]
+        return below(draws[:, 0], source.vocabulary)
+
+
+def span_begins(places: Numbers, segments: Flags) -> Flags:
+    """Which hidden tokens are the first of a run.
+
+    Args:
+        places: The hidden tokens in ascending order, (n,).
+        segments: Which tokens of the batch begin a segment, (N,).
+    """
+    firsts = segments[places]
+    firsts[:1] = True
+    firsts[1:] |= places[1:] != places[:-1] + 1
+    return firsts

@@ -1,0 +1,31 @@
+"""Tokens one by one.
+
+Paper: Devlin et al. 2019.
+The idea: every token of text is as likely to be hidden as any other.
+Prefer it for: a baseline, and for speed. The end of a word is often plain from its beginning, so
+`WholeWords` asks harder questions.
+"""
+
+from typing import ClassVar
+
+from clozeworks.core.chance import Chance
+from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Numbers
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.budget import BudgetSpec, Exact
+
+
+@spec
+class SingleTokens(ChoiceSpec):
+    """Tokens one by one."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    budget: BudgetSpec = Exact()
+
+    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+        """The tokens to hide."""
+        longest = int(clean.lengths.max(initial=0))
+        draws = chance.words(clean.epochs, clean.indices, 1 + longest)
+        return self.budget.tokens(clean, draws)

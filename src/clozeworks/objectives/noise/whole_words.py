@@ -1,0 +1,35 @@
+"""Whole words.
+
+Paper: Devlin et al. 2019 (the repository's whole-word models); Cui et al. 2019 (Chinese words).
+The idea: hide all pieces of a word or none, so that no piece gives away the others.
+Where paper and code differ: 80/10/10 is drawn for each piece of the word, not once for the word,
+unless `show.unit` says "word".
+Prefer it over single tokens wherever words have several pieces. For Chinese it needs data whose
+words were marked by a segmenter; characters as words give single tokens.
+"""
+
+from typing import ClassVar
+
+from clozeworks.core.chance import Chance
+from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Numbers
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.budget import BudgetSpec, Exact
+from clozeworks.objectives.noise.words import TextWords
+
+
+@spec
+class WholeWords(ChoiceSpec):
+    """All tokens of a word or none."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    budget: BudgetSpec = Exact()
+
+    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+        """The tokens to hide."""
+        longest = int(clean.lengths.max(initial=0))
+        draws = chance.words(clean.epochs, clean.indices, 1 + longest)
+        words = TextWords.of(clean)
+        return words.places(self.budget.words(clean, draws, words))

@@ -1,0 +1,131 @@
+"""What an objective is: what is hidden, what is asked, what it costs.
+
+An objective is a frozen spec, so a recipe can write it: `{kind = "masked_lm", masks = 10}`. The
+data side (`collate`) works on numpy arrays in any process, the model side (`costs`) on tensors.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeworks import registry
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.model import Model
+from clozeworks.core.spec import Slot
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import Batch, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost, Loss
+
+
+class Objective(Slot):
+    """Slot: an objective."""
+
+    is_slot: ClassVar[bool] = True
+    folder: ClassVar[str | None] = "clozeworks.objectives"
+
+    @property
+    def name(self) -> str:
+        """What its part of a batch, its part of the loss and its random numbers are called."""
+        return registry.kind(type(self))
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The names of all its parts."""
+        return (self.name,)
+
+    @property
+    def arrangement(self) -> ArrangementSpec | None:
+        """What must stand side by side; None means whatever others need. A field of most."""
+        return None
+
+    @property
+    def coupled(self) -> bool:
+        """Whether what an example costs depends on its neighbours in the batch.
+
+        If so, two small batches are not the same as a big one.
+        """
+        return False
+
+    def arranged(self) -> ArrangementSpec:
+        """The arrangement, which must be known by now.
+
+        Raises:
+            SettingError: Nobody asked for one.
+        """
+        if self.arrangement is None:
+            raise SettingError(
+                f"objective.arrangement of {self.name} is None; it must say what stands side by "
+                'side; set it, such as arrangement = {kind = "full_sentences", length = 128}.'
+            )
+        return self.arrangement
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Hides tokens and says what is asked.
+
+        Everything random must come from `chance` at the example's epoch and index, so that a
+        batch's size and order change nothing.
+
+        Args:
+            draft: The batch in the making.
+            chance: Random numbers; an objective uses the stream of its own name.
+            source: What may be looked up.
+        """
+        raise NotImplementedError
+
+    def batch(self, clean: Arranged, seed: int, source: Source) -> Batch:
+        """The batch of some examples: a pure function."""
+        draft = Draft.of(clean)
+        self.collate(draft, Chance(seed, "objective"), source)
+        return Batch.of(draft)
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """The heads it brings along, which no published architecture holds."""
+        return {}
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains if the model lacks a head that its family could have given it.
+
+        Raises:
+            SettingError: The head, and what to do.
+        """
+
+    def equip(self, blueprint: Blueprint) -> Blueprint:
+        """The blueprint to train: checked, and with the heads this objective brings."""
+        self.check(blueprint)
+        heads = {**blueprint.heads, **self.heads(blueprint)}
+        return dataclasses.replace(blueprint, heads=heads).check()
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """What each part costs.
+
+        Args:
+            model: The model.
+            hidden: Its vectors of all tokens, (N, W).
+            tensors: The batch.
+        """
+        raise NotImplementedError
+
+    def loss(self, model: Model, tensors: Tensors) -> Loss:
+        """One forward pass, and what it costs."""
+        hidden = model(tensors.ids, tensors.layout, tensors.types)
+        return Loss(self.costs(model, hidden, tensors))
+
+
+def need_head(blueprint: Blueprint, head: str, objective: str, *, with_pooler: bool) -> None:
+    """Complains if a model lacks a head.
+
+    Raises:
+        SettingError: It does.
+    """
+    if head not in blueprint.heads:
+        have = ", ".join(sorted(blueprint.heads)) or "none"
+        parts = f"pooler,{head}" if with_pooler else head
+        raise SettingError(
+            f"the model's heads are: {have}; {objective} needs {head!r}; make the model with "
+            f"--heads {parts} and what else it needs."
+        )

@@ -1,0 +1,75 @@
+"""The objectives of the papers by name, ready to use.
+
+| name | paper | what it is |
+|---|---|---|
+| `bert` | Devlin et al. 2019 | masked tokens and next-sentence pairs |
+| `roberta` | Liu et al. 2019 | masked tokens, a new mask each epoch, full sentences |
+| `albert` | Lan et al. 2020 | masked n-grams and sentence order |
+| `spanbert` | Joshi et al. 2020 | masked spans and their boundaries, single sequences |
+| `simcse` | Gao et al. 2021 | each sentence twice, told apart from all others |
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
+from clozeworks.data.arrangements.single_sequences import SingleSequences
+from clozeworks.data.arrangements.views import Twice
+from clozeworks.data.arrangements.whole_sentences import FullSentences
+from clozeworks.errors import UnknownName
+from clozeworks.objectives.combine import Sum
+from clozeworks.objectives.contrastive import Contrastive
+from clozeworks.objectives.masked_lm import MaskedLM
+from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.sentence_order import SentenceOrder
+from clozeworks.objectives.span_boundary import SpanBoundary
+
+
+def _bert(length: int) -> Objective:
+    pairs = NextSentencePairs(length=length)
+    return Sum(parts=(MaskedLM.bert(), NextSentence(arrangement=pairs)))
+
+
+def _roberta(length: int) -> Objective:
+    return dataclasses.replace(MaskedLM.roberta(), arrangement=FullSentences(length=length))
+
+
+def _albert(length: int) -> Objective:
+    pairs = SentenceOrderPairs(length=length)
+    return Sum(parts=(MaskedLM.albert(), SentenceOrder(arrangement=pairs)))
+
+
+def _spanbert(length: int) -> Objective:
+    texts = SingleSequences(length=length)
+    return Sum(parts=(dataclasses.replace(MaskedLM.spanbert(), arrangement=texts), SpanBoundary()))
+
+
+def _simcse(length: int) -> Objective:
+    return Contrastive(arrangement=Twice(length=length))
+
+
+# Name to what makes it, and the length the paper trains with at its end.
+PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
+    "albert": (_albert, 512),
+    "bert": (_bert, 512),
+    "roberta": (_roberta, 512),
+    "simcse": (_simcse, 32),
+    "spanbert": (_spanbert, 512),
+}
+
+
+def published(name: str, length: int | None = None) -> Objective:
+    """An objective as its paper has it.
+
+    Args:
+        name: One of the names above.
+        length: The most tokens of an example; the paper's if not given.
+
+    Raises:
+        UnknownName: There is no such name.
+    """
+    if name not in PUBLISHED:
+        raise UnknownName("objective", name, PUBLISHED)
+    make, usual = PUBLISHED[name]
+    return make(usual if length is None else length)

@@ -1,0 +1,106 @@
+"""The span boundary objective: guess a hidden span from the two tokens around it.
+
+Paper: Joshi et al. 2020 (SpanBERT).
+Data: what `MaskedLM` with spans needs: one text per example, with word starts.
+Hides and asks: hides nothing itself. For every hidden span it asks for the first 15 tokens, each
+from the visible token before the span, the one after it, and the token's place in the span. A span
+at either end of its segment has only one such token and is not asked: special tokens are no
+boundaries.
+Loss: -log p(token) of a head of its own whose decoder is the token table, summed. The released code
+divides by one more than the number of questions, so as not to divide by zero; here the count is
+exact, and no questions cost nothing.
+Relations: an addition to `MaskedLM` with `Spans`, before it in the same `Sum`. Its questions are a
+part of those `MaskedLM` asks, answered from two vectors instead of the token's own. Prefer it for
+extractive answers and coreference; the head is thrown away afterwards.
+Example: `Sum(parts=(MaskedLM.spanbert(), SpanBoundary()))` is SpanBERT.
+
+Shapes: N tokens, S spans, n questions.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.span_boundary import BoundaryVocabulary
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.noise.shown import span_begins
+from clozeworks.objectives.noise.words import segment_begins
+from clozeworks.objectives.objective import Objective
+
+HEAD = "span_boundary"
+
+
+@spec
+class SpanBoundary(Objective):
+    """Asks for hidden spans from the tokens around them."""
+
+    paper: ClassVar[str] = "Joshi et al. 2020"
+
+    arrangement: ArrangementSpec | None = None
+    """What stands side by side; None means whatever others need."""
+    longest: int = 15
+    """The most tokens of a span that are asked."""
+
+    def __post_init__(self) -> None:
+        if self.longest < 1:
+            raise SettingError(f"longest is {self.longest}; it must be at least 1.")
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Asks for `answers` between `left` and `right`, `offsets` tokens from the beginning."""
+        if draft.hidden is None:
+            raise SettingError(
+                "span_boundary stands alone; it asks for spans that masked_lm hides; put masked_lm "
+                "with hide = spans before it in a sum."
+            )
+        starts, ends = enclosed_spans(draft.clean, draft.hidden)
+        sizes = np.minimum(ends - starts, self.longest)
+        before = np.cumsum(sizes) - sizes
+        offsets = np.arange(sizes.sum()) - np.repeat(before, sizes)
+        draft.parts[self.name] = {
+            "left": np.repeat(starts - 1, sizes),
+            "right": np.repeat(ends, sizes),
+            "offsets": offsets,
+            ANSWERS: draft.clean.ids[np.repeat(starts, sizes) + offsets],
+        }
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """A head that reads both boundaries."""
+        return {HEAD: BoundaryVocabulary(places=self.longest)}
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """Logits for each asked token of each span."""
+        part = tensors.parts[self.name]
+        scores = model.heads[HEAD](hidden[part["left"]], hidden[part["right"]], part["offsets"])
+        return {self.name: Cost.of(scores, part[ANSWERS])}
+
+
+def enclosed_spans(clean: Arranged, hidden: Numbers) -> tuple[Numbers, Numbers]:
+    """The hidden spans that have a visible token of their segment on either side.
+
+    Args:
+        clean: The batch.
+        hidden: The hidden tokens in ascending order, (n,).
+
+    Returns:
+        Where each begins and its end, (S,) each.
+    """
+    segments = segment_begins(clean)
+    firsts = span_begins(hidden, segments)
+    lasts = np.roll(firsts, -1)
+    starts, ends = hidden[firsts], hidden[lasts] + 1
+    # A segment goes on where its next token is text and does not begin another segment. Spans that
+    # touch are one span, so the tokens around it are visible.
+    goes_on = np.append(~clean.special & ~segments, False)
+    enclosed = ~segments[starts] & goes_on[ends]
+    return starts[enclosed], ends[enclosed]

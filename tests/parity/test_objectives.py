@@ -1,0 +1,140 @@
+"""Losses and gradients against transformers and sentence-transformers, from the same ids."""
+
+import numpy as np
+import pytest
+import torch
+
+from clozeworks.checkpoints import folder as folders
+from clozeworks.data.arranged import place
+from clozeworks.objectives.combine import Sum
+from clozeworks.objectives.contrastive import Contrastive
+from clozeworks.objectives.draft import Source
+from clozeworks.objectives.masked_lm import MaskedLM
+from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.text.template import Template
+
+pytestmark = pytest.mark.parity
+
+PAIR = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
+ONE = Template(((0,), (2,)), ((0,), (0,)), (0,))
+SOURCE = Source(99, mask_id=4, special_ids=(0, 1, 2, 3, 4))
+
+
+def arranged(template, texts, lengths, seed=0):
+    generator = np.random.default_rng(seed)
+    rows = []
+    for length in lengths:
+        cut = generator.integers(1, length) if texts == 2 else length
+        sizes = [cut, length - cut][:texts]
+        rows.append([(generator.integers(5, 99, n), generator.random(n) < 0.7) for n in sizes])
+    return place(
+        template,
+        rows,
+        epochs=np.zeros(len(rows), np.int64),
+        indices=np.arange(len(rows)),
+        labels=generator.integers(0, 2, len(rows)) if texts == 2 else None,
+    )
+
+
+def padded(clean, batch, pad):
+    """What the peer is given: rows of ids, types, mask and labels."""
+    part = batch.parts["masked_lm"]
+    labels = np.full(len(batch.ids), -100)
+    labels[part["places"]] = part["answers"]
+    rows = (
+        clean.rows(values, fill)
+        for values, fill in ((batch.ids, pad), (batch.types, 0), (labels, -100))
+    )
+    ids, types, labels = (torch.from_numpy(values) for values in rows)
+    mask = torch.from_numpy(clean.real.astype(np.int64))
+    return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask, "labels": labels}
+
+
+def compare(ours, theirs, names):
+    """Gradients of parameters that both have, by our name and theirs."""
+    for left, right in names.items():
+        mine, other = ours.get_parameter(left).grad, theirs.get_parameter(right).grad
+        scale = max(1.0, other.abs().max().item())
+        assert (mine - other).abs().max().item() <= 1e-5 * scale, left
+
+
+@pytest.mark.parametrize("hide", ["bert", "albert", "whole words"])
+def test_bert_pretraining(hide, peer, tmp_path):
+    theirs = peer("BertForPreTraining").train()
+    theirs.save_pretrained(tmp_path / "peer")
+    model = folders.load(tmp_path / "peer").model.train()
+    masked = {
+        "bert": MaskedLM.bert(),
+        "albert": MaskedLM.albert(),
+        "whole words": MaskedLM.bert(whole_words=True),
+    }[hide]
+    objective = Sum(parts=(masked, NextSentence()))
+    clean = arranged(PAIR, 2, [37, 2, 12, 12, 30, 5, 19])
+    batch = objective.batch(clean, 3, SOURCE)
+    expected = theirs(**padded(clean, batch, 0), next_sentence_label=torch.tensor(clean.labels))
+    loss = objective.loss(model, batch.tensors())
+    assert abs(loss.value().item() - expected.loss.item()) <= 1e-5 * expected.loss.item()
+    expected.loss.backward()
+    loss.value().backward()
+    compare(
+        model,
+        theirs,
+        {
+            "embeddings.tokens.weight": "bert.embeddings.word_embeddings.weight",
+            "heads.vocabulary.decoder.bias": "cls.predictions.bias",
+            "heads.vocabulary.dense.weight": "cls.predictions.transform.dense.weight",
+            "heads.next_sentence.project.weight": "cls.seq_relationship.weight",
+            "pooler.dense.weight": "bert.pooler.dense.weight",
+        },
+    )
+
+
+def test_roberta_pretraining(peer, tmp_path):
+    theirs = peer("RobertaForMaskedLM").train()
+    theirs.save_pretrained(tmp_path / "peer")
+    model = folders.load(tmp_path / "peer").model.train()
+    objective = MaskedLM.roberta()
+    clean = arranged(ONE, 1, [37, 2, 12, 12, 30, 5, 38])
+    batch = objective.batch(clean, 3, Source(99, mask_id=4, special_ids=(0, 1, 2, 3, 4)))
+    expected = theirs(**padded(clean, batch, 1))
+    value = objective.loss(model, batch.tensors()).value()
+    assert abs(value.item() - expected.loss.item()) <= 1e-5 * expected.loss.item()
+    expected.loss.backward()
+    value.backward()
+    compare(
+        model, theirs, {"embeddings.tokens.weight": "roberta.embeddings.word_embeddings.weight"}
+    )
+
+
+@pytest.mark.parametrize("views", [2, 3, 4])
+def test_multiple_negatives_ranking(views):
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    vectors = torch.randn(7, views, 24, generator=torch.Generator().manual_seed(views))
+    mine, other = (vectors.clone().requires_grad_() for _ in range(2))
+    loss = losses.MultipleNegativesRankingLoss(model=None, scale=20.0)
+    expected = loss.compute_loss_from_embeddings(list(other.unbind(1)), torch.zeros(7))
+    scores = Contrastive(projection=None).scores(mine)
+    value = torch.nn.functional.cross_entropy(scores, torch.arange(7), reduction="sum") / 7
+    assert abs(value.item() - expected.item()) <= 1e-5
+    value.backward()
+    expected.backward()
+    assert (mine.grad - other.grad).abs().max() <= 1e-6
+
+
+def test_mean_pooled_texts_and_their_ranking(peer, tmp_path):
+    """The whole way: texts of a batch through the model, pooled, compared."""
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    theirs = peer("BertModel")
+    theirs.save_pretrained(tmp_path / "peer")
+    model = folders.load(tmp_path / "peer").model
+    clean = arranged(Template(((2,), (3,)), ((0,), (0,)), (0,)), 1, [9, 30, 12, 4, 4, 21, 33, 8])
+    object.__setattr__(clean, "views", 2)
+    objective = Contrastive(pooling="mean", projection=None)
+    value = objective.loss(model, objective.batch(clean, 0, SOURCE).tensors()).value()
+    mask = torch.from_numpy(clean.real.astype(np.float32))[..., None]
+    ids = torch.from_numpy(clean.rows(clean.ids, 0))
+    hidden = theirs(input_ids=ids, attention_mask=mask[..., 0].long()).last_hidden_state
+    vectors = (hidden * mask).sum(1) / mask.sum(1)
+    loss = losses.MultipleNegativesRankingLoss(model=None)
+    expected = loss.compute_loss_from_embeddings([vectors[0::2], vectors[1::2]], torch.zeros(4))
+    assert abs(value.item() - expected.item()) <= 2e-5

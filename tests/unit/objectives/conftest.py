@@ -1,0 +1,148 @@
+"""Examples made by code: special ids are 0 to 4, 4 is the mask, the vocabulary has 200 entries."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from clozeworks.core.heads.pooled import Pooler
+from clozeworks.core.initialize import initialize
+from clozeworks.data.arranged import place
+from clozeworks.data.corpus import in_memory
+from clozeworks.families.bert import FAMILY
+from clozeworks.families.family import Config
+from clozeworks.objectives.draft import Source
+from clozeworks.text.template import Template
+
+VOCABULARY = 200
+ONE = Template(((2,), (3,)), ((0,), (0,)), (0,))
+TWO = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
+BARE = Template(((), ()), ((), ()), (0,))
+
+
+@pytest.fixture(scope="session")
+def examples():
+    """Makes a batch of clean examples.
+
+    `sizes` are tokens of text: one number for each example, or two for a pair. `pieces` is the
+    share of tokens that go on with a word. `ids` and `starts` may be given instead of drawn.
+    """
+
+    def make(sizes, *, pieces=0.3, seed=0, epoch=0, first=0, ids=None, starts=None, **more):
+        generator = np.random.default_rng(seed)
+        bare = more.pop("bare", False)
+        sizes = [size if isinstance(size, tuple) else (size,) for size in sizes]
+        texts = []
+        for number, parts in enumerate(sizes):
+            texts.append([])
+            for part, size in enumerate(parts):
+                tokens = generator.integers(5, VOCABULARY, size)
+                begins = generator.random(size) >= pieces
+                begins[:1] = True
+                if ids is not None:
+                    tokens = np.array(ids[number][part])
+                if starts is not None:
+                    begins = np.array(starts[number][part], dtype=bool)
+                texts[-1].append((tokens, begins))
+        template = BARE if bare else ONE if len(sizes[0]) == 1 else TWO
+        labels = more.pop("labels", None)
+        clean = place(
+            template,
+            texts,
+            epochs=np.full(len(sizes), epoch),
+            indices=np.arange(first, first + len(sizes)),
+            labels=None if labels is None else np.array(labels),
+        )
+        views = more.pop("views", 1)
+        assert not more
+        if views > 1:
+            object.__setattr__(clean, "views", views)
+        return clean
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    """A split whose tokens are far from equally frequent: id i stands there 2000 / i times."""
+    return in_memory([[[i] * (2000 // i)] for i in range(5, 60)], VOCABULARY)
+
+
+@pytest.fixture(scope="session")
+def source(corpus):
+    return Source(VOCABULARY, mask_id=4, special_ids=(0, 1, 2, 3, 4), split=corpus)
+
+
+@pytest.fixture
+def model():
+    """Builds a tiny BERT in float64 with both heads, ready for an objective, dropout off."""
+
+    def make(objective, *, width=16, dropout=0.0, heads=("vocabulary", "next_sentence")):
+        settings = {
+            **FAMILY.published("bert-tiny"),
+            "hidden_size": width,
+            "num_attention_heads": 2,
+            "intermediate_size": 24,
+            "vocab_size": VOCABULARY,
+            "hidden_dropout_prob": dropout,
+            "attention_probs_dropout_prob": dropout,
+        }
+        parts = frozenset({*heads, "pooler"} if "next_sentence" in heads else heads)
+        blueprint = FAMILY.blueprint(Config(settings), parts)
+        assert blueprint.pooler in (None, Pooler())
+        built = objective.equip(blueprint).build()
+        initialize(built, seed=3, spread=0.3)
+        return built.double().train()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fits():
+    """Tests counts against their expectation; `shrink` corrects for draws without replacement."""
+
+    def p_value(observed, expected, shrink=1.0):
+        observed, expected = np.asarray(observed, float), np.asarray(expected, float)
+        expected = expected * observed.sum() / expected.sum()
+        assert expected.min() >= 5, "too few expected for a chi-square test"
+        statistic = ((observed - expected) ** 2 / expected).sum() / shrink
+        return chi2.sf(statistic, len(observed) - 1)
+
+    return p_value
+
+
+@pytest.fixture(scope="session")
+def runs():
+    """The runs of hidden tokens within segments, as (start, end) pairs, found the slow way."""
+
+    def find(clean, hidden):
+        flags = np.zeros(len(clean.ids), bool)
+        flags[hidden] = True
+        found, open_run = [], None
+        ends = set(np.cumsum(clean.lengths).tolist())
+        for place_ in range(len(flags) + 1):
+            inside = place_ < len(flags) and flags[place_]
+            if open_run is not None and (not inside or place_ in ends):
+                found.append((open_run, place_))
+                open_run = None
+            if inside and open_run is None:
+                open_run = place_
+        return found
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def fixed():
+    """A stand-in for chance that gives the same words to every example."""
+
+    def make(numbers):
+        words = (np.array(numbers) * 2.0**32).astype(np.uint32)
+        return SimpleNamespace(
+            words=lambda epochs, indices, count: np.tile(
+                np.resize(words, count), (np.size(indices), 1)
+            )
+        )
+
+    return make

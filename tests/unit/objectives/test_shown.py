@@ -1,0 +1,187 @@
+"""What is shown: 80/10/10 by token, word and span, and where random tokens come from."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from clozeworks.core.chance import Chance
+from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
+from clozeworks.objectives.draft import Source
+from clozeworks.objectives.noise.shown import Shown
+from clozeworks.objectives.noise.single_tokens import SingleTokens
+from clozeworks.objectives.noise.spans import Spans
+from clozeworks.objectives.noise.whole_words import WholeWords
+from clozeworks.objectives.noise.words import rows_of
+
+CHANCE = Chance(5, "test")
+MASK, VOCABULARY = 4, 200
+
+
+def shown(show, choice, clean, source):
+    """The hidden tokens, and what stands there instead."""
+    places = choice.places(clean, CHANCE.stream("hide"))
+    ids = clean.ids.copy()
+    show.write(ids, places, clean, CHANCE.stream("show"), source)
+    outside = np.ones(len(ids), bool)
+    outside[places] = False
+    assert (ids[outside] == clean.ids[outside]).all()
+    return places, ids[places]
+
+
+@pytest.fixture(scope="module")
+def many(examples):
+    return examples([126] * 6000)  # 19 hidden tokens each: 114,000 draws
+
+
+def law(mask=0.8, random=0.1, keep=0.1):
+    # A random token may happen to be the mask or the token itself.
+    hit = random / VOCABULARY
+    return [mask + hit, random - 2 * hit, keep + hit]
+
+
+def kinds(clean, places, seen):
+    masked, kept = seen == MASK, seen == clean.ids[places]
+    return [masked.sum(), (~masked & ~kept).sum(), kept.sum()]
+
+
+def test_eighty_ten_ten(many, source, fits):
+    places, seen = shown(Shown(), SingleTokens(), many, source)
+    assert len(places) >= 100_000
+    assert fits(kinds(many, places, seen), law()) > 1e-3
+    # A split that is off by one percent is noticed.
+    assert fits(kinds(many, places, seen), law(0.79, 0.11, 0.1)) < 1e-3
+    other = Shown(mask=0.79, random=0.11, keep=0.1)
+    assert fits(kinds(many, *shown(other, SingleTokens(), many, source)), law()) < 1e-3
+
+
+@pytest.mark.parametrize(
+    "split", [(1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (0.5, 0.5, 0.0), (0.3, 0.1, 0.6)]
+)
+def test_any_split(split, examples, source):
+    clean = examples([126] * 500)
+    mask, random, keep = split
+    places, seen = shown(Shown(mask=mask, random=random, keep=keep), SingleTokens(), clean, source)
+    found = np.array(kinds(clean, places, seen)) / len(places)
+    assert np.abs(found - law(*split)).max() < 0.02
+    if keep == 1:
+        assert (seen == clean.ids[places]).all()
+    if mask == 1:
+        assert (seen == MASK).all()
+
+
+def test_each_token_is_decided_alone(examples, source):
+    """Masks of an example vary as 19 coins do; one draw per span varies far more."""
+    clean = examples([126] * 4000, pieces=0.0)
+
+    def spread(unit):
+        places, seen = shown(
+            Shown(mask=0.8, random=0.0, keep=0.2, unit=unit), Spans(), clean, source
+        )
+        rows = rows_of(clean, places)
+        hidden = np.bincount(rows)
+        off = np.bincount(rows, seen == MASK) - 0.8 * hidden
+        return chi2.cdf((off**2 / (0.16 * hidden)).sum(), len(clean))
+
+    assert 1e-3 < spread("token") < 1 - 1e-3
+    assert spread("span") > 1 - 1e-3
+
+
+def test_random_tokens_come_from_the_whole_vocabulary(many, source, fits):
+    everything = Shown(mask=0.0, random=1.0, keep=0.0)
+    _, seen = shown(everything, SingleTokens(), many, source)
+    found = np.bincount(seen, minlength=VOCABULARY)
+    assert len(found) == VOCABULARY and found[:5].all()  # special ones too
+    assert fits(found, np.ones(VOCABULARY)) > 1e-3
+
+
+def test_ordinary_tokens_are_no_special_ones(many, source, fits):
+    everything = Shown(mask=0.0, random=1.0, keep=0.0, random_from="ordinary")
+    _, seen = shown(everything, SingleTokens(), many, source)
+    found = np.bincount(seen, minlength=VOCABULARY)
+    assert not found[:5].any()
+    assert fits(found[5:], np.ones(VOCABULARY - 5)) > 1e-3
+
+
+def test_corpus_tokens_follow_the_corpus(many, source, corpus, fits):
+    everything = Shown(mask=0.0, random=1.0, keep=0.0, random_from="corpus")
+    _, seen = shown(everything, SingleTokens(), many, source)
+    found = np.bincount(seen, minlength=VOCABULARY)
+    frequent = np.bincount(corpus.at(np.arange(corpus.tokens)), minlength=VOCABULARY)
+    there = frequent > 0
+    assert not found[~there].any()
+    assert fits(found[there], frequent[there]) > 1e-3
+    assert fits(found[there], np.ones(there.sum())) < 1e-3  # uniform is rejected
+
+
+def test_random_tokens_are_independent_of_what_was_drawn(many, source, fits):
+    """Among the tenth that is random, ids are uniform too: two draws, not one used twice."""
+    _, seen = shown(Shown(keep=0.0, mask=0.9), SingleTokens(), many, source)
+    found = np.bincount(seen[seen != MASK], minlength=VOCABULARY)
+    assert fits(np.delete(found, MASK), np.ones(VOCABULARY - 1)) > 1e-3
+
+
+@pytest.mark.parametrize("choice", [WholeWords(), Spans()], ids=["words", "spans"])
+def test_a_unit_is_shown_in_one_way(choice, examples, runs, fits):
+    source = Source(2**31, mask_id=MASK)  # so large that no random token is the right one
+    clean = examples([100] * 6000, pieces=0.5)
+    unit = "span" if isinstance(choice, Spans) else "word"
+    places, seen = shown(Shown(unit=unit), choice, clean, source)
+    ids = clean.ids.copy()
+    ids[places] = seen
+    units = []
+    for start, end in runs(clean, places):
+        cuts = [p for p in range(start + 1, end) if clean.word_starts[p] and unit == "word"]
+        units += list(zip([start, *cuts], [*cuts, end], strict=True))
+    found = {"mask": 0, "keep": 0, "random": 0}
+    for start, end in units:
+        now, before = ids[start:end], clean.ids[start:end]
+        if (now == MASK).all():
+            found["mask"] += 1
+        elif (now == before).all():
+            found["keep"] += 1
+        else:
+            assert not (now == before).any() and not (now == MASK).any()
+            found["random"] += 1
+    assert sum(found.values()) > 14_000
+    assert fits(list(found.values()), [0.8, 0.1, 0.1]) > 1e-3
+
+
+def test_one_draw_per_token_breaks_up_spans(examples, source, runs):
+    """The negative control of the test before: BERT's rule mixes what a span shows."""
+    clean = examples([100] * 200, pieces=0.5)
+    places, seen = shown(Shown(unit="token"), Spans(), clean, source)
+    ids = clean.ids.copy()
+    ids[places] = seen
+    long = [(start, end) for start, end in runs(clean, places) if end - start >= 4]
+    mixed = [(ids[s:e] == MASK).any() and not (ids[s:e] == MASK).all() for s, e in long]
+    assert np.mean(mixed) > 0.3
+
+
+def test_what_cannot_be_shown(examples, corpus):
+    clean = examples([20])
+    places = np.arange(1, 10)
+    everything = Source(VOCABULARY, mask_id=None)
+
+    def write(show, source):
+        show.write(clean.ids.copy(), places, clean, CHANCE, source)
+
+    with pytest.raises(TokenizerError) as caught:
+        write(Shown(), everything)
+    assert str(caught.value) == (
+        "the tokenizer's mask token is None; hiding tokens needs one; train a tokenizer with a "
+        "mask token, or set show.mask to 0."
+    )
+    write(Shown(mask=0.0, random=0.9, keep=0.1), everything)
+    with pytest.raises(UnsupportedError) as caught:
+        write(Shown(random_from="corpus"), Source(VOCABULARY, mask_id=4))
+    assert str(caught.value) == (
+        "show.random_from is 'corpus' and no corpus is at hand; random tokens then have nowhere to "
+        "come from; give a split, or set it to 'vocabulary' or 'ordinary'."
+    )
+    with pytest.raises(SettingError) as caught:
+        Shown(mask=0.8, random=0.2, keep=0.1)
+    assert str(caught.value) == (
+        "show.mask + show.random + show.keep is 1.1; together they must be 1; correct one of them."
+    )
+    with pytest.raises(SettingError, match=r"^show.keep is -0.1; it must be from 0 to 1.$"):
+        Shown(mask=1.0, random=0.1, keep=-0.1)
