@@ -23,7 +23,7 @@ def build(
     documents: Literal["blank-line", "file", "line"] = "blank-line",
     column: list[str] | None = None,
     encoding: str = "utf-8",
-    sentences: Literal["split", "lines"] = "split",
+    sentences: Literal["split", "wrapped", "lines"] = "split",
     words: str | None = None,
     validation: float = 0.01,
     keep_duplicates: Annotated[bool, Parameter(negative="")] = False,
@@ -42,7 +42,8 @@ def build(
         column: The column or field that holds the text; give it several times for pairs and
             triplets, each then a sentence. "text" if not given.
         encoding: What text files are written in.
-        sentences: split finds sentences in English and Chinese; lines takes each line as one.
+        sentences: split finds sentences in English and Chinese, and a line's end is always one;
+            wrapped is for text wrapped at some column; lines takes each line as a sentence.
         words: A segmenter for whole words in Chinese: jieba. Without it each character is a word.
         validation: The share of documents that is held out.
         keep_duplicates: Keep documents that came before.

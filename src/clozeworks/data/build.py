@@ -21,7 +21,7 @@ from clozeworks.data.documents import Document, read_documents
 from clozeworks.data.duplicates import seen_before
 from clozeworks.data.finding import find_files
 from clozeworks.data.locking import locked
-from clozeworks.data.pieces import Piece, PieceSettings
+from clozeworks.data.pieces import Piece, PieceSettings, Sentences
 from clozeworks.data.routes import BUILDING, Route, read_record, write_record
 from clozeworks.data.workers import Makers, makers
 from clozeworks.errors import InputError, OutputError, SettingError
@@ -43,7 +43,8 @@ class BuildSettings:
         documents: What separates documents in plain text: `blank-line`, `file` or `line`.
         columns: The columns or fields that hold the text; empty for `text`, or the only one.
         encoding: What text files are written in.
-        sentences: `split` finds sentences; `lines` takes every line as one.
+        sentences: `split` finds sentences within lines, `wrapped` across them; `lines` takes every
+            line as one.
         words: A segmenter for whole words in Chinese, such as `jieba`.
         validation: The share of documents that is held out.
         keep_duplicates: Whether a document that came before is kept.
@@ -53,7 +54,7 @@ class BuildSettings:
     documents: Literal["blank-line", "file", "line"] = "blank-line"
     columns: tuple[str, ...] = ()
     encoding: str = "utf-8"
-    sentences: Literal["split", "lines"] = "split"
+    sentences: Sentences = "split"
     words: str | None = None
     validation: float = 0.01
     keep_duplicates: bool = False

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clozeworks.data.shards import token_dtype
 from clozeworks.text.plain import PlainText
-from clozeworks.text.sentences import lines_as_sentences, split_sentences
+from clozeworks.text.sentences import lines_as_sentences, split_sentences, wrapped_sentences
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.text.words import Segmenter, segmented_starts, segmenter, word_starts
 
@@ -23,6 +23,12 @@ _AT_A_TIME = 500_000
 # Lengths are counted in classes: 0, 1, 2-3, 4-7 and so on.
 LENGTH_CLASSES = 34
 
+Sentences = Literal["split", "wrapped", "lines"]
+SENTENCES = {
+    "split": split_sentences,
+    "wrapped": wrapped_sentences,
+    "lines": lines_as_sentences,
+}
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -31,13 +37,14 @@ class PieceSettings:
     """How documents become tokens.
 
     Attributes:
-        sentences: `split` finds sentences in English and Chinese text; `lines` takes each line as
-            one.
+        sentences: `split` finds sentences in English and Chinese text, and takes a line's end for
+            one; `wrapped` does not, for text wrapped at some column; `lines` takes each line as a
+            sentence.
         words: The segmenter that says what a word is, such as `jieba`; None for the tokenizer's
             own rule, under which each Chinese character is a word.
     """
 
-    sentences: Literal["split", "lines"] = "split"
+    sentences: Sentences = "split"
     words: str | None = None
 
 
@@ -60,7 +67,7 @@ class PieceMaker:
         self._unknown = tokenizer.unknown_id
         self._starts = word_starts(tokenizer)
         self._segmenter = segmenter(settings.words) if settings.words else None
-        self._sentences = split_sentences if settings.sentences == "split" else lines_as_sentences
+        self._sentences = SENTENCES[settings.sentences]
 
     def make(self, documents: Sequence[str]) -> Piece:
         """The tokens of documents; sentences and documents without any token are left out."""

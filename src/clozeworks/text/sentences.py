@@ -40,6 +40,7 @@ _FIRST_WIDE = "\u2e80"  # from here on characters are ideographs, kana and their
 # would be tried again from each of its dots.
 _CANDIDATES = re.compile(f"[{re.escape(_ENDS)}][{re.escape(_ENDS + _CLOSING)}]*+(\\s*+)")
 _VISIBLE = re.compile(r"\S")
+_WRAPPED = re.compile(r"(?<!\n)\n(?!\s*\n)")
 _BEHIND_OPENING = re.compile(f"[\"'{re.escape(_OPENING)}]++\\s?(\\S)")
 _BEFORE_WORD = re.compile(f"[\"'{re.escape(_OPENING)}–—/⺀-\uffff-]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # `U.S`, `Ph.D`, `p.m`
@@ -127,6 +128,11 @@ def split_sentences(text: str) -> list[str]:
             found = [piece for sentence in found for piece in _pieces(sentence)]
         sentences += found
     return sentences
+
+
+def wrapped_sentences(text: str) -> list[str]:
+    """Cuts text whose lines were wrapped at some column: only a blank line ends a paragraph."""
+    return split_sentences(_WRAPPED.sub(" ", text))
 
 
 def lines_as_sentences(text: str) -> list[str]:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clozeworks.text.sentences import LONGEST_SENTENCE, lines_as_sentences, split_sentences
+from clozeworks.text.sentences import (
+    LONGEST_SENTENCE,
+    lines_as_sentences,
+    split_sentences,
+    wrapped_sentences,
+)
 
 
 def whole(*texts):
@@ -238,3 +243,14 @@ class TestAnything:
     )
     def test_time_grows_with_the_length_only(self, unit, length, sentences):
         assert len(split_sentences(unit * (length // len(unit)))) == sentences
+
+
+def test_wrapped_lines_are_joined_within_a_paragraph():
+    text = "The cat sat on\nthe mat. It\nslept.\n\nThe dog\nran.\n \nEnd"
+    assert wrapped_sentences(text) == [
+        "The cat sat on the mat.",
+        "It slept.",
+        "The dog ran.",
+        "End",
+    ]
+    assert split_sentences(text)[0] == "The cat sat on"
