@@ -113,6 +113,15 @@ def some(batch: Arranged, numbers) -> Arranged:
     )
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Models this small only lose by sharing their work, all the more on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="module")
 def source():
     split = in_memory([[list(range(5, VOCABULARY))] * 3], VOCABULARY)

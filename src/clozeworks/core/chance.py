@@ -86,6 +86,14 @@ class Chance:
         words = philox((blocks, indices & _LOW, indices >> _HALF, epochs), self._key)
         return words.reshape(len(words), 4 * len(blocks))[:, :count]
 
+    def four(self, epochs: ArrayLike, indices: ArrayLike, blocks: ArrayLike) -> Words:
+        """Four draws for each place, (B, 4): those that `words` has from 4 * block on."""
+        epochs, indices, blocks = (
+            np.asarray(numbers, dtype=np.uint64).reshape(-1)
+            for numbers in (epochs, indices, blocks)
+        )
+        return philox((blocks, indices & _LOW, indices >> _HALF, epochs), self._key)
+
     def uniform(self, epochs: ArrayLike, indices: ArrayLike, count: int) -> Shares:
         """Numbers from 0 up to but not 1, (B, n)."""
         return shares(self.words(epochs, indices, count))
@@ -109,11 +117,16 @@ def below(words: Words, limit: ArrayLike) -> Numbers:
     return (scaled >> _HALF).astype(np.int64)
 
 
+def fine_shares(words: Words) -> Shares:
+    """Pairs of words (..., 2) as numbers from 0 up to but not 1, all 52 digits random."""
+    shares: Shares = words[..., 0] * 2.0**-32 + (words[..., 1] >> np.uint32(12)) * 2.0**-52
+    return shares
+
+
 def far_below(words: Words, limit: ArrayLike) -> Numbers:
     """Pairs of words (..., 2) as whole numbers from 0 to limit - 1, for limits up to 2^52."""
-    share = words[..., 0] * 2.0**-32 + (words[..., 1] >> np.uint32(12)) * 2.0**-52
     limits = np.asarray(limit, dtype=np.int64)
-    return np.minimum((share * limits).astype(np.int64), limits - 1)
+    return np.minimum((fine_shares(words) * limits).astype(np.int64), limits - 1)
 
 
 def order(words: Words) -> Numbers:

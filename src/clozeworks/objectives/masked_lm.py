@@ -17,7 +17,6 @@ Example: `MaskedLM.roberta()`, or in a recipe
 Shapes: N tokens, W width, n questions.
 """
 
-import dataclasses
 from typing import ClassVar
 
 from torch import Tensor
@@ -32,6 +31,7 @@ from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
 from clozeworks.objectives.loss import Cost
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Exact, RandomRounding
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.ngrams import NGrams
 from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.noise.single_tokens import SingleTokens
@@ -102,12 +102,11 @@ class MaskedLM(Objective):
 
     def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
         """Hides tokens; asks for `answers` at `places`."""
-        chance = chance.stream(self.name)
         clean = draft.clean
-        if self.masks is not None:
-            clean = dataclasses.replace(clean, epochs=clean.epochs % self.masks)
-        places = self.hide.places(clean, chance.stream("hide"))
-        self.show.write(draft.ids, places, clean, chance.stream("show"), source)
+        epochs = clean.epochs if self.masks is None else clean.epochs % self.masks
+        draws = Draws.of(clean, chance.stream(self.name), epochs)
+        places = self.hide.places(clean, draws)
+        self.show.write(draft.ids, places, clean, draws, source)
         draft.hidden = places
         draft.parts[self.name] = {"places": places, ANSWERS: clean.ids[places]}
 

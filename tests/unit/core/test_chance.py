@@ -37,6 +37,14 @@ def test_numbers_depend_only_on_their_place():
     assert (chance.words(epochs, indices, 23)[:, :10] == together).all()
 
 
+def test_four_draws_can_be_asked_for_alone():
+    chance = Chance(7, "masks")
+    epochs, indices, blocks = np.array([0, 3, 3]), np.array([5, 5, 2**40]), np.array([0, 2, 9])
+    together = chance.words(epochs, indices, 40).reshape(3, 10, 4)
+    assert (chance.four(epochs, indices, blocks) == together[[0, 1, 2], blocks]).all()
+    assert chance.four([], [], []).shape == (0, 4)
+
+
 def test_no_places_and_no_draws_give_no_words():
     assert Chance(0, "test").words(0, np.zeros(0, np.int64), 5).shape == (0, 5)
     assert Chance(0, "test").words(0, 3, 0).shape == (1, 0)

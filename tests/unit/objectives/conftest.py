@@ -1,9 +1,8 @@
 """Examples made by code: special ids are 0 to 4, 4 is the mask, the vocabulary has 200 entries."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+import torch
 from scipy.stats import chi2
 
 from clozeworks.core.heads.pooled import Pooler
@@ -19,6 +18,15 @@ VOCABULARY = 200
 ONE = Template(((2,), (3,)), ((0,), (0,)), (0,))
 TWO = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
 BARE = Template(((), ()), ((), ()), (0,))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Models this small only lose by sharing their work, all the more on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
@@ -133,16 +141,24 @@ def runs():
     return find
 
 
+class Fixed:
+    """A stand-in for chance: the same numbers, over and over, for every example."""
+
+    def __init__(self, streams, name=""):
+        self.streams, self.numbers = streams, streams[name]
+
+    def stream(self, name):
+        return Fixed(self.streams, name)
+
+    def words(self, epochs, indices, count):
+        numbers = np.resize(np.array(self.numbers) * 2.0**32, count).astype(np.uint32)
+        return np.tile(numbers, (np.size(indices), 1))
+
+    def four(self, epochs, indices, blocks):
+        return self.words(0, 0, 4 * (max(blocks) + 1)).reshape(-1, 4)[blocks]
+
+
 @pytest.fixture(scope="session")
 def fixed():
-    """A stand-in for chance that gives the same words to every example."""
-
-    def make(numbers):
-        words = (np.array(numbers) * 2.0**32).astype(np.uint32)
-        return SimpleNamespace(
-            words=lambda epochs, indices, count: np.tile(
-                np.resize(words, count), (np.size(indices), 1)
-            )
-        )
-
-    return make
+    """Makes a stand-in for chance from lists of numbers by the name of a stream."""
+    return Fixed

@@ -7,6 +7,7 @@ from scipy.stats import chi2
 from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.budget import Bernoulli, Ceiling, Exact, RandomRounding
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.words import rows_of
 
@@ -14,8 +15,13 @@ CHANCE = Chance(1, "test")
 ALL = [Exact(), RandomRounding(), Ceiling(), Bernoulli()]
 
 
+def hide(choice, clean):
+    """Which tokens are hidden."""
+    return choice.places(clean, Draws.of(clean, CHANCE))
+
+
 def counts(budget, clean):
-    places = SingleTokens(budget=budget).places(clean, CHANCE)
+    places = hide(SingleTokens(budget=budget), clean)
     return np.bincount(rows_of(clean, places), minlength=len(clean))
 
 
@@ -82,7 +88,7 @@ def test_coins_vary_as_coins_do(examples):
 def test_every_place_is_equally_likely(budget, examples, fits):
     size, many = 30, 25_000
     clean = examples([size] * many)
-    places = SingleTokens(budget=budget).places(clean, CHANCE)
+    places = hide(SingleTokens(budget=budget), clean)
     assert len(places) >= 100_000
     within = np.bincount(places % (size + 2), minlength=size + 2)
     assert within[0] == within[-1] == 0  # special tokens
@@ -98,7 +104,9 @@ def test_the_test_of_places_can_tell(examples, fits):
             return super().words(epochs, indices, count) >> np.uint32(27)
 
     clean = examples([30] * 25_000)
-    places = SingleTokens().places(clean, Coarse(1, "test"))  # ties go to the earlier token
+    places = SingleTokens().places(
+        clean, Draws.of(clean, Coarse(1, "test"))
+    )  # ties go to the earlier token
     within = np.bincount(places % 32, minlength=32)[1:-1]
     assert fits(within, np.ones(30), 0.87) < 1e-3
 

@@ -7,6 +7,7 @@ from scipy.stats import chi2
 from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
 from clozeworks.objectives.draft import Source
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spans import Spans
@@ -19,9 +20,10 @@ MASK, VOCABULARY = 4, 200
 
 def shown(show, choice, clean, source):
     """The hidden tokens, and what stands there instead."""
-    places = choice.places(clean, CHANCE.stream("hide"))
+    draws = Draws.of(clean, CHANCE)
+    places = choice.places(clean, draws)
     ids = clean.ids.copy()
-    show.write(ids, places, clean, CHANCE.stream("show"), source)
+    show.write(ids, places, clean, draws, source)
     outside = np.ones(len(ids), bool)
     outside[places] = False
     assert (ids[outside] == clean.ids[outside]).all()
@@ -114,7 +116,7 @@ def test_corpus_tokens_follow_the_corpus(many, source, corpus, fits):
 
 
 def test_random_tokens_are_independent_of_what_was_drawn(many, source, fits):
-    """Among the tenth that is random, ids are uniform too: two draws, not one used twice."""
+    """Among the tenth that is random, ids are uniform too, though one draw decided both."""
     _, seen = shown(Shown(keep=0.0, mask=0.9), SingleTokens(), many, source)
     found = np.bincount(seen[seen != MASK], minlength=VOCABULARY)
     assert fits(np.delete(found, MASK), np.ones(VOCABULARY - 1)) > 1e-3
@@ -163,7 +165,7 @@ def test_what_cannot_be_shown(examples, corpus):
     everything = Source(VOCABULARY, mask_id=None)
 
     def write(show, source):
-        show.write(clean.ids.copy(), places, clean, CHANCE, source)
+        show.write(clean.ids.copy(), places, clean, Draws.of(clean, CHANCE), source)
 
     with pytest.raises(TokenizerError) as caught:
         write(Shown(), everything)

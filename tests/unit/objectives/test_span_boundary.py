@@ -13,6 +13,7 @@ from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.draft import Draft
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.budget import Ceiling
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.span_boundary import SpanBoundary
 
@@ -88,7 +89,7 @@ def test_targets_tell_the_text_again(examples, source):
 def test_masked_neighbours_would_be_seen(examples):
     """The usual mistake: spans that touch are not merged, and a boundary is hidden itself."""
     clean = examples([100] * 50, pieces=0.4)
-    hidden = Spans().places(clean, Chance(0, "test"))
+    hidden = Spans().places(clean, Draws.of(clean, Chance(0, "test")))
     flags = np.zeros(len(clean.ids), bool)
     flags[hidden] = True
     assert flags[hidden - 1].any()  # tokens as spans of their own have hidden neighbours

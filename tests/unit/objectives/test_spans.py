@@ -8,6 +8,7 @@ import pytest
 from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.budget import Ceiling, Exact
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spans import Spans
@@ -15,6 +16,11 @@ from clozeworks.objectives.noise.words import TextWords, rows_of, segment_begins
 
 CHANCE = Chance(3, "test")
 LAW = 0.2 * 0.8 ** np.arange(10)
+
+
+def hide(choice, clean):
+    """Which tokens are hidden."""
+    return choice.places(clean, Draws.of(clean, CHANCE))
 
 
 def test_lengths_are_geometric_and_renormalised(fits):
@@ -35,13 +41,13 @@ def test_clipped_lengths_fail_the_test(fits):
 def test_the_budget_is_met_exactly(examples):
     sizes = list(range(1, 300))
     clean = examples(sizes, pieces=0.4)
-    found = np.bincount(rows_of(clean, Spans().places(clean, CHANCE)))
+    found = np.bincount(rows_of(clean, hide(Spans(), clean)))
     assert found.tolist() == [math.ceil(0.15 * size) for size in sizes]
 
 
 def test_whole_words_but_for_one_span(examples, runs):
     clean = examples([120] * 500, pieces=0.5)
-    places = Spans().places(clean, CHANCE)
+    places = hide(Spans(), clean)
     words = TextWords.of(clean)
     starts, ends = set(words.starts.tolist()), set(words.ends.tolist())
     cut = np.zeros(len(clean), int)
@@ -50,13 +56,13 @@ def test_whole_words_but_for_one_span(examples, runs):
         cut[rows_of(clean, np.array([start]))[0]] += end not in ends
     assert cut.max() == 1  # the one that used up the budget
     assert 0.2 < cut.mean() < 0.8
-    singles = runs(clean, SingleTokens().places(clean, CHANCE))
+    singles = runs(clean, hide(SingleTokens(), clean))
     assert not all(start in starts for start, _ in singles)  # the test can tell
 
 
 def test_merged_spans_keep_a_visible_token_between_them(examples, runs):
     clean = examples([200] * 300, pieces=0.3)
-    places = Spans().places(clean, CHANCE)
+    places = hide(Spans(), clean)
     hidden = np.zeros(len(clean.ids) + 1, bool)
     hidden[places] = True
     spans = runs(clean, places)
@@ -67,7 +73,9 @@ def test_merged_spans_keep_a_visible_token_between_them(examples, runs):
 def test_an_anchor_is_a_piece_so_long_words_begin_more_spans(examples, fits):
     starts = [[([True] + [False] * 4 + [True]) * 3]] * 20_000  # words of 5 and 1 pieces
     clean = examples([18] * 20_000, starts=starts)
-    places = Spans(budget=Exact(most=1)).places(clean, CHANCE)  # the first piece of the first span
+    places = Spans(budget=Exact(most=1)).places(
+        clean, Draws.of(clean, CHANCE)
+    )  # the first piece of the first span
     within = np.bincount(places % 20, minlength=20)[[1, 6, 7, 12, 13, 18]]
     assert within.sum() == 20_000
     assert fits(within, [5, 1] * 3) > 1e-3
@@ -77,12 +85,12 @@ def test_an_anchor_is_a_piece_so_long_words_begin_more_spans(examples, fits):
 def test_spans_end_with_their_segment(examples):
     clean = examples([(5, 5)] * 3000, pieces=0.0)
     for choice in (Spans(), Spans(p=0.01, longest=10)):
-        places = choice.places(clean, CHANCE)
+        places = hide(choice, clean)
         assert (np.bincount(rows_of(clean, places)) == 2).all()
         assert not clean.special[places].any()
     # With one token asked for and long spans, the span at the end of the first text stays there.
     bare = examples([4] * 1000, pieces=0.0, bare=True)
-    places = Spans(p=0.01, budget=Ceiling(share=0.5)).places(bare, CHANCE)
+    places = hide(Spans(p=0.01, budget=Ceiling(share=0.5)), bare)
     assert (np.bincount(rows_of(bare, places)) == 2).all()
 
 
@@ -94,9 +102,9 @@ def test_the_algorithm_step_by_step(examples):
     expected = []
     for row in range(len(clean)):
         first, size = int(clean.starts[row]) + 1, int(clean.lengths[row]) - 2
-        draws = CHANCE.words(clean.epochs[row], clean.indices[row], 2001)[0]
-        lengths = choice.lengths(draws[1::2])
-        anchors = (draws[2::2].astype(np.uint64) * np.uint64(size)) >> np.uint64(32)
+        draws = CHANCE.stream("spans").words(clean.epochs[row], clean.indices[row], 2000)[0]
+        lengths = choice.lengths(draws[0::2])
+        anchors = (draws[1::2].astype(np.uint64) * np.uint64(size)) >> np.uint64(32)
         hidden, budget = set(), math.ceil(0.15 * size)
         for length, anchor in zip(lengths.tolist(), anchors.tolist(), strict=True):
             if len(hidden) >= budget:
@@ -114,14 +122,15 @@ def test_the_algorithm_step_by_step(examples):
                 hidden.add(place)
                 place += 1
         expected += [first + place for place in sorted(hidden)]
-    assert choice.places(clean, CHANCE).tolist() == expected
+    assert hide(choice, clean).tolist() == expected
 
 
 def test_draws_never_run_out(examples):
     clean = examples([60, 3, 200])
-    everything = Spans(budget=Ceiling(share=1.0)).places(clean, CHANCE)
+    everything = hide(Spans(budget=Ceiling(share=1.0)), clean)
     assert everything.tolist() == np.flatnonzero(~clean.special).tolist()
-    assert len(Spans().places(examples([0, 0]), CHANCE)) == 0
+    nothing = examples([0, 0])
+    assert len(hide(Spans(), nothing)) == 0
 
 
 TEXT = [
@@ -137,13 +146,15 @@ def football(examples):
 
 
 def test_the_example_by_hand(football, fixed, corpus, source):
-    # The length 4 lies from 0.547 to 0.661; the anchor is piece 3 of 18, ##ball.
-    places = Spans().places(football, fixed([0.0, 0.6, 3.5 / 18]))
+    # The length 4 lies from 0.547 to 0.661; the anchor is piece 3 of 18, ##ball. Each place has
+    # four numbers, of which two say which token of the corpus it takes: 0, a half, nearly 1.
+    which = [0.0] * 16 + [0.5, 0.0, 0.0, 0.0] + [0.999, 0.0, 0.0, 0.0]
+    chance = fixed({"": [0.85], "spans": [0.6, 3.5 / 18], "random": which})
+    draws = Draws.of(football, chance)
+    places = Spans().places(football, draws)
     assert places.tolist() == [3, 4, 5]  # foot ##ball game: the budget of 3 ends the span
     ids = football.ids.copy()
-    Shown(unit="span", random_from="corpus").write(
-        ids, places, football, fixed([0.85, 0.0, 0.0, 0.1, 0.5, 0.5, 0.3, 0.999, 0.0]), source
-    )
+    Shown(unit="span", random_from="corpus").write(ids, places, football, draws, source)
     at = corpus.at(np.array([0, corpus.tokens // 2, int(corpus.tokens * 0.999)]))
     assert ids[3:6].tolist() == at.tolist()
     assert (np.delete(ids, [3, 4, 5]) == np.delete(football.ids, [3, 4, 5])).all()

@@ -6,12 +6,18 @@ import pytest
 from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.budget import Bernoulli, Exact
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.ngrams import NGrams
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.noise.words import TextWords, rows_of
 
 CHANCE = Chance(2, "test")
+
+
+def hide(choice, clean):
+    """Which tokens are hidden."""
+    return choice.places(clean, Draws.of(clean, CHANCE))
 
 
 def words_by_hand(clean):
@@ -58,7 +64,7 @@ def test_words_are_found(examples, bare):
 
 def test_whole_words_or_none_and_the_greedy_law(examples):
     clean = examples([100, 60, 30, 9] * 200, pieces=0.6)
-    places = WholeWords().places(clean, CHANCE)
+    places = hide(WholeWords(), clean)
     left = check_whole(clean, places)
     hidden = set(places.tolist())
     for row, words in enumerate(words_by_hand(clean)):
@@ -66,14 +72,14 @@ def test_whole_words_or_none_and_the_greedy_law(examples):
         assert all(len(word) > left[row] for word in words if word[0] not in hidden)
     assert 0 < np.mean([n > 0 for n in left]) < 0.5  # skipping happens, and mostly ends well
     with pytest.raises(AssertionError):
-        check_whole(clean, SingleTokens().places(clean, CHANCE))
+        check_whole(clean, hide(SingleTokens(), clean))
 
 
 def test_a_word_that_is_too_long_is_passed_over(examples):
     # One word of 9 pieces and three of 1: a budget of 2 can only take the short ones.
     starts = [[[True] + [False] * 8 + [True] * 3]] * 300
     clean = examples([12] * 300, starts=starts)
-    places = WholeWords(budget=Exact(most=2)).places(clean, CHANCE)
+    places = hide(WholeWords(budget=Exact(most=2)), clean)
     assert len(places) == 600
     assert set((places % 14).tolist()) == {10, 11, 12}
 
@@ -81,7 +87,7 @@ def test_a_word_that_is_too_long_is_passed_over(examples):
 def test_every_word_is_equally_likely_whatever_its_length(examples, fits):
     starts = [[[True, False, True, True, False, True] * 5]] * 20_000  # 20 words, sizes 2 1 2 1
     clean = examples([30] * 20_000, starts=starts)
-    places = WholeWords(budget=Bernoulli(share=0.15)).places(clean, CHANCE)
+    places = hide(WholeWords(budget=Bernoulli(share=0.15)), clean)
     firsts = places[clean.word_starts[places]]
     found = np.bincount(firsts % 32)
     found = found[found > 0]
@@ -93,7 +99,9 @@ def test_no_word_crosses_from_text_to_text(examples):
     # The second text begins in the middle of a word, as truncation at the front leaves it.
     starts = [[[True, True, False], [False, False, True]]] * 400
     clean = examples([(3, 3)] * 400, starts=starts)
-    places = WholeWords(budget=Exact(share=0.25)).places(clean, CHANCE)  # 2 of 9 tokens
+    places = WholeWords(budget=Exact(share=0.25)).places(
+        clean, Draws.of(clean, CHANCE)
+    )  # 2 of 9 tokens
     check_whole(clean, places, 0.25)
     pairs = {tuple((places[rows_of(clean, places) == row] % 9).tolist()) for row in range(400)}
     assert (2, 3) in pairs and (5, 6) in pairs  # two words of two pieces
@@ -111,7 +119,7 @@ def test_the_law_of_ngrams(fits):
 
 def test_ngrams_are_whole_words_within_the_budget(examples):
     clean = examples([100, 60, 200] * 150, pieces=0.4)
-    places = NGrams().places(clean, CHANCE)
+    places = hide(NGrams(), clean)
     left = check_whole(clean, places)
     longest = [max(map(len, words)) for words in words_by_hand(clean)]
     assert all(rest <= most - 1 for rest, most in zip(left, longest, strict=True))
@@ -123,7 +131,7 @@ def test_long_candidates_are_rejected_more_often(examples):
     clean = examples([200] * 500, pieces=0.0)
 
     def mean_run(choice):
-        places = choice.places(clean, CHANCE)
+        places = hide(choice, clean)
         return len(places) / (1 + (np.diff(places) > 1).sum())
 
     single, grams = mean_run(WholeWords()), mean_run(NGrams())
@@ -134,12 +142,14 @@ def test_long_candidates_are_rejected_more_often(examples):
 def test_no_ngram_crosses_from_text_to_text(examples, runs):
     # Two texts of two words: with n = 2 drawn at the second word, only that word is taken.
     clean = examples([(2, 2)] * 2000, pieces=0.0)
-    places = NGrams(longest=2, budget=Exact(most=2, share=0.3)).places(clean, CHANCE)
+    places = NGrams(longest=2, budget=Exact(most=2, share=0.3)).places(
+        clean, Draws.of(clean, CHANCE)
+    )
     assert (np.bincount(rows_of(clean, places)) == 2).all()
     spans = {(start % 7, end % 7) for start, end in runs(clean, places)}
     assert spans == {(1, 2), (2, 3), (1, 3), (4, 5), (5, 6), (4, 6)}
     bare = examples([2] * 2000, pieces=0.0, bare=True)  # without special tokens around
-    places = NGrams(longest=3, budget=Exact(share=0.5)).places(bare, CHANCE)
+    places = hide(NGrams(longest=3, budget=Exact(share=0.5)), bare)
     assert np.bincount(rows_of(bare, places)).tolist() == [1] * 2000
 
 

@@ -25,10 +25,10 @@ Shapes: N tokens of all examples, B examples, L the longest example.
 
 from typing import ClassVar
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.spec import Slot
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.shards import Numbers
+from clozeworks.objectives.noise.draws import Draws
 
 
 class ChoiceSpec(Slot):
@@ -37,6 +37,6 @@ class ChoiceSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives.noise"
 
-    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+    def places(self, clean: Arranged, draws: Draws) -> Numbers:
         """The tokens to hide among all tokens of the batch, in ascending order, (n,)."""
         raise NotImplementedError

@@ -20,6 +20,7 @@ from clozeworks.core.spec import Slot, spec
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.shards import Flags, Numbers
 from clozeworks.errors import SettingError
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -27,19 +28,16 @@ _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class BudgetSpec(Slot):
-    """Slot: how many tokens are hidden.
-
-    Draws are (B, 1 + L): one of the example's own, then one for each of its tokens.
-    """
+    """Slot: how many tokens are hidden."""
 
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives.noise"
 
-    def tokens(self, clean: Arranged, draws: Words) -> Numbers:
+    def tokens(self, clean: Arranged, draws: Draws) -> Numbers:
         """Which single tokens are taken, in ascending order, (n,)."""
         raise NotImplementedError
 
-    def words(self, clean: Arranged, draws: Words, words: TextWords) -> Flags:
+    def words(self, clean: Arranged, draws: Draws, words: TextWords) -> Flags:
         """Which whole words are taken, (U,)."""
         raise NotImplementedError
 
@@ -64,14 +62,13 @@ class Counted(BudgetSpec):
         pieces = pieces_of_examples(clean)
         return np.minimum(self.wanted(clean.lengths, pieces, draws), pieces)
 
-    def tokens(self, clean: Arranged, draws: Words) -> Numbers:
+    def tokens(self, clean: Arranged, draws: Draws) -> Numbers:
         """The first tokens in a random order, as many as the budget says."""
-        counts = self.counts(clean, draws[:, 0])
+        counts = self.counts(clean, draws.own)
         most = int(counts.max(initial=0))
         # A token's place in the low half keeps equal draws apart; a special token comes last.
-        keys = (draws[:, 1:].astype(np.uint64) << _HALF) | np.arange(
-            draws.shape[1] - 1, dtype=np.uint64
-        )
+        keys = draws.hide.astype(np.uint64) << _HALF
+        keys |= np.arange(draws.hide.shape[1], dtype=np.uint64)
         keys[clean.rows(clean.special, True)] = _LAST
         keys.sort(axis=1)
         taken = (keys[:, :most] & _LOW).astype(np.int64) + clean.starts[:, None]
@@ -79,11 +76,11 @@ class Counted(BudgetSpec):
         places.sort()
         return places
 
-    def words(self, clean: Arranged, draws: Words, words: TextWords) -> Flags:
+    def words(self, clean: Arranged, draws: Draws, words: TextWords) -> Flags:
         """Whole words in a random order; one that would exceed the budget is passed over."""
         # Paper: a word is skipped, not cut, and smaller words after it may still fit.
-        counts = self.counts(clean, draws[:, 0]).tolist()
-        order = words.in_order(draws[words.rows, 1 + words.begins], len(clean))
+        counts = self.counts(clean, draws.own).tolist()
+        order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
         sizes = (words.ends - words.starts).tolist()
         taken = bytearray(len(sizes))
         for left, mine in zip(counts, order, strict=True):
@@ -162,14 +159,14 @@ class Bernoulli(BudgetSpec):
     def __post_init__(self) -> None:
         check_share(self.share)
 
-    def tokens(self, clean: Arranged, draws: Words) -> Numbers:
+    def tokens(self, clean: Arranged, draws: Draws) -> Numbers:
         """Each token of text with the same chance."""
-        heads = (shares(draws[:, 1:]) < self.share)[clean.real]
+        heads = (shares(draws.hide) < self.share)[clean.real]
         return np.flatnonzero(heads & ~clean.special)
 
-    def words(self, clean: Arranged, draws: Words, words: TextWords) -> Flags:
+    def words(self, clean: Arranged, draws: Draws, words: TextWords) -> Flags:
         """Each word with the same chance, whatever its length."""
-        return shares(draws[words.rows, 1 + words.begins]) < self.share
+        return shares(draws.hide[words.rows, words.begins]) < self.share
 
 
 def check_share(share: float) -> None:

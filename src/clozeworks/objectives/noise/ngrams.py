@@ -16,13 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Chance, Words, shares
+from clozeworks.core.chance import Words, shares
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.shards import Flags, Numbers
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Counted, Exact
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords
 
 
@@ -46,16 +47,13 @@ class NGrams(ChoiceSpec):
         limits = np.cumsum(chances[:-1] / chances.sum())
         return 1 + np.searchsorted(limits, shares(draws), side="right")
 
-    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+    def places(self, clean: Arranged, draws: Draws) -> Numbers:
         """The tokens to hide."""
-        longest = int(clean.lengths.max(initial=0))
-        # Two draws for each token that begins a word: when it is visited, and how many words.
-        draws = chance.words(clean.epochs, clean.indices, 1 + 2 * longest)
         words = TextWords.of(clean)
-        order = words.in_order(draws[words.rows, 1 + 2 * words.begins], len(clean))
-        lengths = self.lengths(draws[words.rows, 2 + 2 * words.begins])
-        counts = self.budget.counts(clean, draws[:, 0])
-        return words.places(_visit(words, order, lengths, counts))
+        order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
+        lengths = draws.more("lengths", draws.hide.shape[1])[words.rows, words.begins]
+        counts = self.budget.counts(clean, draws.own)
+        return words.places(_visit(words, order, self.lengths(lengths), counts))
 
 
 def _visit(words: TextWords, order: list[list[int]], lengths: Numbers, counts: Numbers) -> Flags:

@@ -9,19 +9,20 @@ among them; fairseq leaves special tokens out (but not `<mask>`); SpanBERT takes
 anywhere in the corpus, so frequent ones come up more often.
 Used by: every masked language model.
 
-Shapes: N tokens, B examples, n hidden tokens, K the most of one example.
+Shapes: N tokens, B examples, n hidden tokens.
 """
 
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from clozeworks.core.chance import Chance, Words, below, far_below, shares
+from clozeworks.core.chance import Shares, fine_shares, shares
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.shards import Flags, Numbers
 from clozeworks.errors import SettingError
 from clozeworks.objectives.draft import Source
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import rows_of, segment_begins
 
 
@@ -51,7 +52,7 @@ class Shown:
             )
 
     def write(
-        self, ids: Numbers, places: Numbers, clean: Arranged, chance: Chance, source: Source
+        self, ids: Numbers, places: Numbers, clean: Arranged, draws: Draws, source: Source
     ) -> None:
         """Overwrites the hidden tokens.
 
@@ -59,25 +60,24 @@ class Shown:
             ids: The tokens of the batch, changed in place, (N,).
             places: The hidden ones in ascending order, (n,).
             clean: The batch as it was.
-            chance: The draws.
+            draws: The random numbers.
             source: The ids of the mask and of random tokens.
         """
-        if not len(places):
-            return
         rows = rows_of(clean, places)
-        counts = np.bincount(rows, minlength=len(clean))
-        ranks = np.arange(len(places)) - (np.cumsum(counts) - counts)[rows]
-        # Three draws for each hidden token of an example: what is shown, and two for which token.
-        most = int(counts.max())
-        words = chance.words(clean.epochs, clean.indices, 3 * most)
-        draws = words.reshape(len(clean) * most, 3).take(rows * most + ranks, axis=0)  # (n, 3)
-        shown = shares(draws[:, 0])
+        within = places - clean.starts[rows]
+        shown = shares(draws.show[rows, within])
         if self.unit != "token":
             shown = shown[self._deciding(places, clean)]
         if self.mask:
             ids[places[shown < self.mask]] = source.mask()
         random = (shown >= self.mask) & (shown < self.mask + self.random)
-        ids[places[random]] = self._tokens(draws[random, 1:], source)
+        if self.unit == "token" and self.random_from != "corpus":
+            # Among the draws that mean a random token, where in their range one lies is random
+            # still: it says which token, and no further draw is needed.
+            which = (shown[random] - self.mask) / (self.random or 1.0)
+        else:
+            which = fine_shares(draws.four("random", rows[random], within[random]))
+        ids[places[random]] = self._tokens(which, source)
 
     def _deciding(self, places: Numbers, clean: Arranged) -> Numbers:
         """The hidden token whose draw counts for each hidden token: the first of its unit, (n,)."""
@@ -86,14 +86,20 @@ class Shown:
             firsts |= clean.word_starts[places]
         return np.maximum.accumulate(np.where(firsts, np.arange(len(places)), 0))
 
-    def _tokens(self, draws: Words, source: Source) -> Numbers:
-        """A random token for each pair of draws (n, 2)."""
+    def _tokens(self, which: Shares, source: Source) -> Numbers:
+        """Random tokens: numbers from 0 up to but not 1 say which."""
         if self.random_from == "corpus":
             split = source.corpus()
-            return split.at(far_below(draws, split.tokens))
+            return split.at(_spread(which, split.tokens))
         if self.random_from == "ordinary":
-            return source.ordinary[below(draws[:, 0], len(source.ordinary))]
-        return below(draws[:, 0], source.vocabulary)
+            return source.ordinary[_spread(which, len(source.ordinary))]
+        return _spread(which, source.vocabulary)
+
+
+def _spread(which: Shares, limit: int) -> Numbers:
+    """Numbers from 0 up to but not 1 as whole numbers from 0 to limit - 1."""
+    # Trap: a product just below the limit may be rounded up to it.
+    return np.minimum((which * limit).astype(np.int64), limit - 1)
 
 
 def span_begins(places: Numbers, segments: Flags) -> Flags:

@@ -8,12 +8,12 @@ Prefer it for: a baseline, and for speed. The end of a word is often plain from 
 
 from typing import ClassVar
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.shards import Numbers
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec, Exact
+from clozeworks.objectives.noise.draws import Draws
 
 
 @spec
@@ -24,8 +24,6 @@ class SingleTokens(ChoiceSpec):
 
     budget: BudgetSpec = Exact()
 
-    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+    def places(self, clean: Arranged, draws: Draws) -> Numbers:
         """The tokens to hide."""
-        longest = int(clean.lengths.max(initial=0))
-        draws = chance.words(clean.epochs, clean.indices, 1 + longest)
         return self.budget.tokens(clean, draws)

@@ -24,13 +24,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Chance, Words, below, shares
+from clozeworks.core.chance import Words, below, shares
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.shards import Numbers
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Counted
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
 
 
@@ -58,68 +59,60 @@ class Spans(ChoiceSpec):
         limits = np.cumsum(chances[:-1] / chances.sum())
         return 1 + np.searchsorted(limits, shares(draws), side="right")
 
-    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+    def places(self, clean: Arranged, draws: Draws) -> Numbers:
         """The tokens to hide."""
-        # One draw of the example's own and two for each span. A hidden anchor costs two more, so
-        # there is no limit to their number. This is nearly always enough, and asking for more does
-        # not change the first ones.
-        tries = 8 + int(clean.lengths.max(initial=0)) // 8
-        draws = chance.words(clean.epochs, clean.indices, 1 + 2 * tries)
-        pieces = pieces_of_examples(clean)
-        counts = self.budget.counts(clean, draws[:, 0])
-        lengths, anchors = (values.tolist() for values in self._drawn(draws, pieces))
-        words = TextWords.of(clean)
-        filling = _Filling(words, len(clean.ids))
-        text = np.flatnonzero(~clean.special)
-        first = 0
-        for row, left in enumerate(counts.tolist()):
-            mine = text[first : first + int(pieces[row])].tolist()
-            first += len(mine)
+        counts = self.budget.counts(clean, draws.own).tolist()
+        possible = _Possible(clean)
+        # Two draws for each span. A hidden anchor costs two more, so there is no limit to their
+        # number; this is nearly always enough.
+        words = draws.more("spans", 16 + draws.hide.shape[1] // 16 * 2)
+        spans = possible.spans(self.lengths(words[:, 0::2]), words[:, 1::2], slice(None))
+        hidden = bytearray(len(clean.ids))
+        for row, (left, mine) in enumerate(zip(counts, spans, strict=True)):
             used = 0
             while left:
-                if used == len(lengths[row]):
-                    more = chance.words(clean.epochs[row], clean.indices[row], 1 + 4 * used)
-                    again = self._drawn(more, pieces[row : row + 1])
-                    lengths[row], anchors[row] = again[0][0].tolist(), again[1][0].tolist()
-                left = filling.add(mine[anchors[row][used]], lengths[row][used], left)
+                if used == len(mine):
+                    words = draws.more("spans", 4 * used, row)
+                    lengths = self.lengths(words[:, 0::2])
+                    mine = possible.spans(lengths, words[:, 1::2], slice(row, row + 1))[0]
+                anchor, start, end = mine[used]
                 used += 1
-        return np.flatnonzero(np.frombuffer(filling.hidden, dtype=np.bool_))
+                if hidden[anchor]:
+                    continue
+                for place in range(start, end):
+                    if not hidden[place]:
+                        hidden[place] = 1
+                        left -= 1
+                        if not left:
+                            break
+        return np.flatnonzero(np.frombuffer(hidden, dtype=np.bool_))
 
-    def _drawn(self, draws: Words, pieces: Numbers) -> tuple[Numbers, Numbers]:
-        """Lengths and anchors, (B, D) each."""
-        return self.lengths(draws[:, 1::2]), below(draws[:, 2::2], pieces[:, None])
 
+class _Possible:
+    """From draws to spans: where a span would begin and end if nothing were in its way."""
 
-class _Filling:
-    """What is hidden so far."""
+    def __init__(self, clean: Arranged) -> None:
+        self._words = TextWords.of(clean)
+        self._text = np.flatnonzero(~clean.special)
+        self._pieces = pieces_of_examples(clean)
+        self._before = np.cumsum(self._pieces) - self._pieces
 
-    def __init__(self, words: TextWords, tokens: int) -> None:
-        self.hidden = bytearray(tokens)
-        number = np.searchsorted(words.starts, np.arange(tokens), side="right") - 1
-        self._word_of = number.tolist()
-        self._starts, self._ends = words.starts.tolist(), words.ends.tolist()
-        self._segment_ends = words.segment_ends.tolist()
-
-    def add(self, anchor: int, length: int, left: int) -> int:
-        """Hides a span unless its anchor is hidden already.
+    def spans(self, lengths: Numbers, anchors: Words, rows: slice) -> list[list[list[int]]]:
+        """Anchor, beginning and end of each span of each example.
 
         Args:
-            anchor: A token of text.
-            length: How many words.
-            left: How many more tokens may be hidden.
-
-        Returns:
-            How many may be hidden after that.
+            lengths: Words of each span, (B, D).
+            anchors: A draw for each, (B, D).
+            rows: The examples they belong to.
         """
-        hidden = self.hidden
-        if hidden[anchor]:
-            return left
-        word = self._word_of[anchor]
-        last = min(word + length, self._segment_ends[word]) - 1
-        for place in range(self._starts[word], self._ends[last]):
-            if not hidden[place]:
-                hidden[place] = 1
-                left -= 1
-                if not left:
-                    break
-        return left
+        if not len(self._text):
+            return [[] for _ in lengths]
+        among = below(anchors, self._pieces[rows, None]) + self._before[rows, None]
+        # An example without text asks for no span; any token will do.
+        places = self._text[np.minimum(among, len(self._text) - 1)]
+        words = self._words
+        first = np.searchsorted(words.starts, places, side="right") - 1
+        last = np.minimum(first + lengths, words.segment_ends[first]) - 1
+        triples = np.stack([places, words.starts[first], words.ends[last]], axis=2)
+        spans: list[list[list[int]]] = triples.tolist()
+        return spans

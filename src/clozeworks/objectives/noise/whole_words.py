@@ -10,12 +10,12 @@ words were marked by a segmenter; characters as words give single tokens.
 
 from typing import ClassVar
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.shards import Numbers
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec, Exact
+from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords
 
 
@@ -27,9 +27,7 @@ class WholeWords(ChoiceSpec):
 
     budget: BudgetSpec = Exact()
 
-    def places(self, clean: Arranged, chance: Chance) -> Numbers:
+    def places(self, clean: Arranged, draws: Draws) -> Numbers:
         """The tokens to hide."""
-        longest = int(clean.lengths.max(initial=0))
-        draws = chance.words(clean.epochs, clean.indices, 1 + longest)
         words = TextWords.of(clean)
         return words.places(self.budget.words(clean, draws, words))
