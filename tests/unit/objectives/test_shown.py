@@ -122,6 +122,14 @@ def test_random_tokens_are_independent_of_what_was_drawn(many, source, fits):
     assert fits(np.delete(found, MASK), np.ones(VOCABULARY - 1)) > 1e-3
 
 
+def test_a_huge_vocabulary_is_reached_everywhere(many, fits):
+    """A tenth of 2^32 draws is fewer than these ids: more are drawn, or four of five never come."""
+    huge = Source(2**31, mask_id=MASK)
+    places, seen = shown(Shown(), SingleTokens(), many, huge)
+    random = seen[(seen != MASK) & (seen != many.ids[places])]
+    assert fits(np.bincount(random % 5), np.ones(5)) > 1e-3
+
+
 @pytest.mark.parametrize("choice", [WholeWords(), Spans()], ids=["words", "spans"])
 def test_a_unit_is_shown_in_one_way(choice, examples, runs, fits):
     source = Source(2**31, mask_id=MASK)  # so large that no random token is the right one

@@ -71,9 +71,10 @@ class Shown:
         if self.mask:
             ids[places[shown < self.mask]] = source.mask()
         random = (shown >= self.mask) & (shown < self.mask + self.random)
-        if self.unit == "token" and self.random_from != "corpus":
-            # Among the draws that mean a random token, where in their range one lies is random
-            # still: it says which token, and no further draw is needed.
+        # Among the draws that mean a random token, where in their range one lies is random still.
+        # If there are a thousand of them for each token, it says which one, and no more are needed.
+        enough = self.random * 2**32 >= 1000 * source.vocabulary
+        if enough and self.unit == "token" and self.random_from != "corpus":
             which = (shown[random] - self.mask) / (self.random or 1.0)
         else:
             which = fine_shares(draws.four("random", rows[random], within[random]))
