@@ -2,6 +2,7 @@
 
 import glob
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -62,6 +63,7 @@ def find_files(inputs: Sequence[str | Path]) -> Found:
     if not taken:
         raise InputError("there are no inputs; name at least one file, folder or pattern.")
     for file in taken.values():
+        _check_plain(file)
         check_readable(file)
         if _format(file) == ".parquet":
             check_library()
@@ -100,6 +102,19 @@ def _standing_for(path: Path) -> tuple[list[Path], list[Path]]:
     if glob.has_magic(str(path)):
         return [], list(_matches(path))
     raise missing_file(path)
+
+
+def _check_plain(file: Path) -> None:
+    """Complains about a link that leads nowhere, and about pipes, which would keep one waiting."""
+    try:
+        mode = file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise missing_file(file) from error
+    if not stat.S_ISREG(mode):
+        raise InputError(
+            f"{printable(file)} is not a plain file; a build may read its input again; write what "
+            "it gives into a file."
+        )
 
 
 def _add(known: dict[str, Path], files: Sequence[Path]) -> None:

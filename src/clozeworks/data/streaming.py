@@ -7,6 +7,7 @@ import importlib
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -27,6 +28,7 @@ from clozeworks.data.decoding import (
     printable,
     wrong_mark,
 )
+from clozeworks.data.fields import check_characters
 from clozeworks.errors import InputError, MissingExtra
 
 Position = Callable[[int], None]
@@ -201,7 +203,7 @@ def _characters(path: Path, origin: str, encoding: str, position: Position | Non
     held = ""  # a `\r` that may be half of a line end
     for block in _blocks(path, origin, position):
         if decoder is None:
-            name = _agreed(name, marked_encoding(block), origin)
+            name = _agreed(name, marked_encoding(block) if block else name, origin)
             decoder = codecs.getincrementaldecoder(name)()
         if not is_wide(name) and (start := block.find(b"\0")) >= 0:
             ends = _one_kind_of_end(held.encode() + block[:start]).count(b"\n")
@@ -211,9 +213,18 @@ def _characters(path: Path, origin: str, encoding: str, position: Position | Non
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             decoder.setstate(before)
-            good = decoder.decode(block[: max(0, error.start - len(before[0]))])
+            good = ""
+            with suppress(UnicodeError):  # from decoders that look ahead
+                good = decoder.decode(block[: max(0, error.start - len(before[0]))])
             ends = (held + good).replace("\r\n", "\n").replace("\r", "\n").count("\n")
             raise invalid(origin, line + ends, name, error.object, error.start) from error
+        except UnicodeError as error:
+            raise InputError(
+                f"{origin} is not valid {name.upper()} ({error}); convert the file, or say what it "
+                "is with --encoding."
+            ) from error
+        if name != DEFAULT_ENCODING:  # some encodings can write half a character
+            check_characters(text, f"{origin}, read as {name.upper()},")
         if place == 0:
             text = text.removeprefix("\ufeff")
         place += len(block)
@@ -233,6 +244,11 @@ def _one_kind_of_end(data: bytes) -> bytes:
 
 def _agreed(name: str, marked: str | None, origin: str) -> str:
     """Chooses between the encoding that was said and the one that a file's mark says."""
+    if marked is None and name in ("utf-16", "utf-32"):
+        raise InputError(
+            f"{origin} has no byte order mark, so {name.upper()} does not say which byte comes "
+            f"first; say it with --encoding {name}-le or --encoding {name}-be."
+        )
     if marked is None or name.startswith(marked):
         return name
     if name != DEFAULT_ENCODING:
