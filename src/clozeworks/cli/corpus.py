@@ -1,12 +1,19 @@
 """`clozeworks corpus`: from raw text to tokens on disk, and a look at what a step will see."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.errors import InputError, SettingError
+
+if TYPE_CHECKING:
+    from clozeworks.data.build import Built
+
+MOST_STEPS = 2**40
 app = App(
     name="clozeworks corpus",
     help="Turn raw text into a corpus to train on, and look into it.",
@@ -21,7 +28,7 @@ def build(
     tokenizer: str,
     out: Annotated[Path, Parameter(alias="-o")],
     documents: Literal["blank-line", "file", "line"] = "blank-line",
-    column: list[str] | None = None,
+    column: Annotated[list[str] | None, Parameter(negative="")] = None,
     encoding: str = "utf-8",
     sentences: Literal["split", "wrapped", "lines"] = "split",
     words: str | None = None,
@@ -37,12 +44,11 @@ def build(
         inputs: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
         tokenizer: A tokenizer or model folder.
         out: The corpus folder.
-        documents: What separates documents in .txt files: a blank line, or each file or line is
-            one.
-        column: The column or field that holds the text; give it several times for pairs and
-            triplets, each then a sentence. "text" if not given.
+        documents: What is one in .txt files: what stands between blank lines, a file or a line.
+        column: The column or field that holds the text; "text" if not given.
+            Several, as pairs and triplets have them, become a line each; see --sentences lines.
         encoding: What text files are written in.
-        sentences: split finds sentences in English and Chinese, and a line's end is always one;
+        sentences: split finds sentences in English and Chinese; the end of a line ends one.
             wrapped is for text wrapped at some column; lines takes each line as a sentence.
         words: A segmenter for whole words in Chinese: jieba. Without it each character is a word.
         validation: The share of documents that is held out.
@@ -53,7 +59,6 @@ def build(
     """
     from clozeworks.cli.progress import Progress
     from clozeworks.data.build import BuildSettings, build_corpus
-    from clozeworks.errors import InputError, SettingError
     from clozeworks.text.tokenizer import Tokenizer
 
     if not inputs:
@@ -82,10 +87,15 @@ def build(
                 overwrite=overwrite,
                 progress=progress,
             )
-    except KeyboardInterrupt:
-        print("\nStopped. Run the same command again to go on.", file=sys.stderr)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        stop.add_note("Run the same command again to go on.")
         raise
-    seconds = time.monotonic() - begin
+    _report(built, out, time.monotonic() - begin)
+
+
+def _report(built: "Built", out: Path, seconds: float) -> None:
+    from clozeworks.cli.corpus_page import count, counts
+
     for sentence in built.skipped:
         print(f"Skipped: {sentence}", file=sys.stderr)
     if built.ignored:
@@ -93,11 +103,16 @@ def build(
         more = " …" if len(built.ignored) > 3 else ""
         print(f"Files of other kinds were left alone: {names}{more}", file=sys.stderr)
     if built.resumed:
-        print(f"{built.resumed} shards were there from an earlier run.", file=sys.stderr)
+        there = "was" if built.resumed == 1 else "were"
+        print(f"{count(built.resumed, 'shard')} {there} left by an earlier run.", file=sys.stderr)
     tokens = sum(split["tokens"] for split in built.corpus.manifest["splits"].values())
-    print(_counts(built.corpus.manifest))
-    print(f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9):,.0f} a second)")
-    print(f"Look into it: clozeworks corpus show {out}")
+    print(counts(built.corpus.manifest))
+    if built.standing:
+        print("It stood there already; nothing was done.")
+    else:
+        rate = "" if built.resumed else f" ({tokens / max(seconds, 1e-9):,.0f} a second)"
+        print(f"{count(tokens, 'token')} in {seconds:.1f} s{rate}")
+    print(f"Look into it: clozeworks corpus show {shlex.quote(str(out))}")
 
 
 @app.command
@@ -112,12 +127,13 @@ def show(
 
     Args:
         corpus: The corpus folder.
-        samples: How many sentences are shown.
+        samples: How many sentences of each part are shown.
         seed: Chooses them.
     """
     from clozeworks.cli.corpus_page import page
     from clozeworks.data.corpus import Corpus
 
+    _check_not_negative("--samples", samples)
     print(page(Corpus.open(corpus), samples, seed))
 
 
@@ -131,14 +147,15 @@ def verify(corpus: Path, /) -> None:
     from clozeworks.cli.progress import Progress
     from clozeworks.data.corpus import Corpus
     from clozeworks.data.verify import verify as check
-    from clozeworks.errors import InputError
 
     opened = Corpus.open(corpus)
     with Progress("bytes") as progress:
         wrong = check(opened, progress)
     if wrong:
+        more = f" So it is in {len(wrong) - 5:,} more places." if len(wrong) > 5 else ""
         raise InputError(
-            " ".join(wrong) + " Build the corpus again from the raw text with --overwrite."
+            " ".join(wrong[:5]) + more + " Build the corpus again from the raw text with "
+            "--overwrite."
         )
     count = sum(len(split["shards"]) for split in opened.manifest["splits"].values())
     shards = "1 shard is" if count == 1 else f"All {count:,} shards are"
@@ -175,15 +192,16 @@ def batch(
         show: How many examples are printed.
     """
     from clozeworks.cli.corpus_batch import lines
-    from clozeworks.data.build import INDEX_FOLDER
-    from clozeworks.data.corpus import Corpus
+    from clozeworks.cli.corpus_page import count
+    from clozeworks.data.corpus import INDEX_FOLDER, Corpus
     from clozeworks.data.loader import Loader
-    from clozeworks.errors import SettingError
     from clozeworks.objectives.draft import Source
     from clozeworks.objectives.published import published
 
-    if step < 0:
-        raise SettingError(f"--step is {step}; steps are counted from 0.")
+    _check_not_negative("--step", step)
+    _check_not_negative("--show", show)
+    if step >= MOST_STEPS:
+        raise SettingError(f"--step is {step:,}; it must be below {MOST_STEPS:,}.")
     opened = Corpus.open(corpus)
     part = opened.split(split)
     chosen = published(objective, length)
@@ -201,10 +219,11 @@ def batch(
         workers=0,
     )
     clean, made = loader.batch(step)
-    asked = ", ".join(f"{name} {count:,}" for name, count in made.counts().items())
+    asked = ", ".join(f"{name} {number:,}" for name, number in made.counts().items())
     print(
         f"step {step:,} of {objective}, epoch {loader.epoch_of(step):,.2f}: "
-        f"{len(clean) // made.views:,} examples, {len(made.ids):,} tokens; asked: {asked}"
+        f"{count(len(clean) // made.views, 'example')}, {count(len(made.ids), 'token')}; "
+        f"asked: {asked}"
     )
     if ranks > 1:
         print(f"rank {rank} of {ranks}")
@@ -213,7 +232,6 @@ def batch(
         print(line)
 
 
-def _counts(manifest: dict[str, object]) -> str:
-    from clozeworks.cli.corpus_page import counts
-
-    return counts(manifest)
+def _check_not_negative(name: str, value: int) -> None:
+    if value < 0:
+        raise SettingError(f"{name} is {value}; it must be at least 0.")

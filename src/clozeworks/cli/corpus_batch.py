@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from clozeworks.cli.corpus_page import count, visible
 from clozeworks.data.arranged import Arranged
 from clozeworks.objectives.draft import ANSWERS, Batch
 from clozeworks.text.tokenizer import Tokenizer
@@ -21,14 +22,16 @@ def lines(clean: Arranged, batch: Batch, tokenizer: Tokenizer, most: int) -> Ite
         clean: The examples before anything was hidden.
         batch: The same with what is hidden hidden.
         tokenizer: Names the tokens.
-        most: How many examples are shown.
+        most: How many examples are shown, each with all its views.
     """
-    for number in range(min(most, len(clean))):
+    for number in range(min(most * batch.views, len(clean))):
         begin, length = int(clean.starts[number]), int(clean.lengths[number])
-        view = f", view {number % batch.views + 1} of {batch.views}" if batch.views > 1 else ""
+        example, view = divmod(number, batch.views)
+        of_several = f", view {view + 1} of {batch.views}" if batch.views > 1 else ""
         yield (
-            f"example {number + 1} (epoch {clean.epochs[number]}, "
-            f"number {clean.indices[number]:,}{view}): {length} tokens"
+            f"example {example + 1} (epoch {clean.epochs[number]}, "
+            f"number {clean.indices[number] // batch.views:,}{of_several}): "
+            f"{count(length, 'token')}"
         )
         yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
         yield from _asked(clean, batch, tokenizer, number)
@@ -39,14 +42,18 @@ def _tokens(clean: Arranged, batch: Batch, tokenizer: Tokenizer, begin: int, end
     asked = set(batch.parts.get("masked_lm", {}).get("places", np.zeros(0)).tolist())
     words = []
     for place in range(begin, end):
-        shown = tokenizer.token_of(int(batch.ids[place]))
+        shown = _token(tokenizer, batch.ids[place])
         if place not in asked:
             words.append(shown)
         elif batch.ids[place] == clean.ids[place]:
             words.append(f"⟨{shown}⟩")
         else:
-            words.append(f"⟨{tokenizer.token_of(int(clean.ids[place]))}→{shown}⟩")
+            words.append(f"⟨{_token(tokenizer, clean.ids[place])}→{shown}⟩")
     return " ".join(words)
+
+
+def _token(tokenizer: Tokenizer, number: np.int64) -> str:
+    return visible(tokenizer.token_of(int(number)))
 
 
 def _asked(clean: Arranged, batch: Batch, tokenizer: Tokenizer, number: int) -> Iterator[str]:
@@ -56,8 +63,9 @@ def _asked(clean: Arranged, batch: Batch, tokenizer: Tokenizer, number: int) -> 
             chosen = part["places"][(part["places"] >= begin) & (part["places"] < end)]
             kept = int((batch.ids[chosen] == clean.ids[chosen]).sum())
             masked = int((batch.ids[chosen] == tokenizer.mask_id).sum())
+            are = "is" if len(chosen) == 1 else "are"
             yield (
-                f"  {name}: {len(chosen)} tokens are asked, {masked} of them shown as "
+                f"  {name}: {count(len(chosen), 'token')} {are} asked, {masked} of them shown as "
                 f"{tokenizer.special.mask}, {len(chosen) - masked - kept} as another token, {kept} "
                 "as they are"
             )
@@ -65,11 +73,12 @@ def _asked(clean: Arranged, batch: Batch, tokenizer: Tokenizer, number: int) -> 
             chosen = (part["left"] >= begin) & (part["left"] < end)
             spans = sorted(set(zip(part["left"][chosen], part["right"][chosen], strict=True)))
             said = [
-                f"{tokenizer.token_of(int(clean.ids[left]))} … "
-                f"{tokenizer.token_of(int(clean.ids[right]))}"
+                f"{_token(tokenizer, clean.ids[left])} … {_token(tokenizer, clean.ids[right])}"
                 for left, right in spans
             ]
-            yield f"  {name}: {len(spans)} spans are asked between " + "; ".join(said)
+            are = "is" if len(spans) == 1 else "are"
+            between = " between " + "; ".join(said) if said else ""
+            yield f"  {name}: {count(len(spans), 'span')} {are} asked{between}"
         elif len(part[ANSWERS]) == len(clean):
             answer = int(part[ANSWERS][number])
             meaning = LABELS[name][answer] if name in LABELS else ""

@@ -1,11 +1,13 @@
 """What `clozeworks corpus show` prints."""
 
+from itertools import zip_longest
 from typing import Any
 
 from clozeworks.core.chance import Chance, far_below
 from clozeworks.data.corpus import Corpus, Split
 
 BAR = 40
+LONGEST_SAMPLE = 200
 
 
 def page(corpus: Corpus, samples: int, seed: int) -> str:
@@ -20,10 +22,14 @@ def page(corpus: Corpus, samples: int, seed: int) -> str:
         counts(manifest),
     ]
     settings = manifest["made"]["settings"]
-    changed = {name: value for name, value in settings.items() if value not in (None, False, [])}
+    changed = {
+        name: value
+        for name, value in settings.items()
+        if value is not None and value is not False and value != []
+    }
     lines += ["", "made with: " + ", ".join(f"{name}={_word(v)}" for name, v in changed.items())]
     for what in ("sentence", "document"):
-        total = [sum(column) for column in zip(*_lengths(manifest, what), strict=True)]
+        total = [sum(column) for column in zip_longest(*_lengths(manifest, what), fillvalue=0)]
         lines += ["", f"{what}s by number of tokens", *histogram(total)]
     if samples > 0:
         lines += ["", "samples"]
@@ -41,7 +47,7 @@ def counts(manifest: dict[str, Any]) -> str:
         for what in ("documents", "sentences", "tokens")
     ]
     rows.append(["tokens per word", *(_per_word(split) for split in splits.values())])
-    if manifest["tokenizer"]["unknown"] is not None:
+    if manifest["tokenizer"].get("unknown") is not None:
         rows.append(["unknown tokens", *(_unknown(split) for split in splits.values())])
     rows.append(["shards", *(f"{len(split['shards']):,}" for split in splits.values())])
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
@@ -57,11 +63,24 @@ def counts(manifest: dict[str, Any]) -> str:
     empty = sum(split["counts"].get("without_tokens", 0) for split in splits.values())
     files = found.get("files_read", 0)
     lines.append(
-        f"{_count(read, 'document')} read from {_count(files, 'file')}, "
-        f"{_count(dropped, 'exact duplicate')} dropped"
+        f"{count(read, 'document')} read from {count(files, 'file')}, "
+        f"{count(dropped, 'exact duplicate')} dropped"
         + (f", {empty:,} without any token" if empty else "")
     )
     return "\n".join(lines)
+
+
+def count(number: int, what: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def visible(text: str) -> str:
+    """A text in which what a terminal would obey instead of showing it is written out."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def histogram(classes: list[int]) -> list[str]:
@@ -70,13 +89,16 @@ def histogram(classes: list[int]) -> list[str]:
     if not used:
         return ["  none"]
     most = max(classes)
-    lines = []
+    rows = []
     for number in range(used[0], used[-1] + 1):
         low, high = (1 << number) >> 1, (1 << number) - 1
         label = f"{low:,}" if low >= high else f"{low:,}-{high:,}"
-        bar = "█" * round(BAR * classes[number] / most)
-        lines.append(f"  {label:>15}  {classes[number]:>12,}  {bar}".rstrip())
-    return lines
+        bar = "█" * round(BAR * classes[number] / most) or ("▏" if classes[number] else "")
+        rows.append((label, f"{classes[number]:,}", bar))
+    wide, amounts = (max(len(row[i]) for row in rows) for i in (0, 1))
+    return [
+        f"  {label:>{wide}}  {amount:>{amounts}}  {bar}".rstrip() for label, amount, bar in rows
+    ]
 
 
 def _lengths(manifest: dict[str, Any], what: str) -> list[list[int]]:
@@ -92,20 +114,29 @@ def _unknown(split: dict[str, Any]) -> str:
     return f"{share:.3%}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
 def _word(value: object) -> str:
     return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _samples(corpus: Corpus, split: Split, count: int, seed: int) -> list[str]:
+def _samples(corpus: Corpus, split: Split, most: int, seed: int) -> list[str]:
     offsets = split.sentence_offsets
-    words = Chance(seed, "samples").words(0, range(min(count, split.sentences)), 2)
     lines = []
-    for number in far_below(words, split.sentences):
+    for number in _chosen(split.sentences, most, seed):
         tokens, _ = split.read(int(offsets[number]), int(offsets[number + 1]))
-        text = corpus.tokenizer.decode(tokens.tolist(), skip_special=False)
+        text = visible(corpus.tokenizer.decode(tokens.tolist(), skip_special=False))
+        if len(text) > LONGEST_SAMPLE:
+            text = f"{text[:LONGEST_SAMPLE].rstrip()} … ({count(len(tokens), 'token')})"
         lines.append(f"  {split.name} sentence {number:,}: {text}")
     return lines
+
+
+def _chosen(amount: int, most: int, seed: int) -> list[int]:
+    """Some numbers below an amount, in order and each once."""
+    if amount <= most:
+        return list(range(amount))
+    drawn: set[int] = set()
+    for number in far_below(Chance(seed, "samples").words(0, range(most), 2), amount).tolist():
+        while number in drawn:
+            number = (number + 1) % amount
+        drawn.add(number)
+    return sorted(drawn)

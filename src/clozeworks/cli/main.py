@@ -28,6 +28,10 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 
+class Terminated(SystemExit):
+    """The system asked the program to end."""
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and leaves with its exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -47,9 +51,10 @@ def run(arguments: list[str]) -> int:
         return code
     except ClozeworksError as error:
         return _complain(str(error))
-    except KeyboardInterrupt:
-        print("\nStopped. Nothing was left half-written.", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        return _stopped(stop, INTERRUPTED)
+    except Terminated as stop:
+        return _stopped(stop, TERMINATED)
     except BrokenPipeError:
         _close_output()  # its reader has left, as `head` does
         return 0
@@ -115,6 +120,13 @@ def _complain(sentence: str) -> int:
     return BAD_INPUT
 
 
+def _stopped(stop: BaseException, code: int) -> int:
+    # A command that can go on where it stopped has left a note about it.
+    notes = getattr(stop, "__notes__", ["Nothing was left half-written."])
+    print(f"\nStopped. {notes[0]}", file=sys.stderr)
+    return code
+
+
 def _close_output() -> None:
     # Python flushes once more at exit, and must not complain once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,4 +134,4 @@ def _close_output() -> None:
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     # As an exception, so that temporary files are removed on the way out.
-    sys.exit(TERMINATED)
+    raise Terminated(TERMINATED)

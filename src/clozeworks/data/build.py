@@ -13,24 +13,25 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from clozeworks.data.corpus import MANIFEST, TOKENIZER_FOLDER, TRAIN, VALIDATION, VERSION, Corpus
+from clozeworks.data.corpus import TOKENIZER_FOLDER, TRAIN, VALIDATION, Corpus
+from clozeworks.data.corpus_folder import check_free, prepare
+from clozeworks.data.decoding import canonical_encoding, printable
 from clozeworks.data.documents import Document, read_documents
 from clozeworks.data.duplicates import seen_before
-from clozeworks.data.finding import find_files
+from clozeworks.data.finding import Found, find_files
 from clozeworks.data.locking import locked
-from clozeworks.data.pieces import Piece, PieceSettings, Sentences
-from clozeworks.data.routes import BUILDING, Route, read_record, write_record
+from clozeworks.data.manifest import BUILDING, MANIFEST, VERSION
+from clozeworks.data.pieces import Piece, PieceSettings, Sentences, check_usable
+from clozeworks.data.routes import Route, write_record
 from clozeworks.data.workers import Makers, makers
-from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.errors import InputError, SettingError
 from clozeworks.text.tokenizer import Tokenizer
 
 PIECE_CHARACTERS = 1_000_000
-RECIPE = "recipe.json"
-INDEX_FOLDER = "index"
-OWN_NAMES = {MANIFEST, TOKENIZER_FOLDER, BUILDING, INDEX_FOLDER, ".lock"}
 
 Progress = Callable[[int, int], None]
 
@@ -61,7 +62,8 @@ class BuildSettings:
     skip_bad_files: bool = False
 
     def check(self) -> None:
-        """Complains about a setting out of range."""
+        """Complains about a setting that cannot be used."""
+        canonical_encoding(self.encoding)
         if not 0 <= self.validation < 1:
             raise SettingError(
                 f"validation is {self.validation}; it is a share of the documents, at least 0 and "
@@ -78,12 +80,14 @@ class Built:
         resumed: Shards that an earlier run had finished.
         skipped: Sentences about files that were left out from some place on.
         ignored: Files of other kinds in the folders named.
+        standing: Whether the very corpus stood there already and nothing was done.
     """
 
     corpus: Corpus
     resumed: int = 0
     skipped: list[str] = field(default_factory=list)
     ignored: list[Path] = field(default_factory=list)
+    standing: bool = False
 
 
 def build_corpus(
@@ -113,103 +117,51 @@ def build_corpus(
     """
     settings = settings or BuildSettings()
     settings.check()
-    found = find_files(inputs)
-    recipe = _recipe(found.files, tokenizer, settings)
+    piece_settings = PieceSettings(settings.sentences, settings.words)
+    check_usable(tokenizer, piece_settings)
+    found = _found(inputs, out)
+    sizes = [path.stat().st_size for path in found.files]
+    recipe = _recipe(found.files, sizes, tokenizer, settings)
     count = workers if workers is not None else _cores()
+    if sum(sizes) < 4 * PIECE_CHARACTERS:
+        count = 1  # starting processes would take longer
+    check_free(out)
     with locked(out):
-        if not _prepare(out, recipe, tokenizer, overwrite):
-            return Built(Corpus.open(out), ignored=found.ignored)
-        total = sum(path.stat().st_size for path in found.files)
-        if total < 4 * PIECE_CHARACTERS:
-            count = 1  # starting processes would take longer
-        piece_settings = PieceSettings(settings.sentences, settings.words)
+        if not prepare(out, recipe, tokenizer, overwrite=overwrite):
+            return Built(Corpus.open(out), ignored=found.ignored, standing=True)
         with makers(out / TOKENIZER_FOLDER, piece_settings, count) as made:
             run = _Run(out, made, settings, tokenizer, in_flight=2 * count + 1)
-            run.read(found.files, progress)
+            run.read(found.files, sizes, progress)
         corpus = run.finish(recipe)
         return Built(corpus, run.resumed, run.skipped, found.ignored)
+
+
+def _found(inputs: Sequence[str | Path], out: Path) -> Found:
+    """The input files; what lies in the corpus folder itself is not text to learn from."""
+    found = find_files(inputs)
+    own = os.path.realpath(out)
+    files, ignored = (
+        [path for path in paths if not Path(os.path.realpath(path)).is_relative_to(own)]
+        for paths in (found.files, found.ignored)
+    )
+    if not files:
+        raise InputError(f"the input lies in {out}, the corpus folder; name other files.")
+    return Found(files, ignored)
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _recipe(files: Sequence[Path], tokenizer: Tokenizer, settings: BuildSettings) -> dict[str, Any]:
+def _recipe(
+    files: Sequence[Path], sizes: Sequence[int], tokenizer: Tokenizer, settings: BuildSettings
+) -> dict[str, Any]:
     return {
         "version": VERSION,
         "tokenizer": tokenizer.fingerprint,
         "settings": {**asdict(settings), "columns": list(settings.columns)},
-        "files": [[str(path), path.stat().st_size] for path in files],
+        "files": [[printable(path), size] for path, size in zip(files, sizes, strict=True)],
     }
-
-
-def _prepare(out: Path, recipe: dict[str, Any], tokenizer: Tokenizer, overwrite: bool) -> bool:
-    """Makes the folder ready; False if the very corpus stands there already."""
-    building = out / BUILDING
-    begun = next(
-        (read_record(path) for path in (out / MANIFEST, building / RECIPE) if path.is_file()), None
-    )
-    before = None if begun is None else begun.get("made", begun)
-    if before is not None and not overwrite:
-        if before != recipe:
-            raise OutputError(
-                f"{out} holds a corpus made otherwise: {_difference(before, recipe)}; choose "
-                "another folder with --out, or replace it with --overwrite."
-            )
-        if (out / MANIFEST).is_file():
-            shutil.rmtree(building, ignore_errors=True)
-            return False
-    if before is None:
-        _check_empty(out)
-    elif overwrite:
-        _clear(out)
-    try:
-        building.mkdir(parents=True, exist_ok=True)
-        (out / TOKENIZER_FOLDER).mkdir(exist_ok=True)
-        tokenizer.save(out / TOKENIZER_FOLDER)
-    except OSError as error:
-        raise OutputError(
-            f"{out} cannot be written ({error.strerror or error}); choose another folder."
-        ) from error
-    write_record(building / RECIPE, recipe)
-    return True
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    for name, value in now["settings"].items():
-        if before.get("settings", {}).get(name) != value:
-            return f"{name} was {before.get('settings', {}).get(name)!r} and is {value!r}"
-    for name in ("tokenizer", "files", "version"):
-        if before.get(name) != now[name]:
-            return (
-                "other input files, or files of another size"
-                if name == "files"
-                else (f"another {name}")
-            )
-    return "something else"
-
-
-def _is_own(name: str) -> bool:
-    shard = name.startswith((TRAIN + "-", VALIDATION + "-")) and name.endswith(".safetensors")
-    return name in OWN_NAMES or shard or name.endswith(".temporary")
-
-
-def _check_empty(out: Path) -> None:
-    foreign = sorted(path.name for path in out.iterdir() if not _is_own(path.name))
-    if foreign:
-        raise OutputError(
-            f"{out} holds other files ({foreign[0]}); a corpus needs a folder of its own; choose "
-            "another one with --out."
-        )
-
-
-def _clear(out: Path) -> None:
-    (out / MANIFEST).unlink(missing_ok=True)  # first: what is left is no corpus any more
-    for path in out.iterdir():
-        if path.name in (BUILDING, INDEX_FOLDER, TOKENIZER_FOLDER):
-            shutil.rmtree(path)
-        elif _is_own(path.name) and path.name != ".lock":
-            path.unlink()
 
 
 class _Run:
@@ -229,11 +181,11 @@ class _Run:
         self.counts: Counter[str] = Counter()
         self._waiting: deque[tuple[Route, Future[Piece], int, bytes]] = deque()
 
-    def read(self, files: Sequence[Path], progress: Progress | None) -> None:
+    def read(self, files: Sequence[Path], sizes: Sequence[int], progress: Progress | None) -> None:
         """Takes every document of every file, and writes all shards."""
         held_out = int(self.settings.validation * 2**64)
         with seen_before() as is_new:
-            for document in self._documents(files, progress):
+            for document in self._documents(files, sizes, progress):
                 text = document.text.strip()
                 digest = blake2b(text.encode(), digest_size=16).digest()
                 self.counts["documents_read"] += 1
@@ -251,14 +203,15 @@ class _Run:
         for route in self.routes.values():
             route.write()
 
-    def _documents(self, files: Sequence[Path], progress: Progress | None) -> Iterator[Document]:
-        sizes = [path.stat().st_size for path in files]
-        for number, path in enumerate(files):
-            before = sum(sizes[:number])
+    def _documents(
+        self, files: Sequence[Path], sizes: Sequence[int], progress: Progress | None
+    ) -> Iterator[Document]:
+        total = sum(sizes)
+        for path, before in zip(files, accumulate(sizes, initial=0), strict=False):
 
             def note(place: int, before: int = before) -> None:
                 if progress is not None:
-                    progress(before + place, sum(sizes))
+                    progress(before + place, total)
 
             taken = 0
             try:
@@ -274,8 +227,8 @@ class _Run:
             except InputError as error:
                 if not self.settings.skip_bad_files:
                     raise
-                used = f"the {taken:,} documents before it were used" if taken else "nothing used"
-                self.skipped.append(f"{error} ({used})")
+                documents = "document" if taken == 1 else "documents"
+                self.skipped.append(f"{error} {taken:,} {documents} of this file came before it.")
             self.counts["files_read"] += 1
 
     def _hand_over(self, route: "Route") -> None:
@@ -295,9 +248,10 @@ class _Run:
         """Writes the manifest; from then on it is a corpus."""
         splits = {route.name: route.described() for route in self.routes.values() if route.shards}
         if not splits:
+            skipped = f" Left out was: {self.skipped[0]}" if self.skipped else ""
             raise InputError(
                 "the input holds no text that gives a token; check the files, and which column or "
-                "field holds the text (--column)."
+                f"field holds the text (--column).{skipped}"
             )
         manifest = {
             "version": VERSION,

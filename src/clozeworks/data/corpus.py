@@ -4,25 +4,24 @@ Everything is addressed by its number in the whole split: token 0 is the first t
 shard, sentence and document numbers likewise. Where one shard ends nobody has to know.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeworks.data.manifest import read_manifest
 from clozeworks.data.shards import Flags, Numbers, Shard, ShardEntry, Tokens, token_dtype
 from clozeworks.errors import InputError
 from clozeworks.text.tokenizer import Tokenizer
 
-MANIFEST = "manifest.json"
 TOKENIZER_FOLDER = "tokenizer"
+INDEX_FOLDER = "index"
 TRAIN, VALIDATION = "train", "validation"
-VERSION = 1
 
 
 class Split:
@@ -49,10 +48,10 @@ class Split:
         """The first sentence of every document, and the end."""
         return self._joined("documents", "sentences")
 
-    def _joined(self, name: str, unit: str) -> Numbers:
+    def _joined(self, name: Literal["sentences", "documents"], unit: str) -> Numbers:
         begins = np.cumsum([0, *(getattr(shard.entry, unit) for shard in self.shards)])
         pieces = [
-            shard.arrays[name][:-1].astype(np.int64) + begin
+            shard.offsets(name)[:-1] + begin
             for shard, begin in zip(self.shards, begins, strict=False)
         ]
         return np.concatenate([*pieces, begins[-1:]])
@@ -112,24 +111,7 @@ class Corpus:
             InputError: It is not a finished corpus.
         """
         folder = Path(folder)
-        path = folder / MANIFEST
-        if not path.is_file():
-            state = "is not finished" if (folder / "building").is_dir() else "is not a corpus"
-            raise InputError(
-                f"{folder} {state}; a corpus has a {MANIFEST}; build it with "
-                f"`clozeworks corpus build … --out {folder}`, which goes on where it stopped."
-            )
-        try:
-            manifest = json.loads(path.read_text("utf-8"))
-            version = manifest["version"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is damaged ({error}); build the corpus again.") from error
-        if version != VERSION:
-            raise InputError(
-                f"{path} has version {version}; this program reads version {VERSION}; build the "
-                "corpus again."
-            )
-        return cls(folder, manifest)
+        return cls(folder, read_manifest(folder))
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -143,22 +125,44 @@ class Corpus:
             InputError: There is no such part.
         """
         if name not in self.manifest["splits"]:
-            raise InputError(
-                f"{self.folder} has no part {name!r}; it has: {', '.join(self.splits)}; "
-                f"a validation part is held out when it is built with --validation above 0."
+            rule = (
+                "every document was held out; build it with a smaller --validation"
+                if name == TRAIN
+                else "a validation part is held out when it is built with --validation above 0"
             )
-        entries = [ShardEntry(**item) for item in self.manifest["splits"][name]["shards"]]
+            raise InputError(
+                f"{self.folder} has no part {name!r}; it has: {', '.join(self.splits)}; {rule}."
+            )
         return Split(
             name,
-            [Shard(self.folder / entry.file, entry) for entry in entries],
+            [Shard(self.folder / entry.file, entry) for entry in self.entries(name)],
             self.manifest["tokenizer"]["size"],
             self.manifest["splits"][name]["identity"],
         )
 
+    def entries(self, name: str) -> list[ShardEntry]:
+        """What the manifest says of the shards of a part."""
+        names = [field.name for field in fields(ShardEntry)]
+        shards = self.manifest["splits"][name]["shards"]
+        return [ShardEntry(**{name: shard[name] for name in names}) for shard in shards]
+
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer it was built with."""
-        return Tokenizer.load(self.folder / TOKENIZER_FOLDER)
+        """The tokenizer it was built with.
+
+        Raises:
+            InputError: Somebody has put another one in its place.
+        """
+        folder = self.folder / TOKENIZER_FOLDER
+        tokenizer = Tokenizer.load(folder)
+        made, found = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
+        if made != found:
+            raise InputError(
+                f"{folder} holds another tokenizer ({_short(found)}) than the corpus was built "
+                f"with ({_short(made)}); ids would mean other words; put the right one back, or "
+                "build the corpus again with --overwrite."
+            )
+        return tokenizer
 
     def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
         """Complains if another tokenizer made the tokens.

@@ -4,6 +4,8 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
+from clozeworks.errors import OutputError
+
 
 @contextmanager
 def seen_before() -> Iterator[Callable[[bytes], bool]]:
@@ -18,4 +20,15 @@ def seen_before() -> Iterator[Callable[[bytes], bool]]:
         database.execute("CREATE TABLE seen (hash BLOB PRIMARY KEY) WITHOUT ROWID")
         database.execute("BEGIN")
         insert = "INSERT OR IGNORE INTO seen VALUES (?)"
-        yield lambda digest: database.execute(insert, (digest,)).rowcount == 1
+
+        def is_new(digest: bytes) -> bool:
+            try:
+                return database.execute(insert, (digest,)).rowcount == 1
+            except sqlite3.Error as error:
+                raise OutputError(
+                    f"the list of documents that came before could not be written ({error}); it is "
+                    "kept in the folder for temporary files; make room there, or name another "
+                    "folder in SQLITE_TMPDIR, and run the same command again to go on."
+                ) from error
+
+        yield is_new

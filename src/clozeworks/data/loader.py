@@ -56,6 +56,8 @@ class Loader(Generic[Made]):
             raise SettingError("a loader needs the tokens or the examples of a step; give one.")
         if tokens is not None and tokens < 1:
             raise SettingError(f"tokens of a step is {tokens}; it must be at least 1.")
+        if ranks < 1:
+            raise SettingError(f"ranks is {ranks}; it must be at least 1.")
         if not 0 <= rank < ranks:
             raise SettingError(f"rank is {rank}; it must be from 0 to {ranks - 1}.")
         self.arrangement = arrangement

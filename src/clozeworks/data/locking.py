@@ -23,19 +23,29 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next((path for path in (folder, *folder.parents) if path.is_file()), folder)
+        made = "" if file == folder else f"{folder} cannot be made: "
+        raise OutputError(f"{made}{file} is a file; name a folder.") from error
     except OSError as error:
         raise OutputError(
             f"{folder} cannot be written ({error.strerror or error}); choose another folder."
         ) from error
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise OutputError(
-                    f"{folder} is being written by another program; wait for it, or choose "
-                    "another folder."
-                ) from error
+        _hold(handle, folder)
         yield
     finally:
         os.close(handle)
+
+
+def _hold(handle: int, folder: Path) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise OutputError(
+            f"{folder} is being written by another program; wait for it, or choose another folder."
+        ) from error
+    except OSError:
+        return  # some disks in a network know no locks

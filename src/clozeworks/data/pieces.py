@@ -48,6 +48,19 @@ class PieceSettings:
     words: str | None = None
 
 
+def check_usable(tokenizer: Tokenizer, settings: PieceSettings) -> None:
+    """Complains about what no piece can be made with, before any is asked for.
+
+    Raises:
+        UnknownName: There is no such segmenter.
+        MissingExtra: Its library is not installed.
+        UnsupportedError: The vocabulary does not say where words begin.
+    """
+    if settings.words:
+        segmenter(settings.words)
+    word_starts(tokenizer)
+
+
 @dataclass(frozen=True)
 class Piece:
     """Arrays as in a shard, and what was counted on the way."""

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from clozeworks.data.atomic import atomic_file
+from clozeworks.data.manifest import BUILDING
 from clozeworks.data.pieces import LENGTH_CLASSES, Arrays, Piece, join
 from clozeworks.data.shards import ShardEntry, write_shard
 from clozeworks.errors import InputError
 
 SHARD_TOKENS = 8_000_000
-BUILDING = "building"
 
 
 class Route:

@@ -6,12 +6,11 @@ document begins among the sentences, and the end).
 """
 
 import json
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,24 +79,34 @@ class Shard:
         """All arrays, mapped on first use; their shapes are checked against the manifest."""
         try:
             found = map_arrays(self.path)
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"{self.path} is not a readable shard ({error}); run `clozeworks corpus verify` on "
-                "the folder, or build the corpus again."
-            ) from error
+        except OSError as error:
+            raise self._damaged(error.strerror or str(error)) from error
+        except ValueError as error:
+            raise self._damaged(str(error)) from error
         entry = self.entry
         wanted = {
-            "tokens": entry.tokens,
-            "word_starts": entry.tokens,
-            "sentences": entry.sentences + 1,
-            "documents": entry.documents + 1,
+            "tokens": (entry.tokens, "u"),
+            "word_starts": (entry.tokens, "b"),
+            "sentences": (entry.sentences + 1, "u"),
+            "documents": (entry.documents + 1, "u"),
         }
-        sizes = {name: len(array) for name, array in found.items()}
-        if sizes != wanted:
-            raise InputError(
-                f"{self.path} holds other arrays than the manifest says; build the corpus again."
-            )
+        if wanted != {name: (len(array), array.dtype.kind) for name, array in found.items()}:
+            raise self._damaged("it holds other arrays than the manifest says")
         return found
+
+    def offsets(self, name: Literal["sentences", "documents"]) -> Numbers:
+        """Where sentences or documents begin, and the end."""
+        offsets = self.arrays[name].astype(np.int64)
+        end = self.entry.tokens if name == "sentences" else self.entry.sentences
+        if offsets[0] != 0 or offsets[-1] != end or (np.diff(offsets) < 0).any():
+            raise self._damaged(f"its {name} are out of order")
+        return offsets
+
+    def _damaged(self, why: str) -> InputError:
+        return InputError(
+            f"{self.path} is not a readable shard ({why}); put an intact copy in its place, or "
+            "build the corpus again with --overwrite."
+        )
 
 
 def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -111,15 +120,25 @@ def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(LARGEST_HEADER, size - 8):
             raise ValueError("its header is damaged")
-        header = json.loads(file.read(length))
+        header = file.read(length)
+    try:
+        return _mapped(path, json.loads(header), 8 + length, size)
+    except (LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+        # Whatever a damaged header can look like.
+        raise ValueError("its header is damaged") from error
+
+
+def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     for name, item in header.items():
         if name == "__metadata__":
             continue
         dtype = np.dtype(DTYPES[item["dtype"]])
-        begin, end = (8 + length + int(place) for place in item["data_offsets"])
+        begin, end = (begins + int(place) for place in item["data_offsets"])
         (count,) = item["shape"]
-        if end > size or end - begin != math.prod(item["shape"]) * dtype.itemsize:
+        if not begins <= begin <= end or end - begin != count * dtype.itemsize:
+            raise ValueError("its header is damaged")
+        if end > size:
             raise ValueError("it is shorter than its header says")
         if count == 0:
             found[name] = np.empty(0, dtype)

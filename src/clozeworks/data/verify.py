@@ -1,14 +1,15 @@
 """Checks a corpus against its manifest, byte by byte and rule by rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
 from clozeworks.data.corpus import Corpus
+from clozeworks.data.manifest import MANIFEST
 from clozeworks.data.shards import Shard, ShardEntry
 from clozeworks.errors import ClozeworksError
-from clozeworks.text.tokenizer import Tokenizer
 
 Progress = Callable[[int, int], None]
 _AT_A_TIME = 1 << 20
@@ -23,16 +24,11 @@ def verify(corpus: Corpus, progress: Progress | None = None) -> list[str]:
     """
     wrong: list[str] = []
     try:
-        tokenizer: Tokenizer | None = corpus.tokenizer
-        corpus.check_tokenizer(corpus.tokenizer, f"{corpus.folder / 'tokenizer'}")
+        size = corpus.tokenizer.size
     except ClozeworksError as error:
-        tokenizer = None
+        size = corpus.manifest["tokenizer"]["size"]
         wrong.append(str(error))
-    entries = [
-        (name, ShardEntry(**item))
-        for name, split in corpus.manifest["splits"].items()
-        for item in split["shards"]
-    ]
+    entries = [(name, entry) for name in corpus.splits for entry in corpus.entries(name)]
     total, done = sum(entry.bytes for _, entry in entries), 0
     for name, entry in entries:
         path = corpus.folder / entry.file
@@ -50,27 +46,36 @@ def verify(corpus: Corpus, progress: Progress | None = None) -> list[str]:
         if found.hexdigest() != entry.sha256:
             wrong.append(f"{path} is damaged: its hash is not the one in the manifest.")
             continue
-        size = tokenizer.size if tokenizer else corpus.manifest["tokenizer"]["size"]
-        wrong += _broken_rules(Shard(path, entry), size, name)
-    for name, split in corpus.manifest["splits"].items():
-        shards = [ShardEntry(**item) for item in split["shards"]]
-        identity = sha256("".join(entry.sha256 for entry in shards).encode()).hexdigest()
-        if identity != split["identity"]:
-            wrong.append(f"{corpus.folder}: the manifest contradicts itself about {name}.")
-    return wrong
+        try:
+            wrong += _broken_rules(Shard(path, entry), size, name)
+        except ClozeworksError as error:
+            wrong.append(str(error))
+    return wrong + [
+        f"{corpus.folder / MANIFEST} contradicts itself about {name}."
+        for name in corpus.splits
+        if not _adds_up(corpus.manifest["splits"][name], corpus.entries(name))
+    ]
+
+
+def _adds_up(split: dict[str, Any], entries: Sequence[ShardEntry]) -> bool:
+    """Says whether what is said of a whole part follows from what is said of its shards."""
+    identity = sha256("".join(entry.sha256 for entry in entries).encode()).hexdigest()
+    return identity == split["identity"] and all(
+        split[unit] == sum(getattr(entry, unit) for entry in entries)
+        for unit in ("tokens", "sentences", "documents")
+    )
 
 
 def _broken_rules(shard: Shard, size: int, split: str) -> list[str]:
     arrays = shard.arrays
-    sentences, documents = (arrays[name].astype(np.int64) for name in ("sentences", "documents"))
+    sentences, documents = shard.offsets("sentences"), shard.offsets("documents")
+    filled = np.diff(sentences) > 0
     rules = {
         "a token outside the vocabulary": int(arrays["tokens"].max(initial=0)) < size,
-        "sentences out of order": bool((np.diff(sentences) > 0).all()) and sentences[0] == 0,
-        "sentences that end elsewhere than the tokens": sentences[-1] == len(arrays["tokens"]),
-        "documents out of order": bool((np.diff(documents) > 0).all()) and documents[0] == 0,
-        "documents that end elsewhere than the sentences": documents[-1] == len(sentences) - 1,
+        "an empty sentence": bool(filled.all()),
+        "an empty document": bool((np.diff(documents) > 0).all()),
         "a sentence that does not begin with a word": bool(
-            arrays["word_starts"][sentences[:-1]].all()
+            arrays["word_starts"][sentences[:-1][filled]].all()
         ),
     }
     return [f"{shard.path} ({split}) holds {what}." for what, kept in rules.items() if not kept]

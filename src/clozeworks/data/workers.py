@@ -70,10 +70,15 @@ class _Processes:
             "RAYON_NUM_THREADS": "1",  # one thread each: the processes are the parallelism
             "OMP_NUM_THREADS": "1",
         }
-        command = [sys.executable, "-m", __name__, str(folder), json.dumps(asdict(settings))]
+        # Without -P, modules in the folder where the user stands would come before our own.
+        command = [sys.executable, "-P", "-m", __name__, str(folder), json.dumps(asdict(settings))]
         self._processes = [
             subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                process_group=0,  # so that Ctrl-C is for the program that started it alone
             )
             for _ in range(count)
         ]
@@ -96,7 +101,8 @@ class _Processes:
                 "a worker process ended while it made tokens, perhaps because memory ran out; "
                 "run the same command again to go on, with fewer --workers."
             ) from error
-        self._idle.put(process)
+        finally:
+            self._idle.put(process)  # also one that ended: who asks it next must not wait forever
         if "error" in header:
             raise ClozeworksError(header["error"])
         arrays = {
@@ -152,6 +158,8 @@ def _work(folder: str, settings: str) -> None:
         except ClozeworksError as error:
             _send(sys.stdout.buffer, [], {"error": str(error)})
             continue
+        except MemoryError:
+            return  # the other side says what may have happened
         counted = {key: value for key, value in vars(piece).items() if key != "arrays"}
         names = [(name, array.dtype.str) for name, array in piece.arrays.items()]
         _send(
@@ -162,4 +170,7 @@ def _work(folder: str, settings: str) -> None:
 
 
 if __name__ == "__main__":
-    _work(sys.argv[1], sys.argv[2])
+    try:
+        _work(sys.argv[1], sys.argv[2])
+    except BrokenPipeError:
+        os._exit(0)  # the program that started it is gone, and nobody waits for what is unsent

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clozeworks.data import build as building
-from clozeworks.data import routes
+from clozeworks.data import corpus_folder, routes
 from clozeworks.data.build import BuildSettings, build_corpus
 from clozeworks.data.corpus import Corpus
 from clozeworks.data.verify import verify
@@ -141,8 +141,8 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
         left[0] -= 1
         real(path, value)
 
-    monkeypatch.setattr(routes, "write_record", write_or_die)
-    monkeypatch.setattr(building, "write_record", write_or_die)
+    for module in (routes, building, corpus_folder):
+        monkeypatch.setattr(module, "write_record", write_or_die)
     out = tmp_path / "out"
     stopped = False
     try:
@@ -152,8 +152,8 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
         with pytest.raises(InputError, match=r"is not finished|is not a corpus"):
             Corpus.open(out)
     assert stopped
-    monkeypatch.setattr(routes, "write_record", real)
-    monkeypatch.setattr(building, "write_record", real)
+    for module in (routes, building, corpus_folder):
+        monkeypatch.setattr(module, "write_record", real)
     again = build_corpus([texts], out, tokenizer, settings, workers=1)
     assert hashes(out) == hashes(tmp_path / "whole")
     assert (again.resumed > 0) == (moment > 1)
@@ -179,7 +179,9 @@ def _pretend_stopped(whole, out):
     (out / "building" / "recipe.json").write_text(json.dumps(manifest["made"]))
 
 
-def test_changed_input_is_noticed(texts, tokenizer, tmp_path, small, monkeypatch):
+@pytest.fixture
+def stopped(texts, tokenizer, tmp_path, small, monkeypatch):
+    """The folder of a build that was killed when it had three shards."""
     out = tmp_path / "out"
     real = routes.write_record
 
@@ -192,16 +194,68 @@ def test_changed_input_is_noticed(texts, tokenizer, tmp_path, small, monkeypatch
     with pytest.raises(Killed):
         build_corpus([texts], out, tokenizer, workers=1)
     monkeypatch.setattr(routes, "write_record", real)
+    return out
+
+
+def test_changed_input_is_noticed(texts, tokenizer, stopped):
     source = texts / "a.txt"
-    content = source.read_text()
-    source.write_text(content.replace("cat", "dog", 1))  # of the same size
+    source.write_text(source.read_text().replace("cat", "dog", 1))  # of the same size
     with pytest.raises(InputError, match="not what it was when the build of"):
-        build_corpus([texts], out, tokenizer, workers=1)
-    source.write_text(content + "\n\nOne more.")
-    with pytest.raises(OutputError, match="other input files, or files of another size"):
-        build_corpus([texts], out, tokenizer, workers=1)
-    build_corpus([texts], out, tokenizer, workers=1, overwrite=True)
+        build_corpus([texts], stopped, tokenizer, workers=1)
+    with pytest.raises(OutputError, match=r"validation was 0\.01 and is 0\.5"):
+        build_corpus([texts], stopped, tokenizer, BuildSettings(validation=0.5), workers=1)
+    build_corpus([texts], stopped, tokenizer, workers=1, overwrite=True)
+    assert verify(Corpus.open(stopped)) == []
+
+
+def test_input_may_change_behind_what_is_finished(texts, tokenizer, stopped, tmp_path):
+    """As it does when somebody mends the file that stopped a build, or adds one."""
+    with (texts / "a.txt").open("a", encoding="utf-8") as file:
+        file.write("\n\nOne more.")
+    (texts / "z.txt").write_bytes(b"Good.\n\nBad \xff here.")
+    with pytest.raises(InputError, match=r"z\.txt, line 3"):
+        build_corpus([texts], stopped, tokenizer, workers=1)
+    settings = BuildSettings(skip_bad_files=True)
+    again = build_corpus([texts], stopped, tokenizer, settings, workers=1)
+    assert again.resumed > 2 and len(again.skipped) == 1
+    build_corpus([texts], tmp_path / "whole", tokenizer, settings, workers=1)
+    assert hashes(stopped) == hashes(tmp_path / "whole")
+
+
+def test_a_build_without_a_shard_begins_anew(texts, tokenizer, tmp_path):
+    out = tmp_path / "out"
+    (texts / "a.txt").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="is not valid UTF-8"):
+        build_corpus([texts], out, tokenizer)
+    settings = BuildSettings(skip_bad_files=True, validation=0)
+    build_corpus([texts], out, tokenizer, settings)
     assert verify(Corpus.open(out)) == []
+
+
+def test_what_a_killed_build_was_writing_is_removed(texts, tokenizer, stopped):
+    for folder in (stopped, stopped / "building", stopped / "tokenizer"):
+        (folder / ".some.json.123.abc.temporary").write_bytes(b"half")
+    build_corpus([texts], stopped, tokenizer, workers=1)
+    assert not list(stopped.rglob("*.temporary"))
+
+
+def test_shards_without_a_recipe_do_not_count(texts, tokenizer, stopped, tmp_path):
+    """As a build leaves them that is killed while it clears the folder."""
+    (stopped / "building" / "recipe.json").unlink()
+    other = train_from_iterator([made_up(7)] * 3, kind="wordpiece", size=100)
+    assert build_corpus([texts], stopped, other, workers=1).resumed == 0
+    build_corpus([texts], tmp_path / "whole", other, workers=1)
+    assert hashes(stopped) == hashes(tmp_path / "whole")
+
+
+def test_the_corpus_folder_is_no_input(texts, tokenizer, stopped):
+    inside = texts / "corpus"
+    shutil.copytree(stopped, inside)  # it holds a vocab.txt
+    built = build_corpus([texts], inside, tokenizer, workers=1)
+    assert built.corpus.manifest["counts"]["files_read"] == 2
+    assert built.resumed > 2 and not built.ignored
+    with pytest.raises(InputError, match=r"lies in .*, the corpus folder; name other files"):
+        build_corpus([inside], inside, tokenizer, workers=1)
 
 
 def test_a_finished_corpus_is_left_alone_or_replaced(texts, tokenizer, tmp_path):
