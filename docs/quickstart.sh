@@ -8,7 +8,7 @@ python=$(dirname "$program")/python
 [ -x "$python" ] || python=python3
 mkdir -p quickstart-out
 cd quickstart-out
-rm -rf tokenizer model vectors.npy
+rm -rf tokenizer corpus model vectors.npy
 
 show() {
     printf '\n$ %s\n' "$1"

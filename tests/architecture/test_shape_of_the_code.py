@@ -17,14 +17,18 @@ from clozeworks.core.part import PartSpec
 from clozeworks.core.positions import InputPositionSpec, PositionSpec
 from clozeworks.core.sees import SeesSpec
 from clozeworks.core.sublayer import SublayerSpec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.objectives.objective import Objective
 
 SOURCE = Path(clozeworks.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 TESTS = Path(__file__).resolve().parents[1]
 SLOTS = [
+    ArrangementSpec,
     HeadSpec,
     InputPositionSpec,
     NormSpec,
+    Objective,
     PartSpec,
     PositionSpec,
     SeesSpec,

@@ -7,18 +7,19 @@ as a whole.
 """
 
 import json
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from itertools import chain, count, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
+from clozeworks.text.simple_chunks import simple_chunks
 from clozeworks.text.tokenizer import Tokenizer
 
-# Chunks that are remembered; when there are more, remembering begins anew.
-_MOST_CHUNKS = 400_000
+# Chunks that are remembered; when there are more, the rarer half is forgotten.
+_MOST_CHUNKS = 200_000
 # Longer ones, such as a Chinese sentence, hardly come again.
 _LONGEST_CHUNK = 40
 
@@ -54,19 +55,31 @@ class PlainText:
         self._backend.no_truncation()
         self._backend.no_padding()
         self._backend.encode_special_tokens = True
-        self._begin = _beginning(tokenizer.state)
-        self._known: dict[str, tuple[int, ...]] = {}
+        state = tokenizer.state
+        self._begin = _beginning(state)
+        self._simple = simple_chunks(
+            self._backend,
+            _steps(state["normalizer"], "normalizers"),
+            _steps(state["pre_tokenizer"], "pretokenizers"),
+        )
+        self._memory = _Memory()
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """The ids of all texts, one after the other, and how many each has."""
         if self._begin is None:
             return _flat(self._ids(texts))
-        pieces: list[list[str]] = [self._chunks(text, self._begin) for text in texts]
-        chunks = list(chain.from_iterable(pieces))
-        found = self._look_up(chunks)
-        ids = np.fromiter(chain.from_iterable(found), np.uint32)
-        sizes = np.fromiter(map(len, found), np.int64, len(found))
-        ends = np.cumsum([0, *map(len, pieces)])
+        chunks: list[str] = []
+        counts = [self._cut(text, self._begin, chunks) for text in texts]
+        memory = self._memory
+        codes = memory.codes_of(chunks)
+        missing = np.flatnonzero(codes < 0).tolist()
+        if missing:
+            new = list(dict.fromkeys(chunks[place] for place in missing))
+            memory.learn(new, self._new(new))
+            codes[missing] = memory.codes_of([chunks[place] for place in missing])
+        ids, sizes = memory.ids_of(codes)
+        memory.forget()
+        ends = np.cumsum([0, *counts])
         return ids, np.diff(np.concatenate([[0], np.cumsum(sizes)])[ends])
 
     def ids_and_offsets(
@@ -77,36 +90,86 @@ class PlainText:
         return [(item.ids, item.offsets) for item in found]
 
     @staticmethod
-    def _chunks(text: str, begin: str) -> list[str]:
+    def _cut(text: str, begin: str, chunks: list[str]) -> int:
+        """Adds the chunks of a text to a list; says how many there are."""
+        before = len(chunks)
         # Printable characters are neither control characters nor white space but the space.
         if "  " in text or text.strip(" ") != text or not text.isprintable():
-            return [text]
-        first, *rest = text.split(" ")
-        return [first, *(begin + chunk for chunk in rest)] if begin else [first, *rest]
+            chunks.append(text)
+        elif begin:
+            chunks += text.replace(" ", f"\n{begin}").split("\n")
+        else:
+            chunks += text.split(" ")
+        return len(chunks) - before
 
-    def _look_up(self, chunks: Sequence[str]) -> list[tuple[int, ...]]:
-        known = self._known
-        if len(known) > _MOST_CHUNKS:
-            known.clear()
-        found = list(map(known.get, chunks))
-        new = {chunk: () for chunk, ids in zip(chunks, found, strict=True) if ids is None}
-        if new:
-            fresh = dict(zip(new, map(tuple, self._ids(list(new))), strict=True))
-            known.update(item for item in fresh.items() if len(item[0]) <= _LONGEST_CHUNK)
-            found = [
-                fresh[chunk] if ids is None else ids
-                for chunk, ids in zip(chunks, found, strict=True)
-            ]
-        return found  # type: ignore[return-value]
+    def _new(self, chunks: list[str]) -> list[list[int]]:
+        """The ids of chunks that are not remembered."""
+        if self._simple is None:
+            return self._ids(chunks)
+        found = [self._simple.ids(chunk) for chunk in chunks]
+        others = iter(self._ids([c for c, ids in zip(chunks, found, strict=True) if ids is None]))
+        return [next(others) if ids is None else ids for ids in found]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [item.ids for item in found]
 
 
+class _Memory:
+    """The ids of chunks, as ranges of one flat array."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self._flat = np.zeros(0, np.uint32)
+        self._offsets = np.zeros(1, np.int64)
+        self._uses = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __contains__(self, chunk: str) -> bool:
+        return chunk in self._codes
+
+    def codes_of(self, chunks: Sequence[str]) -> Lengths:
+        """The number of each chunk, -1 for those not known."""
+        found = map(self._codes.get, chunks, repeat(-1))
+        return np.fromiter(found, np.int64, len(chunks))
+
+    def ids_of(self, codes: Lengths) -> tuple[Ids, Lengths]:
+        """The ids of chunks, one after the other, and how many each has."""
+        self._uses += np.bincount(codes, minlength=len(self._uses))
+        begins = self._offsets[codes]
+        sizes = self._offsets[codes + 1] - begins
+        ends = np.cumsum(sizes)
+        places = np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)
+        return self._flat[places], sizes
+
+    def learn(self, chunks: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
+        """Remembers chunks that were not known."""
+        flat, sizes = _flat(ids)
+        self._codes.update(zip(chunks, count(len(self._uses)), strict=False))
+        self._offsets = np.concatenate([self._offsets, self._offsets[-1] + np.cumsum(sizes)])
+        self._flat = np.concatenate([self._flat, flat])
+        self._uses = np.concatenate([self._uses, np.zeros(len(chunks), np.int64)])
+
+    def forget(self) -> None:
+        """Forgets the rarer half when there is too much, and long chunks with them."""
+        if len(self._codes) <= _MOST_CHUNKS:
+            return
+        kept = np.argsort(-self._uses, kind="stable")[: _MOST_CHUNKS // 2]
+        chunks = [*self._codes]
+        wanted = [code for code in kept.tolist() if len(chunks[code]) <= _LONGEST_CHUNK]
+        uses = self._uses[wanted] // 2  # what was frequent long ago counts less
+        ids, sizes = self.ids_of(np.array(wanted, np.int64))
+        self._codes = {chunks[code]: number for number, code in enumerate(wanted)}
+        self._flat, self._uses = ids, uses
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
+
+
 def _flat(ids: Sequence[Sequence[int]]) -> tuple[Ids, Lengths]:
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    return np.fromiter(chain.from_iterable(ids), np.uint32, int(lengths.sum())), lengths
+    flat: Iterable[int] = chain.from_iterable(ids)
+    return np.fromiter(flat, np.uint32, int(lengths.sum())), lengths
 
 
 def _beginning(state: dict[str, Any]) -> str | None:

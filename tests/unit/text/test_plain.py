@@ -81,6 +81,35 @@ def test_ids_are_those_of_the_whole_text_for_words(kind, words):
     same(PlainText(TOKENIZERS[kind]), [" ".join(words), "cat " + " ".join(words)])
 
 
+ASCII = "".join(map(chr, range(33, 127)))
+CHINESE = "我爱北京天安门，。！？：；（）、《》“”‘’…—·龥一"
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@settings(max_examples=300, deadline=None)
+@given(chunks=st.lists(st.text(ASCII + CHINESE + "éß\u0301", max_size=12), max_size=6))
+def test_simple_chunks_are_as_the_library_has_them(kind, chunks):
+    same(PlainText(TOKENIZERS[kind]), [*chunks, " ".join(chunks)])
+
+
+def test_most_chunks_are_simple():
+    for kind, tokenizer in TOKENIZERS.items():
+        encoder = PlainText(tokenizer)
+        assert encoder._simple is not None
+        assert encoder._simple.ids("Paris,") is not None or kind == "bpe"
+        assert encoder._simple.ids("naïve") is None
+    wordpiece = PlainText(TOKENIZERS["wordpiece"])._simple
+    assert wordpiece.ids("我爱北京，") is not None
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_a_space_added_in_front_is_respected(prefix):
+    state = json.loads(json.dumps(TOKENIZERS["bpe"].state))
+    state["pre_tokenizer"]["add_prefix_space"] = prefix
+    encoder = PlainText(Tokenizer(Backend.from_str(json.dumps(state))))
+    same(encoder, ["the cat's mat, the", "mat the", "'s", "it's 2019's"])
+
+
 def test_special_tokens_in_a_text_are_text():
     for tokenizer in TOKENIZERS.values():
         special = {tokenizer.id_of(name) for name in tokenizer.special.names()}
@@ -94,8 +123,9 @@ def test_little_is_remembered_and_nothing_long(monkeypatch):
     monkeypatch.setattr(plain, "_MOST_CHUNKS", 10)
     for start in range(0, 100, 7):
         same(encoder, [f"word{number} " + "z" * 60 for number in range(start, start + 7)])
-        assert len(encoder._known) <= 10 + 7
-        assert not any(len(chunk) > 40 for chunk in encoder._known)
+        assert len(encoder._memory) <= 10
+    same(encoder, ["z" * 60])
+    assert ("z" * 60) in encoder._memory  # until there is too much
 
 
 def changed(**parts: object) -> PlainText:
