@@ -109,7 +109,9 @@ def _check_plain(file: Path) -> None:
     try:
         mode = file.stat().st_mode
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise missing_file(file) from error
+        raise InputError(
+            f"{printable(file)} is a link that leads nowhere; mend it, or remove it."
+        ) from error
     if not stat.S_ISREG(mode):
         raise InputError(
             f"{printable(file)} is not a plain file; a build may read its input again; write what "
