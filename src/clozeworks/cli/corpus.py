@@ -152,9 +152,9 @@ def verify(corpus: Path, /) -> None:
     with Progress("bytes") as progress:
         wrong = check(opened, progress)
     if wrong:
-        more = f" So it is in {len(wrong) - 5:,} more places." if len(wrong) > 5 else ""
+        more = f" {len(wrong) - 3:,} more are wrong." if len(wrong) > 3 else ""
         raise InputError(
-            " ".join(wrong[:5]) + more + " Build the corpus again from the raw text with "
+            " ".join(wrong[:3]) + more + " Build the corpus again from the raw text with "
             "--overwrite."
         )
     count = sum(len(split["shards"]) for split in opened.manifest["splits"].values())

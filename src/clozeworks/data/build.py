@@ -139,6 +139,8 @@ def build_corpus(
 def _found(inputs: Sequence[str | Path], out: Path) -> Found:
     """The input files; what lies in the corpus folder itself is not text to learn from."""
     found = find_files(inputs)
+    if not out.is_dir():
+        return found
     own = os.path.realpath(out)
     files, ignored = (
         [path for path in paths if not Path(os.path.realpath(path)).is_relative_to(own)]
