@@ -44,7 +44,7 @@ def build(
         inputs: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
         tokenizer: A tokenizer or model folder.
         out: The corpus folder.
-        documents: What is one in .txt files: what stands between blank lines, a file or a line.
+        documents: A document of a .txt file: what stands between blank lines, the file, or a line.
         column: The column or field that holds the text; "text" if not given.
             Several, as pairs and triplets have them, become a line each; see --sentences lines.
         encoding: What text files are written in.
