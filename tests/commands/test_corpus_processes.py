@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,11 @@ def workers_of(out):
     return found
 
 
-def wait_until(condition, seconds=20.0):
+def wait_until(condition, seconds=20.0, pause=0.01):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "this takes too long"
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +159,27 @@ def test_a_worker_that_is_killed(build, source, whole, tmp_path, corpus_hashes):
     again = build(source, out, workers=1)
     assert again.communicate(timeout=60) and again.returncode == 0
     assert corpus_hashes(out) == whole
+
+
+def test_workers_that_are_held_up(build, source, tmp_path, corpus_hashes, monkeypatch):
+    """As by Ctrl-Z or a debugger: what they were writing then is written in parts."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    sizes = [500_000, 50_000]  # answers that no pipe takes at once
+    calm = build(source, tmp_path / "calm", workers=1, sizes=sizes)
+    assert calm.communicate(timeout=60) and calm.returncode == 0
+    out = tmp_path / "out"
+    process = build(source, out, sizes=sizes)
+
+    def hold_up():
+        for number in workers_of(out):
+            for held in (signal.SIGSTOP, signal.SIGCONT):
+                with suppress(ProcessLookupError):
+                    os.kill(number, held)
+        return process.poll() is not None
+
+    wait_until(hold_up, pause=0.0)
+    assert process.returncode == 0
+    assert corpus_hashes(out) == corpus_hashes(tmp_path / "calm")
 
 
 def test_modules_where_the_user_stands_are_not_ours(build, source, tmp_path, monkeypatch):

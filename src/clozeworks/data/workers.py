@@ -147,23 +147,27 @@ def _work(folder: str, settings: str) -> None:
     """The life of a worker: documents in, a piece out, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program that started it decides
     gc.disable()  # nothing here is circular, and looking for it takes a fifth of the time
+    # Trap: with PYTHONUNBUFFERED set, sys.stdout writes as much as the pipe takes and forgets the
+    # rest. And whatever a library prints must not get between the answers.
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
     maker = PieceMaker(Tokenizer.load(folder), PieceSettings(**json.loads(settings)))
     while True:
         try:
-            _, blocks = _receive(sys.stdin.buffer)
+            _, blocks = _receive(questions)
         except EOFError:
             return
         try:
             piece = maker.make([block.decode() for block in blocks])
         except ClozeworksError as error:
-            _send(sys.stdout.buffer, [], {"error": str(error)})
+            _send(answers, [], {"error": str(error)})
             continue
         except MemoryError:
             return  # the other side says what may have happened
         counted = {key: value for key, value in vars(piece).items() if key != "arrays"}
         names = [(name, array.dtype.str) for name, array in piece.arrays.items()]
         _send(
-            sys.stdout.buffer,
+            answers,
             [np.ascontiguousarray(array).tobytes() for array in piece.arrays.values()],
             {"arrays": names, "counted": counted},
         )
