@@ -65,9 +65,9 @@ class Loader(Generic[Made]):
         wanted = examples if tokens is None else round(tokens / arrangement.mean_length)
         self.examples = max(1, wanted or 0)
         if self.examples < ranks:
-            examples = "example" if self.examples == 1 else "examples"
+            noun = "example" if self.examples == 1 else "examples"
             raise SettingError(
-                f"a step has {self.examples} {examples} and there are {ranks} ranks; each needs at "
+                f"a step has {self.examples} {noun} and there are {ranks} ranks; each needs at "
                 "least one; use more tokens a step or fewer ranks."
             )
         self.rank, self.ranks = rank, ranks
