@@ -1,9 +1,9 @@
 """Raw text to ids and nothing else, faster than the Rust library alone.
 
 The idea: text repeats its words. Where a tokenizer never looks across a space, what stands between
-two spaces has the same ids wherever it occurs, so each such chunk is encoded once and remembered.
-Texts with anything unusual in them (other white space, control characters, two spaces) are encoded
-as a whole.
+two spaces has the same ids wherever it occurs, so each such chunk is encoded once and remembered;
+of simple text (ASCII, common Chinese) even each word. Texts with anything unusual in them (other
+white space, control characters, two spaces) are encoded as a whole.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
-from clozeworks.text.simple_chunks import simple_chunks
+from clozeworks.text.simple_text import simple_text
 from clozeworks.text.tokenizer import Tokenizer
 
 # Chunks that are remembered; when there are more, the rarer half is forgotten.
@@ -56,12 +56,13 @@ class PlainText:
         self._backend.no_padding()
         self._backend.encode_special_tokens = True
         state = tokenizer.state
+        splitters = _steps(state["pre_tokenizer"], "pretokenizers")
         self._begin = _beginning(state)
-        self._simple = simple_chunks(
-            self._backend,
-            _steps(state["normalizer"], "normalizers"),
-            _steps(state["pre_tokenizer"], "pretokenizers"),
-        )
+        # What the library adds in front of a text stands in front of its first chunk.
+        adds = self._begin == " " and splitters[0]["add_prefix_space"]
+        self._added = " " if adds else ""
+        normalizers = _steps(state["normalizer"], "normalizers")
+        self._simple = simple_text(self._backend, normalizers, splitters)
         self._memory = _Memory()
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
@@ -69,7 +70,7 @@ class PlainText:
         if self._begin is None:
             return _flat(self._ids(texts))
         chunks: list[str] = []
-        counts = [self._cut(text, self._begin, chunks) for text in texts]
+        counts = [self._cut(text, chunks) for text in texts]
         memory = self._memory
         codes = memory.codes_of(chunks)
         missing = np.flatnonzero(codes < 0).tolist()
@@ -89,15 +90,19 @@ class PlainText:
         found = self._backend.encode_batch(list(texts), add_special_tokens=False)
         return [(item.ids, item.offsets) for item in found]
 
-    @staticmethod
-    def _cut(text: str, begin: str, chunks: list[str]) -> int:
+    def _cut(self, text: str, chunks: list[str]) -> int:
         """Adds the chunks of a text to a list; says how many there are."""
         before = len(chunks)
         # Printable characters are neither control characters nor white space but the space.
         if "  " in text or text.strip(" ") != text or not text.isprintable():
             chunks.append(text)
-        elif begin:
-            chunks += text.replace(" ", f"\n{begin}").split("\n")
+            return 1
+        text = self._added + text
+        words = self._simple.words(text) if self._simple else None
+        if words is not None:
+            chunks += words
+        elif self._begin:
+            chunks += text.replace(" ", "\n ").removeprefix("\n").split("\n")
         else:
             chunks += text.split(" ")
         return len(chunks) - before
@@ -106,7 +111,8 @@ class PlainText:
         """The ids of chunks that are not remembered."""
         if self._simple is None:
             return self._ids(chunks)
-        found = [self._simple.ids(chunk) for chunk in chunks]
+        simple = self._simple
+        found = [simple.ids(c) if simple.words(c) == [c] else None for c in chunks]
         others = iter(self._ids([c for c, ids in zip(chunks, found, strict=True) if ids is None]))
         return [next(others) if ids is None else ids for ids in found]
 

@@ -92,14 +92,14 @@ def test_simple_chunks_are_as_the_library_has_them(kind, chunks):
     same(PlainText(TOKENIZERS[kind]), [*chunks, " ".join(chunks)])
 
 
-def test_most_chunks_are_simple():
-    for kind, tokenizer in TOKENIZERS.items():
-        encoder = PlainText(tokenizer)
-        assert encoder._simple is not None
-        assert encoder._simple.ids("Paris,") is not None or kind == "bpe"
-        assert encoder._simple.ids("naïve") is None
-    wordpiece = PlainText(TOKENIZERS["wordpiece"])._simple
-    assert wordpiece.ids("我爱北京，") is not None
+def test_most_text_is_simple():
+    simple = {kind: PlainText(tokenizer)._simple for kind, tokenizer in TOKENIZERS.items()}
+    assert simple["wordpiece"].words("Paris, (2019)") == ["Paris", ",", "(", "2019", ")"]
+    assert simple["wordpiece"].words("我爱 Paris。") == ["我", "爱", "Paris", "。"]
+    assert simple["bpe"].words("it's Paris, ok") == ["it", "'s", " Paris", ",", " ok"]
+    assert simple["unigram"].words("Paris, (2019)") == ["Paris,", "(2019)"]
+    for known in simple.values():
+        assert known.words("naïve") is None
 
 
 @pytest.mark.parametrize("prefix", [False, True])

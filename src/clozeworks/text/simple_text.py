@@ -1,0 +1,83 @@
+"""Simple text, cut into the words that a tokenizer's model is asked for.
+
+The idea: for characters of which one knows what every step before the model does to them, printable
+ASCII and common Chinese, those steps are a regular expression. The model itself, WordPiece, BPE or
+Unigram, is the library's own.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+_ASCII = " -~"
+# Characters without decompositions that BERT's normaliser sets apart as words of their own: the
+# common ideographs, and punctuation that belongs to them.
+_CHINESE = "\u4e00-\u9fff，。！？：；（）、《》“”‘’…—·"
+_BERT = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9 ]")
+# GPT-2's rule, which for other characters asks for Unicode classes.
+_BYTE_LEVEL = re.compile("'(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+| ?[0-9]+| ?[^ A-Za-z0-9]+")
+_METASPACE = re.compile("[^ ]+")
+
+
+class SimpleText:
+    """Cuts texts of simple characters with single spaces, and asks the model for the words.
+
+    Args:
+        backend: The tokenizer.
+        characters: The characters it can do, as in a regular expression.
+        word: Finds the words.
+        write: How a word is written for the model.
+    """
+
+    def __init__(
+        self, backend: Backend, characters: str, word: re.Pattern[str], write: Callable[[str], str]
+    ) -> None:
+        self._model = backend.model
+        self._is_simple = re.compile(f"[{characters}]*").fullmatch
+        self._words = word.findall
+        self._write = write
+
+    def words(self, text: str) -> list[str] | None:
+        """The words of a text, or None if it is not simple."""
+        return self._words(text) if self._is_simple(text) else None
+
+    def ids(self, word: str) -> list[int]:
+        """The ids of a word."""
+        return [token.id for token in self._model.tokenize(self._write(word))]
+
+
+def simple_text(
+    backend: Backend, normalizers: list[dict[str, Any]], splitters: list[dict[str, Any]]
+) -> SimpleText | None:
+    """What knows the simple texts of a tokenizer; None if its steps are not known here.
+
+    Args:
+        backend: The tokenizer.
+        normalizers: Its normalisation, step by step.
+        splitters: Its pre-tokenisation, step by step.
+    """
+    kinds = [step["type"] for step in splitters]
+    if kinds == ["BertPreTokenizer"]:
+        return _bert(backend, normalizers)
+    if kinds == ["ByteLevel"] and not normalizers:
+        return SimpleText(backend, _ASCII, _BYTE_LEVEL, lambda word: word.replace(" ", "Ġ"))
+    if kinds in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
+        if {step["type"] for step in normalizers} & {"Lowercase", "BertNormalizer"}:
+            return None
+        mark = splitters[-1]["replacement"]
+        # Quotation marks are written otherwise by some.
+        characters = _ASCII.replace("-", "-&(-_a-")
+        return SimpleText(backend, characters, _METASPACE, lambda word: mark + word)
+    return None
+
+
+def _bert(backend: Backend, normalizers: list[dict[str, Any]]) -> SimpleText | None:
+    if not normalizers:
+        return SimpleText(backend, _ASCII, _BERT, str)
+    if [step["type"] for step in normalizers] != ["BertNormalizer"]:
+        return None
+    step = normalizers[0]
+    characters = _ASCII + (_CHINESE if step["handle_chinese_chars"] else "")
+    return SimpleText(backend, characters, _BERT, str.lower if step["lowercase"] else str)
