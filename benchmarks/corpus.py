@@ -6,7 +6,7 @@ writes hashed shards. The raw library gets the documents as a list in memory and
 already. Each measurement is a process of its own; repetitions alternate. Peak memory is that of the
 main process and of its largest worker, at one and at four times the input.
 
-    python benchmarks/corpus.py TEXT.jsonl.gz TOKENIZER [--quick] [--documents 9600] [--repeats 3]
+    python benchmarks/corpus.py TEXT.jsonl.gz TOKENIZER [--quick] [--documents 38400] [--repeats 3]
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("text", type=Path, help="JSON lines with a field text, packed with gzip")
     parser.add_argument("tokenizer", type=Path, help="a tokenizer folder")
     parser.add_argument("--quick", action="store_true", help="1,000 documents, one repetition")
-    parser.add_argument("--documents", type=int, default=9600)
+    parser.add_argument("--documents", type=int, default=38400)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--measure", choices=list(MEASURES), help=argparse.SUPPRESS)

@@ -36,12 +36,14 @@ class SimpleText:
     ) -> None:
         self._model = backend.model
         self._is_simple = re.compile(f"[{characters}]*").fullmatch
+        self._all_ascii = characters.startswith(_ASCII)
         self._words = word.findall
         self._write = write
 
     def words(self, text: str) -> list[str] | None:
         """The words of a text, or None if it is not simple."""
-        return self._words(text) if self._is_simple(text) else None
+        ascii_only = self._all_ascii and text.isascii() and text.isprintable()
+        return self._words(text) if ascii_only or self._is_simple(text) else None
 
     def ids(self, word: str) -> list[int]:
         """The ids of a word."""
