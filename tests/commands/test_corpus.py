@@ -176,7 +176,10 @@ def test_what_a_build_says(command, tokenizer_folder, tmp_path):
         f"Look into it: clozeworks corpus show '{out}'\n"
     )
     again = command("corpus", "build", *arguments)
-    assert "\nIt stood there already; nothing was done.\nLook into it: " in again.out
+    assert (
+        "\nIt stood there already, made of files of these names and sizes; nothing was done.\n"
+        "Look into it: " in again.out
+    )
     assert " s (" not in again.out
 
 

@@ -108,7 +108,7 @@ def _report(built: "Built", out: Path, seconds: float) -> None:
     tokens = sum(split["tokens"] for split in built.corpus.manifest["splits"].values())
     print(counts(built.corpus.manifest))
     if built.standing:
-        print("It stood there already; nothing was done.")
+        print("It stood there already, made of files of these names and sizes; nothing was done.")
     else:
         rate = "" if built.resumed else f" ({tokens / max(seconds, 1e-9):,.0f} a second)"
         print(f"{count(tokens, 'token')} in {seconds:.1f} s{rate}")

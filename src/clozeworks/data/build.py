@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clozeworks.data.corpus import TOKENIZER_FOLDER, TRAIN, VALIDATION, Corpus
-from clozeworks.data.corpus_folder import check_free, prepare
+from clozeworks.data.corpus_folder import begin_anew, check_free, prepare
 from clozeworks.data.decoding import canonical_encoding, printable
 from clozeworks.data.documents import Document, read_documents
 from clozeworks.data.duplicates import seen_before
@@ -26,7 +26,7 @@ from clozeworks.data.finding import Found, find_files
 from clozeworks.data.locking import locked
 from clozeworks.data.manifest import BUILDING, MANIFEST, VERSION
 from clozeworks.data.pieces import Piece, PieceSettings, Sentences, check_usable
-from clozeworks.data.routes import Route, write_record
+from clozeworks.data.routes import ChangedInputError, Route, write_record
 from clozeworks.data.workers import Makers, makers
 from clozeworks.errors import InputError, SettingError
 from clozeworks.text.tokenizer import Tokenizer
@@ -122,16 +122,23 @@ def build_corpus(
     found = _found(inputs, out)
     sizes = [path.stat().st_size for path in found.files]
     recipe = _recipe(found.files, sizes, tokenizer, settings)
-    count = workers if workers is not None else _cores()
-    if sum(sizes) < 4 * PIECE_CHARACTERS:
-        count = 1  # starting processes would take longer
+    # With little to do, starting processes would take longer than doing it.
+    small = sum(sizes) < 4 * PIECE_CHARACTERS
+    count = workers if workers is not None else 1 if small else _cores()
     check_free(out)
     with locked(out):
         if not prepare(out, recipe, tokenizer, overwrite=overwrite):
             return Built(Corpus.open(out), ignored=found.ignored, standing=True)
         with makers(out / TOKENIZER_FOLDER, piece_settings, count) as made:
             run = _Run(out, made, settings, tokenizer, in_flight=2 * count + 1)
-            run.read(found.files, sizes, progress)
+            try:
+                run.read(found.files, sizes, progress)
+            except ChangedInputError:
+                if not overwrite:
+                    raise
+                begin_anew(out)
+                run = _Run(out, made, settings, tokenizer, in_flight=2 * count + 1)
+                run.read(found.files, sizes, progress)
         corpus = run.finish(recipe)
         return Built(corpus, run.resumed, run.skipped, found.ignored)
 

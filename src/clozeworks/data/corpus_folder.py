@@ -62,8 +62,12 @@ def prepare(out: Path, recipe: dict[str, Any], tokenizer: Tokenizer, *, overwrit
         shutil.rmtree(out / BUILDING, ignore_errors=True)
         return False
     begun = read_record(out / BUILDING / RECIPE)
+    # Replacing begins by removing the manifest: without one, a build that was begun is this one.
+    begun_anew = overwrite and (
+        (out / MANIFEST).is_file() or not begun or _lasting(begun) != _lasting(recipe)
+    )
     try:
-        if overwrite or not begun or not any((out / BUILDING).glob("*-*.json")):
+        if begun_anew or not begun or not any((out / BUILDING).glob("*-*.json")):
             _clear(out)
         else:
             _check_same(out, _lasting(begun), _lasting(recipe))
@@ -111,6 +115,12 @@ def _is_own(name: str) -> bool:
     shard = name.startswith((TRAIN + "-", VALIDATION + "-")) and name.endswith(".safetensors")
     temporary = name.startswith(".") and name.endswith(".temporary")
     return name in (MANIFEST, LOCK, *_FOLDERS) or shard or temporary
+
+
+def begin_anew(out: Path) -> None:
+    """Forgets the shards of a build that was begun, but not what is being built."""
+    for path in (*out.glob("*.safetensors"), *(out / BUILDING).glob("*-*.json")):
+        path.unlink()
 
 
 def _clear(out: Path) -> None:

@@ -16,6 +16,11 @@ from clozeworks.data.shards import ShardEntry, write_shard
 from clozeworks.errors import InputError
 
 SHARD_TOKENS = 8_000_000
+RECORD = {"entry", "taken", "chain", "counts", "lengths"}
+
+
+class ChangedInputError(InputError):
+    """The input is not what it was when the build was begun."""
 
 
 class Route:
@@ -54,8 +59,8 @@ class Route:
         if self.taken < self._done:
             raise self._changed()
 
-    def _changed(self) -> InputError:
-        return InputError(
+    def _changed(self) -> "ChangedInputError":
+        return ChangedInputError(
             f"the input is not what it was when the build of {self.out} was begun; begin again "
             "with --overwrite."
         )
@@ -94,6 +99,7 @@ class Route:
         counts: Counter[str] = Counter()
         for shard in self.shards:
             counts.update(shard["counts"])
+        counts.update(self._counted)  # documents at the end that gave no token
         entries = [ShardEntry(**shard["entry"]) for shard in self.shards]
         lengths = np.sum([shard["lengths"] for shard in self.shards], axis=0)
         return {
@@ -115,7 +121,8 @@ def _finished(name: str, out: Path) -> list[dict[str, Any]]:
         stem = f"{name}-{len(found):05}"
         record = read_record(out / BUILDING / f"{stem}.json")
         shard = out / f"{stem}.safetensors"
-        if not record or not shard.is_file() or shard.stat().st_size != record["entry"]["bytes"]:
+        complete = record.keys() >= RECORD and record["entry"].keys() >= {"bytes", "sha256"}
+        if not complete or not shard.is_file() or shard.stat().st_size != record["entry"]["bytes"]:
             return found
         found.append(record)
 

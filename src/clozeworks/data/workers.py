@@ -24,6 +24,9 @@ from clozeworks.data.pieces import Piece, PieceMaker, PieceSettings
 from clozeworks.errors import ClozeworksError, InputError
 from clozeworks.text.tokenizer import Tokenizer
 
+# Where this very package stands, also when it is not installed.
+PACKAGE = str(Path(__file__).resolve().parents[2])
+
 
 class Makers(Protocol):
     """Takes documents, gives a piece later."""
@@ -66,7 +69,7 @@ class _Processes:
     def __init__(self, folder: Path, settings: PieceSettings, count: int) -> None:
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "PYTHONPATH": os.pathsep.join([PACKAGE, *(path for path in sys.path if path)]),
             "RAYON_NUM_THREADS": "1",  # one thread each: the processes are the parallelism
             "OMP_NUM_THREADS": "1",
         }
@@ -164,6 +167,9 @@ def _work(folder: str, settings: str) -> None:
             continue
         except MemoryError:
             return  # the other side says what may have happened
+        except Exception as error:
+            _send(answers, [], {"error": f"making tokens failed: {type(error).__name__}: {error}"})
+            continue
         counted = {key: value for key, value in vars(piece).items() if key != "arrays"}
         names = [(name, array.dtype.str) for name, array in piece.arrays.items()]
         _send(

@@ -4,7 +4,7 @@
 |---|---|---|
 | `bert` | Devlin et al. 2019 | masked tokens and next-sentence pairs |
 | `roberta` | Liu et al. 2019 | masked tokens, a new mask each epoch, full sentences |
-| `albert` | Lan et al. 2020 | masked n-grams and sentence order |
+| `albert` | Lan et al. 2020 | masked n-grams, sentence order (its 40 masks, but 10 pairings) |
 | `spanbert` | Joshi et al. 2020 | masked spans and their boundaries, single sequences |
 | `simcse` | Gao et al. 2021 | each sentence twice, told apart from all others |
 """

@@ -20,8 +20,10 @@ from clozeworks.text.tokenizer import Tokenizer
 
 # Chunks that are remembered; when there are more, the rarer half is forgotten.
 _MOST_CHUNKS = 200_000
-# Longer ones, such as a Chinese sentence, hardly come again.
+# Longer ones, such as a whole text, hardly come again.
 _LONGEST_CHUNK = 40
+# Characters of a chunk that room is reckoned with.
+_MEAN_CHUNK = 20
 
 # Steps that treat what stands between two spaces without looking further. Of these some also treat
 # runs of white space, which the chunks do not have.
@@ -51,18 +53,20 @@ class PlainText:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._backend = Backend.from_str(json.dumps(tokenizer.state))
+        state = _without_special(tokenizer.state)
+        self._backend = Backend.from_str(json.dumps(state))
         self._backend.no_truncation()
         self._backend.no_padding()
         self._backend.encode_special_tokens = True
-        state = tokenizer.state
+        normalizers = _steps(state["normalizer"], "normalizers")
         splitters = _steps(state["pre_tokenizer"], "pretokenizers")
-        self._begin = _beginning(state)
+        self._begin = _beginning(state, normalizers, splitters)
+        self._simple = simple_text(self._backend, normalizers, splitters)
         # What the library adds in front of a text stands in front of its first chunk.
         adds = self._begin == " " and splitters[0]["add_prefix_space"]
         self._added = " " if adds else ""
-        normalizers = _steps(state["normalizer"], "normalizers")
-        self._simple = simple_text(self._backend, normalizers, splitters)
+        # Metaspace alone does not cut where a character turns into a space or into nothing.
+        self._simple_only = [step["type"] for step in splitters] == ["Metaspace"]
         self._memory = _Memory()
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
@@ -101,6 +105,8 @@ class PlainText:
         words = self._simple.words(text) if self._simple else None
         if words is not None:
             chunks += words
+        elif self._simple_only:
+            chunks.append(text)
         elif self._begin:
             chunks += text.replace(" ", "\n ").removeprefix("\n").split("\n")
         else:
@@ -129,6 +135,7 @@ class _Memory:
         self._flat = np.zeros(0, np.uint32)
         self._offsets = np.zeros(1, np.int64)
         self._uses = np.zeros(0, np.int64)
+        self._characters = 0
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -153,6 +160,7 @@ class _Memory:
     def learn(self, chunks: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Remembers chunks that were not known."""
         flat, sizes = _flat(ids)
+        self._characters += sum(map(len, chunks))
         self._codes.update(zip(chunks, count(len(self._uses)), strict=False))
         self._offsets = np.concatenate([self._offsets, self._offsets[-1] + np.cumsum(sizes)])
         self._flat = np.concatenate([self._flat, flat])
@@ -160,7 +168,7 @@ class _Memory:
 
     def forget(self) -> None:
         """Forgets the rarer half when there is too much, and long chunks with them."""
-        if len(self._codes) <= _MOST_CHUNKS:
+        if max(len(self._codes), self._characters // _MEAN_CHUNK) <= _MOST_CHUNKS:
             return
         kept = np.argsort(-self._uses, kind="stable")[: _MOST_CHUNKS // 2]
         chunks = [*self._codes]
@@ -168,6 +176,7 @@ class _Memory:
         uses = self._uses[wanted] // 2  # what was frequent long ago counts less
         ids, sizes = self.ids_of(np.array(wanted, np.int64))
         self._codes = {chunks[code]: number for number, code in enumerate(wanted)}
+        self._characters = sum(map(len, self._codes))
         self._flat, self._uses = ids, uses
         self._offsets = np.concatenate([[0], np.cumsum(sizes)])
 
@@ -178,19 +187,41 @@ def _flat(ids: Sequence[Sequence[int]]) -> tuple[Ids, Lengths]:
     return np.fromiter(flat, np.uint32, int(lengths.sum())), lengths
 
 
-def _beginning(state: dict[str, Any]) -> str | None:
+def _without_special(state: dict[str, Any]) -> dict[str, Any]:
+    """A tokenizer that knows no special tokens; all other tokens keep their ids."""
+    # Trap: Unigram finds `[SEP]` among its own pieces, although it is not looked for as a token.
+    special = {token["content"] for token in state["added_tokens"] if token["special"]}
+    model = dict(state["model"])
+    special.discard(model.get("unk_token"))
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, dict):
+        renamed = {_never(piece, special): number for piece, number in vocabulary.items()}
+        model["vocab"] = renamed
+    else:
+        kept = model.get("unk_id")
+        model["vocab"] = [
+            [piece if number == kept else _never(piece, special), score]
+            for number, (piece, score) in enumerate(vocabulary)
+        ]
+    added = [token for token in state["added_tokens"] if not token["special"]]
+    return {**state, "model": model, "added_tokens": added, "post_processor": None}
+
+
+def _never(piece: str, special: set[str]) -> str:
+    return f" {piece} " if piece in special else piece  # no word has spaces around it
+
+
+def _beginning(
+    state: dict[str, Any], normalizers: list[dict[str, Any]], splitters: list[dict[str, Any]]
+) -> str | None:
     """What a chunk inside a text begins with; None if the tokenizer may look across spaces."""
-    model = state["model"]
-    if model.get("dropout") or any(
-        " " in token["content"] or not token["special"] for token in state["added_tokens"]
-    ):
+    if state["model"].get("dropout") or state["added_tokens"]:
         return None
-    if not all(_is_local(step) for step in _steps(state["normalizer"], "normalizers")):
-        return None
-    splitters = _steps(state["pre_tokenizer"], "pretokenizers")
     kinds = {step["type"] for step in splitters}
     if kinds == {"ByteLevel"}:
-        return " " if splitters[0].get("use_regex", True) else None
+        return None if normalizers or not splitters[0].get("use_regex", True) else " "
+    if not all(_is_local(step) for step in normalizers):
+        return None
     if "Metaspace" in kinds:
         always = all(
             step.get("prepend_scheme", "always") == "always" and step.get("split", True)
@@ -211,10 +242,7 @@ def _steps(step: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
 def _is_local(step: dict[str, Any]) -> bool:
     if step["type"] == "Replace":
         # A run of white space becomes one space; two marks become a quotation mark.
-        return step["pattern"] in (
-            {"Regex": " {2,}"},
-            {"Regex": r"\s+"},
-            {"String": "``"},
-            {"String": "''"},
-        )
+        spaces = step["pattern"] in ({"Regex": " {2,}"}, {"Regex": r"\s+"})
+        marks = step["pattern"] in ({"String": "``"}, {"String": "''"})
+        return step["content"] == " " if spaces else marks and step["content"] == '"'
     return step["type"] in _LOCAL_NORMALIZERS

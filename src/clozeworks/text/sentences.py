@@ -40,7 +40,7 @@ _FIRST_WIDE = "\u2e80"  # from here on characters are ideographs, kana and their
 # would be tried again from each of its dots.
 _CANDIDATES = re.compile(f"[{re.escape(_ENDS)}][{re.escape(_ENDS + _CLOSING)}]*+(\\s*+)")
 _VISIBLE = re.compile(r"\S")
-_WRAPPED = re.compile(r"(?<!\n)\n(?!\s*\n)")
+_WRAPPED = re.compile(r"(?<!\n)\n(?![^\S\n]*+\n)")
 _BEHIND_OPENING = re.compile(f"[\"'{re.escape(_OPENING)}]++\\s?(\\S)")
 _BEFORE_WORD = re.compile(f"[\"'{re.escape(_OPENING)}–—/⺀-\uffff-]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # `U.S`, `Ph.D`, `p.m`

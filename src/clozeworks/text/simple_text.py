@@ -66,10 +66,13 @@ def simple_text(
     if kinds == ["ByteLevel"] and not normalizers:
         return SimpleText(backend, _ASCII, _BYTE_LEVEL, lambda word: word.replace(" ", "Ġ"))
     if kinds in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
-        if {step["type"] for step in normalizers} & {"Lowercase", "BertNormalizer"}:
-            return None
         mark = splitters[-1]["replacement"]
-        # Quotation marks are written otherwise by some.
+        # Quotation marks are written otherwise by some; what others do is asked of them.
+        plain = "".join(c for c in map(chr, range(33, 127)) if c not in "'`")
+        normal = backend.normalizer
+        changed = normal is not None and any(normal.normalize_str(c) != c for c in [plain, *plain])
+        if changed or mark.isascii():
+            return None
         characters = _ASCII.replace("-", "-&(-_a-")
         return SimpleText(backend, characters, _METASPACE, lambda word: mark + word)
     return None

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from clozeworks.errors import TokenizerError
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -33,9 +34,17 @@ def template(tokenizer: Tokenizer, texts: int) -> Template:
     Args:
         tokenizer: The tokenizer.
         texts: 1 or 2.
+
+    Raises:
+        TokenizerError: It cannot write even one letter.
     """
     item = tokenizer.encode(["a"], ["a"] if texts == 2 else None, offsets=True)[0]
-    assert item.part is not None and texts - 1 in item.part, "the tokenizer cannot write the text"
+    assert item.part is not None
+    if texts - 1 not in item.part:
+        raise TokenizerError(
+            "the tokenizer makes no token of the letter a; it must be able to write letters; train "
+            "it on text, or give it an unknown token."
+        )
     special: list[list[int]] = [[] for _ in range(texts + 1)]
     special_types: list[list[int]] = [[] for _ in range(texts + 1)]
     text_types = [0] * texts

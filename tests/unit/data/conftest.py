@@ -1,12 +1,18 @@
 """Files of texts, and the sentence that refuses one."""
 
 import gzip
+import json
+import random
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from clozeworks.data import build as building
+from clozeworks.data import routes
 from clozeworks.data.texts import read_texts
 from clozeworks.errors import InputError
+from clozeworks.text.train import train_from_iterator
 
 
 @pytest.fixture
@@ -44,3 +50,63 @@ def complaint():
         return str(caught.value)
 
     return message
+
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "lay", "in", "its", "garden", "long"]
+
+
+def made_up(number: int) -> str:
+    """A document of a few sentences, different for each number."""
+    chance = random.Random(number)
+    sentences = [
+        " ".join(chance.choices(WORDS, k=chance.randint(2, 12))).capitalize() + f" {number}."
+        for _ in range(chance.randint(1, 8))
+    ]
+    return " ".join(sentences)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """A tokenizer of made-up documents."""
+    texts = [made_up(number) for number in range(200)]
+    return train_from_iterator(texts, kind="wordpiece", size=300)
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A folder with two files of made-up documents, some of them in both."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    documents = [made_up(number) for number in range(400)]
+    (folder / "a.txt").write_text("\n\n".join(documents[:250]), encoding="utf-8")
+    lines = [json.dumps({"text": text}) for text in documents[200:]]
+    (folder / "b.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Many pieces and many shards of a small input."""
+    monkeypatch.setattr(building, "PIECE_CHARACTERS", 2_000)
+    monkeypatch.setattr(routes, "SHARD_TOKENS", 3_000)
+
+
+def hashes(folder):
+    """The hash of every file of a folder but its lock."""
+    return {
+        str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.fixture(name="made_up")
+def made_up_fixture():
+    """Makes the document of a number."""
+    return made_up
+
+
+@pytest.fixture(name="hashes")
+def hashes_fixture():
+    """Hashes every file of a folder."""
+    return hashes

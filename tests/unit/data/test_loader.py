@@ -113,6 +113,8 @@ def test_a_worker_that_stops_early_leaves_nothing_behind():
         ({"tokens": 5}, "needs the tokens or the examples"),
         ({"examples": None}, "needs the tokens or the examples"),
         ({"examples": None, "tokens": 0}, "tokens of a step is 0"),
+        ({"examples": -5}, "examples is -5; it must be at least 1"),
+        ({"workers": -1}, "workers is -1; it must be at least 0"),
         ({"rank": 2, "ranks": 2}, "rank is 2; it must be from 0 to 1"),
         ({"ranks": 5}, "a step has 4 examples and there are 5 ranks"),
     ],
@@ -120,3 +122,8 @@ def test_a_worker_that_stops_early_leaves_nothing_behind():
 def test_settings_that_make_no_sense_are_named(options, sentence):
     with pytest.raises(SettingError, match=sentence):
         loader(**options)
+
+
+def test_steps_are_counted_from_zero():
+    with pytest.raises(SettingError, match="step is -1"):
+        loader().batch(-1)

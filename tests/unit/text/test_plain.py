@@ -110,12 +110,95 @@ def test_a_space_added_in_front_is_respected(prefix):
     same(encoder, ["the cat's mat, the", "mat the", "'s", "it's 2019's"])
 
 
-def test_special_tokens_in_a_text_are_text():
-    for tokenizer in TOKENIZERS.values():
-        special = {tokenizer.id_of(name) for name in tokenizer.special.names()}
-        special.discard(tokenizer.unknown_id)
-        ids, _ = PlainText(tokenizer).encode(["the [MASK] of </s> the <s> [SEP] <mask>"])
-        assert not special & set(ids.tolist())
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_special_tokens_in_a_text_are_text(kind):
+    tokenizer = TOKENIZERS[kind]
+    names = tokenizer.special.names()
+    special = {tokenizer.id_of(name) for name in names} - {tokenizer.unknown_id}
+    written = " ".join(names)
+    texts = [written, f"the {written} of", *names, written.replace(" ", ""), f"é {written}"]
+    encoder = PlainText(tokenizer)
+    ids, _ = encoder.encode(texts)
+    with_offsets = [token for found, _ in encoder.ids_and_offsets(texts) for token in found]
+    assert not special & {*ids.tolist(), *with_offsets}
+    # All other text is as it was.
+    ordinary = ["The capital of France", "it's naïve, 北京", "x" * 50]
+    again = tokenizer.encode(ordinary, special=False)
+    assert encoder.encode(ordinary)[0].tolist() == [token for item in again for token in item.ids]
+
+
+NORMALIZERS = {
+    "metaspace": {
+        "type": "Metaspace",
+        "replacement": "▁",
+        "prepend_scheme": "always",
+        "split": True,
+    },
+    "split": {"type": "WhitespaceSplit"},
+    "nfkc": {"type": "NFKC"},
+    "nfkd": {"type": "NFKD"},
+    "accents": {"type": "StripAccents"},
+    "lower": {"type": "Lowercase"},
+    "nmt": {"type": "Nmt"},
+    "strip": {"type": "Strip", "strip_left": True, "strip_right": True},
+    "spaces": {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+    "underlines": {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": "_"},
+    "big a": {"type": "Replace", "pattern": {"String": "A"}, "content": "a"},
+}
+ODD = [
+    "a ▁foo",
+    "a \ufffd b",
+    "a ´ b",
+    "a ¨foo",
+    "a \u0301 foo",
+    "¨b a",
+    "A foo",
+    "_foo a",
+    "``a'' 'b'",
+    "the cat sat",
+]
+
+
+@pytest.mark.parametrize("splitting", [["metaspace"], ["split", "metaspace"]])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        ["nfkc", "spaces", "strip"],
+        ["nmt", "spaces"],
+        ["nfkd", "accents", "lower", "spaces"],
+        ["underlines"],
+        ["big a"],
+    ],
+)
+def test_odd_characters_are_as_the_library_has_them(splitting, steps):
+    state = json.loads(json.dumps(TOKENIZERS["unigram"].state))
+    normalizers = [NORMALIZERS[name] for name in steps]
+    state["normalizer"] = {"type": "Sequence", "normalizers": normalizers} if steps else None
+    splitters = [NORMALIZERS[name] for name in splitting]
+    state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": splitters}
+    same(PlainText(Tokenizer(Backend.from_str(json.dumps(state)))), ODD)
+
+
+@pytest.mark.parametrize("step", ["strip", "nfkc", "lower"])
+def test_byte_level_with_a_normaliser(step):
+    state = json.loads(json.dumps(TOKENIZERS["bpe"].state))
+    state["normalizer"] = NORMALIZERS[step]
+    same(PlainText(Tokenizer(Backend.from_str(json.dumps(state)))), [*ODD, "a foo B"])
+
+
+def test_a_mark_of_ascii_is_respected():
+    state = json.loads(json.dumps(TOKENIZERS["unigram"].state))
+    state["normalizer"] = None
+    state["pre_tokenizer"] = {**NORMALIZERS["metaspace"], "replacement": "_"}
+    same(PlainText(Tokenizer(Backend.from_str(json.dumps(state)))), ODD)
+
+
+def test_long_texts_are_not_kept():
+    encoder = PlainText(TOKENIZERS["wordpiece"])
+    for number in range(60):
+        encoder.encode([f"{number}\t" + "word " * 20_000])
+    assert encoder._memory._characters < 10_000_000
 
 
 def test_little_is_remembered_and_nothing_long(monkeypatch):

@@ -254,3 +254,8 @@ def test_wrapped_lines_are_joined_within_a_paragraph():
         "End",
     ]
     assert split_sentences(text)[0] == "The cat sat on"
+
+
+def test_many_blank_lines_take_no_longer_than_others():
+    text = "a\n" + " \n" * 300_000 + "b"
+    assert wrapped_sentences(text) == ["a", "b"]
