@@ -6,7 +6,9 @@ writes hashed shards. The raw library gets the documents as a list in memory and
 already. Each measurement is a process of its own; repetitions alternate. Peak memory is that of the
 main process and of its largest worker, at one and at four times the input.
 
-    python benchmarks/corpus.py TEXT.jsonl.gz TOKENIZER [--quick] [--documents 38400] [--repeats 3]
+    python benchmarks/corpus.py [TEXT.jsonl.gz TOKENIZER] [--quick] [--documents 38400] [--repeats 3]
+
+Without a text a made-up one is used; real text is the honest test.
 """
 
 import argparse
@@ -21,11 +23,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("text", type=Path, help="JSON lines with a field text, packed with gzip")
-    parser.add_argument("tokenizer", type=Path, help="a tokenizer folder")
+    parser.add_argument("text", type=Path, nargs="?", help="JSON lines with a field text, gzipped")
+    parser.add_argument("tokenizer", type=Path, nargs="?", help="a tokenizer folder")
     parser.add_argument("--quick", action="store_true", help="1,000 documents, one repetition")
     parser.add_argument("--documents", type=int, default=38400)
     parser.add_argument("--repeats", type=int, default=3)
@@ -37,6 +41,8 @@ def main() -> None:
         return
     count, repeats = (1000, 1) if options.quick else (options.documents, options.repeats)
     with tempfile.TemporaryDirectory() as place:
+        if options.tokenizer is None:
+            options.text, options.tokenizer = made_up(Path(place))
         small, large = Path(place) / "small.jsonl.gz", Path(place) / "large.jsonl.gz"
         characters = copy_documents(options.text, small, count)
         larger = copy_documents(options.text, large, 4 * count)
@@ -67,6 +73,30 @@ def main() -> None:
         "memory_ratio": round(at_four["memory"] / memory["ours"], 3),
     }
     print(json.dumps(result))
+
+
+def made_up(place: Path) -> tuple[Path, Path]:
+    """Documents over 30,000 made-up words, and a tokenizer for them."""
+    from clozeworks.text.train import train_from_iterator
+
+    random = np.random.default_rng(0)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = ["".join(random.choice(letters, random.integers(2, 10))) for _ in range(30_000)]
+    shares = 1 / np.arange(1, 30_001)
+    documents = [
+        ". ".join(
+            " ".join(random.choice(words, random.integers(5, 30), p=shares / shares.sum()))
+            for _ in range(random.integers(5, 40))
+        )
+        for _ in range(2000)
+    ]
+    source = place / "made-up.jsonl.gz"
+    with gzip.open(source, "wt", compresslevel=1) as file:
+        file.writelines(json.dumps({"text": text}) + "\n" for text in documents)
+    folder = place / "tokenizer"
+    folder.mkdir()
+    train_from_iterator(documents[:300], kind="wordpiece", size=8000).save(folder)
+    return source, folder
 
 
 def copy_documents(source: Path, target: Path, count: int) -> int:
