@@ -6,7 +6,7 @@ writes hashed shards. The raw library gets the documents as a list in memory and
 already. Each measurement is a process of its own; repetitions alternate. Peak memory is that of the
 main process and of its largest worker, at one and at four times the input.
 
-    python benchmarks/corpus.py [TEXT.jsonl.gz TOKENIZER] [--quick] [--documents 38400] [--repeats 3]
+    python benchmarks/corpus.py [TEXT.jsonl.gz TOKENIZER] [--quick] [--documents N] [--repeats 3]
 
 Without a text a made-up one is used; real text is the honest test.
 """
@@ -83,13 +83,9 @@ def made_up(place: Path) -> tuple[Path, Path]:
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = ["".join(random.choice(letters, random.integers(2, 10))) for _ in range(30_000)]
     shares = 1 / np.arange(1, 30_001)
-    documents = [
-        ". ".join(
-            " ".join(random.choice(words, random.integers(5, 30), p=shares / shares.sum()))
-            for _ in range(random.integers(5, 40))
-        )
-        for _ in range(2000)
-    ]
+    drawn = random.choice(words, 800_000, p=shares / shares.sum()).tolist()
+    sentences = [" ".join(drawn[start : start + 20]) + "." for start in range(0, len(drawn), 20)]
+    documents = [" ".join(sentences[start : start + 20]) for start in range(0, len(sentences), 20)]
     source = place / "made-up.jsonl.gz"
     with gzip.open(source, "wt", compresslevel=1) as file:
         file.writelines(json.dumps({"text": text}) + "\n" for text in documents)
