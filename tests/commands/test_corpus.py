@@ -298,3 +298,28 @@ def test_help(command):
         about = command("corpus", name, "--help")
         assert about.code == 0 and f"Usage: clozeworks corpus {name} " in about.out
         assert "--empty-" not in about.out and "--no-" not in about.out
+
+
+def test_an_objective_written_out(command, built):
+    table = (
+        '{kind = "sum", parts = [{kind = "masked_lm", hide = {kind = "whole_words"}}, '
+        '{kind = "next_sentence", arrangement = {kind = "next_sentence_pairs", length = 24}}]}'
+    )
+    said = command("corpus", "batch", built, "--objective", table, "--show", 1)
+    assert said.code == 0, said.err
+    assert "masked_lm" in said.out and "next_sentence" in said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--objective", "{kind = "], "which is no table"),
+        (["--objective", '{kind = "masked_ml"}'], "Did you mean 'masked_lm'?"),
+        (["--objective", '{kind = "masked_lm"}', "--length", 9], "state the length in its arr"),
+        (["--objective", '{kind = "masked_lm"}'], "it must say what stands side by side"),
+    ],
+)
+def test_an_objective_written_wrongly(command, built, options, sentence):
+    said = command("corpus", "batch", built, *options)
+    assert said.code == 2
+    assert sentence in said.err

@@ -181,7 +181,8 @@ def batch(
 
     Args:
         corpus: The corpus folder.
-        objective: What is learned: bert, roberta, albert, spanbert or simcse.
+        objective: What is learned: bert, roberta, albert, spanbert or simcse, or a table as in a
+            recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
         step: Which step, counted from 0.
         length: The most tokens of an example; as in the paper if not given.
         tokens: Tokens of a step.
@@ -196,7 +197,7 @@ def batch(
     from clozeworks.data.corpus import INDEX_FOLDER, Corpus
     from clozeworks.data.loader import Loader
     from clozeworks.objectives.draft import Source
-    from clozeworks.objectives.published import published
+    from clozeworks.objectives.published import written
 
     _check_not_negative("--step", step)
     _check_not_negative("--show", show)
@@ -204,7 +205,7 @@ def batch(
         raise SettingError(f"--step is {step:,}; it must be below {MOST_STEPS:,}.")
     opened = Corpus.open(corpus)
     part = opened.split(split)
-    chosen = published(objective, length)
+    chosen = written(objective, length)
     arrangement = chosen.arranged().arrange(
         part, opened.tokenizer, seed, opened.folder / INDEX_FOLDER
     )

@@ -85,11 +85,6 @@ class Loader(Generic[Made]):
         self._before = [0, *accumulate(sizes)]
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
-    @property
-    def examples_per_cycle(self) -> int:
-        """Examples until every copy of the arrangement was visited once."""
-        return self._before[-1]
-
     def epoch_of(self, step: int) -> float:
         """How many epochs have passed when a step begins."""
         epoch, offset = self._locate(step * self.examples)

@@ -10,13 +10,15 @@
 """
 
 import dataclasses
+import tomllib
 from collections.abc import Callable
 
+from clozeworks import config
 from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.data.arrangements.single_sequences import SingleSequences
 from clozeworks.data.arrangements.views import Twice
 from clozeworks.data.arrangements.whole_sentences import FullSentences
-from clozeworks.errors import UnknownName
+from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.masked_lm import MaskedLM
@@ -57,6 +59,35 @@ PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
     "simcse": (_simcse, 32),
     "spanbert": (_spanbert, 512),
 }
+
+
+def written(text: str, length: int | None = None) -> Objective:
+    """An objective as a person writes it: a name, or a table as in a recipe.
+
+    Args:
+        text: `bert`, or `{kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}`.
+        length: The most tokens of an example, for a name.
+
+    Raises:
+        SettingError: The table cannot be read, or a length is given beside it.
+        UnknownName: There is no such name.
+    """
+    if not text.lstrip().startswith("{"):
+        return published(text, length)
+    if length is not None:
+        raise SettingError(
+            f"length is {length}, but the objective is written out; state the length in its "
+            "arrangement and leave this one out."
+        )
+    try:
+        table = tomllib.loads(f"objective = {text}")["objective"]
+    except tomllib.TOMLDecodeError as error:
+        raise SettingError(
+            f"objective is {text!r}, which is no table ({error}); write it as in a recipe: "
+            '{kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.'
+        ) from error
+    objective: Objective = config.read(Objective, table, "objective")
+    return objective
 
 
 def published(name: str, length: int | None = None) -> Objective:

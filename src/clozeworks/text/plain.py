@@ -57,7 +57,6 @@ class PlainText:
         self._backend = Backend.from_str(json.dumps(state))
         self._backend.no_truncation()
         self._backend.no_padding()
-        self._backend.encode_special_tokens = True
         normalizers = _steps(state["normalizer"], "normalizers")
         splitters = _steps(state["pre_tokenizer"], "pretokenizers")
         self._begin = _beginning(state, normalizers, splitters)
