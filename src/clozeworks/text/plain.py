@@ -2,28 +2,25 @@
 
 The idea: text repeats its words. Where a tokenizer never looks across a space, what stands between
 two spaces has the same ids wherever it occurs, so each such chunk is encoded once and remembered;
-of simple text (ASCII, common Chinese) even each word. Texts with anything unusual in them (other
-white space, control characters, two spaces) are encoded as a whole.
+of simple text (ASCII, common Chinese) even each word, and of ASCII all words of many texts are cut
+and looked up at once. Texts with anything unusual in them (other white space, control characters,
+two spaces) are encoded as a whole.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from itertools import chain, count, repeat
+import re
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Backend
 
+from clozeworks.text.ascii_words import written
 from clozeworks.text.simple_text import simple_text
 from clozeworks.text.tokenizer import Tokenizer
-
-# Chunks that are remembered; when there are more, the rarer half is forgotten.
-_MOST_CHUNKS = 200_000
-# Longer ones, such as a whole text, hardly come again.
-_LONGEST_CHUNK = 40
-# Characters of a chunk that room is reckoned with.
-_MEAN_CHUNK = 20
+from clozeworks.text.word_memory import Ids, Lengths, WordMemory, flattened
 
 # Steps that treat what stands between two spaces without looking further. Of these some also treat
 # runs of white space, which the chunks do not have.
@@ -40,9 +37,8 @@ _LOCAL_NORMALIZERS = {
     "StripAccents",
 }
 _LOCAL_SPLITTERS = {"BertPreTokenizer", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit"}
-
-Ids = NDArray[np.uint32]
-Lengths = NDArray[np.int64]
+# What stands between two spaces and is not all ASCII; of what is, as much as there is in a row.
+_RUNS = re.compile("[!-~]++(?![^ ])(?: [!-~]++(?![^ ]))*|[^ ]++")
 
 
 class PlainText:
@@ -66,25 +62,88 @@ class PlainText:
         self._added = " " if adds else ""
         # Metaspace alone does not cut where a character turns into a space or into nothing.
         self._simple_only = [step["type"] for step in splitters] == ["Metaspace"]
-        self._memory = _Memory()
+        self._memory = WordMemory()
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """The ids of all texts, one after the other, and how many each has."""
         if self._begin is None:
-            return _flat(self._ids(texts))
-        chunks: list[str] = []
-        counts = [self._cut(text, chunks) for text in texts]
+            return flattened(self._ids(texts))
+        units: list[str] = []
+        ascii_only: list[bool] = []
+        counts = [self._cut(text, units, ascii_only) for text in texts]
+        codes, words = self._codes(units, np.array(ascii_only, np.bool_))
+        ids, sizes = self._memory.ids_of(codes)
+        self._memory.forget()
+        # A text has units, a unit words, a word ids.
+        ends = _before(sizes)[_before(words)[_before(counts)]]
+        return ids, np.diff(ends)
+
+    def _cut(self, text: str, units: list[str], ascii_only: list[bool]) -> int:
+        """Adds the units of a text to a list: itself in ASCII, or its chunks; says how many."""
+        if self._simple is not None and self._simple.ascii.takes(text):
+            units.append(self._added + text)
+            ascii_only.append(True)
+            return 1
+        chunks, runs = self._chunks(text)
+        units += chunks
+        ascii_only += map(str.isascii, chunks) if runs else repeat(False, len(chunks))
+        return len(chunks)
+
+    def _chunks(self, text: str) -> tuple[list[str], bool]:
+        """The chunks of a text, and whether those in ASCII stand together as runs."""
+        # Printable characters are neither control characters nor white space but the space.
+        if "  " in text or text.strip(" ") != text or not text.isprintable():
+            return [text], False
+        text = self._added + text
+        words = self._simple.words(text) if self._simple else None
+        if words is not None:
+            return words, False
+        if self._simple_only:
+            return [text], False
+        if self._begin:
+            return text.replace(" ", "\n ").removeprefix("\n").split("\n"), False
+        if self._simple is None or not self._simple.ascii.takes_all:
+            return text.split(" "), False
+        return _RUNS.findall(text), True
+
+    def _codes(self, units: list[str], is_ascii: NDArray[np.bool_]) -> tuple[Lengths, Lengths]:
+        """The words of all units as numbers of the memory, and how many each unit has."""
+        counts = np.ones(len(units), np.int64)
+        of_ascii = is_ascii
+        ascii_codes = np.zeros(0, np.int64)
+        if is_ascii.any():
+            found = self._ascii_codes([units[place] for place in np.flatnonzero(is_ascii)])
+            ascii_codes, counts[is_ascii] = found
+            of_ascii = np.repeat(is_ascii, counts)
+        codes = np.zeros(len(of_ascii), np.int64)
+        codes[of_ascii] = ascii_codes
+        codes[~of_ascii] = self._known([units[place] for place in np.flatnonzero(~is_ascii)])
+        return codes, counts
+
+    def _ascii_codes(self, texts: list[str]) -> tuple[Lengths, Lengths]:
+        assert self._simple is not None
+        words = self._simple.ascii.cut(texts)
         memory = self._memory
-        codes = memory.codes_of(chunks)
+        codes = memory.codes_of_pairs(words.first, words.second)
+        codes[words.long] = self._known(words.long_words)
+        missing = np.flatnonzero(codes < 0)
+        if len(missing):
+            pairs = np.stack([words.first[missing], words.second[missing]], axis=1)
+            new, which = np.unique(pairs, axis=0, return_inverse=True)
+            ids = [self._simple.ids(word) for word in written(*new.T)]
+            codes[missing] = len(memory) + which.ravel()
+            memory.learn_pairs(new[:, 0], new[:, 1], ids)
+        return codes, words.counts
+
+    def _known(self, chunks: list[str]) -> Lengths:
+        """The numbers of chunks, which are remembered if they are new."""
+        codes = self._memory.codes_of(chunks)
         missing = np.flatnonzero(codes < 0).tolist()
         if missing:
             new = list(dict.fromkeys(chunks[place] for place in missing))
-            memory.learn(new, self._new(new))
-            codes[missing] = memory.codes_of([chunks[place] for place in missing])
-        ids, sizes = memory.ids_of(codes)
-        memory.forget()
-        ends = np.cumsum([0, *counts])
-        return ids, np.diff(np.concatenate([[0], np.cumsum(sizes)])[ends])
+            self._memory.learn(new, self._new(new))
+            codes[missing] = self._memory.codes_of([chunks[place] for place in missing])
+        return codes
 
     def ids_and_offsets(
         self, texts: Sequence[str]
@@ -92,25 +151,6 @@ class PlainText:
         """The ids of each text, and the characters each stands for."""
         found = self._backend.encode_batch(list(texts), add_special_tokens=False)
         return [(item.ids, item.offsets) for item in found]
-
-    def _cut(self, text: str, chunks: list[str]) -> int:
-        """Adds the chunks of a text to a list; says how many there are."""
-        before = len(chunks)
-        # Printable characters are neither control characters nor white space but the space.
-        if "  " in text or text.strip(" ") != text or not text.isprintable():
-            chunks.append(text)
-            return 1
-        text = self._added + text
-        words = self._simple.words(text) if self._simple else None
-        if words is not None:
-            chunks += words
-        elif self._simple_only:
-            chunks.append(text)
-        elif self._begin:
-            chunks += text.replace(" ", "\n ").removeprefix("\n").split("\n")
-        else:
-            chunks += text.split(" ")
-        return len(chunks) - before
 
     def _new(self, chunks: list[str]) -> list[list[int]]:
         """The ids of chunks that are not remembered."""
@@ -126,64 +166,9 @@ class PlainText:
         return [item.ids for item in found]
 
 
-class _Memory:
-    """The ids of chunks, as ranges of one flat array."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
-        self._flat = np.zeros(0, np.uint32)
-        self._offsets = np.zeros(1, np.int64)
-        self._uses = np.zeros(0, np.int64)
-        self._characters = 0
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def __contains__(self, chunk: str) -> bool:
-        return chunk in self._codes
-
-    def codes_of(self, chunks: Sequence[str]) -> Lengths:
-        """The number of each chunk, -1 for those not known."""
-        found = map(self._codes.get, chunks, repeat(-1))
-        return np.fromiter(found, np.int64, len(chunks))
-
-    def ids_of(self, codes: Lengths) -> tuple[Ids, Lengths]:
-        """The ids of chunks, one after the other, and how many each has."""
-        self._uses += np.bincount(codes, minlength=len(self._uses))
-        begins = self._offsets[codes]
-        sizes = self._offsets[codes + 1] - begins
-        ends = np.cumsum(sizes)
-        places = np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)
-        return self._flat[places], sizes
-
-    def learn(self, chunks: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Remembers chunks that were not known."""
-        flat, sizes = _flat(ids)
-        self._characters += sum(map(len, chunks))
-        self._codes.update(zip(chunks, count(len(self._uses)), strict=False))
-        self._offsets = np.concatenate([self._offsets, self._offsets[-1] + np.cumsum(sizes)])
-        self._flat = np.concatenate([self._flat, flat])
-        self._uses = np.concatenate([self._uses, np.zeros(len(chunks), np.int64)])
-
-    def forget(self) -> None:
-        """Forgets the rarer half when there is too much, and long chunks with them."""
-        if max(len(self._codes), self._characters // _MEAN_CHUNK) <= _MOST_CHUNKS:
-            return
-        kept = np.argsort(-self._uses, kind="stable")[: _MOST_CHUNKS // 2]
-        chunks = [*self._codes]
-        wanted = [code for code in kept.tolist() if len(chunks[code]) <= _LONGEST_CHUNK]
-        uses = self._uses[wanted] // 2  # what was frequent long ago counts less
-        ids, sizes = self.ids_of(np.array(wanted, np.int64))
-        self._codes = {chunks[code]: number for number, code in enumerate(wanted)}
-        self._characters = sum(map(len, self._codes))
-        self._flat, self._uses = ids, uses
-        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
-
-
-def _flat(ids: Sequence[Sequence[int]]) -> tuple[Ids, Lengths]:
-    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    flat: Iterable[int] = chain.from_iterable(ids)
-    return np.fromiter(flat, np.uint32, int(lengths.sum())), lengths
+def _before(counts: Sequence[int] | Lengths) -> Lengths:
+    """How many there are before each, and in all."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def _without_special(state: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
+from clozeworks.text.ascii_words import AsciiWords
+
 _ASCII = " -~"
 # Characters without decompositions that BERT's normaliser sets apart as words of their own: the
 # common ideographs, and punctuation that belongs to them.
@@ -28,12 +30,19 @@ class SimpleText:
         backend: The tokenizer.
         characters: The characters it can do, as in a regular expression.
         word: Finds the words.
+        ascii_words: Finds those of many texts in ASCII at once.
         write: How a word is written for the model.
     """
 
     def __init__(
-        self, backend: Backend, characters: str, word: re.Pattern[str], write: Callable[[str], str]
+        self,
+        backend: Backend,
+        characters: str,
+        word: re.Pattern[str],
+        ascii_words: AsciiWords,
+        write: Callable[[str], str],
     ) -> None:
+        self.ascii = ascii_words
         self._model = backend.model
         self._is_simple = re.compile(f"[{characters}]*").fullmatch
         self._all_ascii = characters.startswith(_ASCII)
@@ -64,7 +73,11 @@ def simple_text(
     if kinds == ["BertPreTokenizer"]:
         return _bert(backend, normalizers)
     if kinds == ["ByteLevel"] and not normalizers:
-        return SimpleText(backend, _ASCII, _BYTE_LEVEL, lambda word: word.replace(" ", "Ġ"))
+        # An apostrophe may begin `'s`, which is cut off whatever stands around it.
+        ascii_words = AsciiWords(_letter_digit_mark, with_space=True, without="'")
+        return SimpleText(
+            backend, _ASCII, _BYTE_LEVEL, ascii_words, lambda word: word.replace(" ", "Ġ")
+        )
     if kinds in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
         mark = splitters[-1]["replacement"]
         # Quotation marks are written otherwise by some; what others do is asked of them.
@@ -74,15 +87,21 @@ def simple_text(
         if changed or mark.isascii():
             return None
         characters = _ASCII.replace("-", "-&(-_a-")
-        return SimpleText(backend, characters, _METASPACE, lambda word: mark + word)
+        ascii_words = AsciiWords(lambda character: 0, without="'`")
+        return SimpleText(backend, characters, _METASPACE, ascii_words, lambda word: mark + word)
     return None
 
 
 def _bert(backend: Backend, normalizers: list[dict[str, Any]]) -> SimpleText | None:
-    if not normalizers:
-        return SimpleText(backend, _ASCII, _BERT, str)
-    if [step["type"] for step in normalizers] != ["BertNormalizer"]:
-        return None
-    step = normalizers[0]
-    characters = _ASCII + (_CHINESE if step["handle_chinese_chars"] else "")
-    return SimpleText(backend, characters, _BERT, str.lower if step["lowercase"] else str)
+    characters, lower = _ASCII, False
+    if normalizers:
+        if [step["type"] for step in normalizers] != ["BertNormalizer"]:
+            return None
+        lower = normalizers[0]["lowercase"]
+        characters += _CHINESE if normalizers[0]["handle_chinese_chars"] else ""
+    ascii_words = AsciiWords(lambda character: int(character.isalnum()), alone=0, lower=lower)
+    return SimpleText(backend, characters, _BERT, ascii_words, str.lower if lower else str)
+
+
+def _letter_digit_mark(character: str) -> int:
+    return 0 if character.isalpha() else 1 if character.isdigit() else 2

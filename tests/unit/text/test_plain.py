@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from clozeworks.text import plain
+from clozeworks.text import word_memory
 from clozeworks.text.plain import PlainText
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.text.train import train_from_iterator
@@ -203,7 +203,7 @@ def test_long_texts_are_not_kept():
 
 def test_little_is_remembered_and_nothing_long(monkeypatch):
     encoder = PlainText(TOKENIZERS["wordpiece"])
-    monkeypatch.setattr(plain, "_MOST_CHUNKS", 10)
+    monkeypatch.setattr(word_memory, "MOST_WORDS", 10)
     for start in range(0, 100, 7):
         same(encoder, [f"word{number} " + "z" * 60 for number in range(start, start + 7)])
         assert len(encoder._memory) <= 10
