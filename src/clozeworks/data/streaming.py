@@ -195,29 +195,34 @@ def _too_long(origin: str, number: int) -> InputError:
 
 
 def _characters(path: Path, origin: str, encoding: str, position: Position | None) -> Iterator[str]:
-    r"""Reads a file as stretches of characters; each line ends in `\n`."""
+    r"""Reads a file as stretches of characters; each line ends in `\n`.
+
+    What stands before a place that is wrong is given before that is said.
+    """
     name = canonical_encoding(encoding)
     decoder: codecs.IncrementalDecoder | None = None
     line = 1  # on which the next block begins
     place = 0  # bytes before the next block
     held = ""  # a `\r` that may be half of a line end
+    wrong: InputError | None = None
     for block in _blocks(path, origin, position):
         if decoder is None:
             name = _agreed(name, marked_encoding(block) if block else name, origin)
             decoder = codecs.getincrementaldecoder(name)()
         if not is_wide(name) and (start := block.find(b"\0")) >= 0:
-            ends = _one_kind_of_end(held.encode() + block[:start]).count(b"\n")
-            raise binary(origin, line + ends, place + start)
+            block = block[:start]
+            ends = _one_kind_of_end(held.encode() + block).count(b"\n")
+            wrong = binary(origin, line + ends, place + start)
         before = decoder.getstate()
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             decoder.setstate(before)
-            good = ""
+            text = ""
             with suppress(UnicodeError):  # from decoders that look ahead
-                good = decoder.decode(block[: max(0, error.start - len(before[0]))])
-            ends = (held + good).replace("\r\n", "\n").replace("\r", "\n").count("\n")
-            raise invalid(origin, line + ends, name, error.object, error.start) from error
+                text = decoder.decode(block[: max(0, error.start - len(before[0]))])
+            ends = (held + text).replace("\r\n", "\n").replace("\r", "\n").count("\n")
+            wrong = wrong or invalid(origin, line + ends, name, error.object, error.start)
         except UnicodeError as error:
             raise InputError(
                 f"{origin} is not valid {name.upper()} ({error}); convert the file, or say what it "
@@ -230,12 +235,15 @@ def _characters(path: Path, origin: str, encoding: str, position: Position | Non
         place += len(block)
         if held or "\r" in text:
             text = held + text
-            held = "\r" if text.endswith("\r") and block else ""
+            held = "\r" if text.endswith("\r") and block and not wrong else ""
             text = text.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n")
-        if is_wide(name) and "\0" in text:
-            raise nul(origin, line + text.count("\n", 0, text.index("\0")))
+        if is_wide(name) and (start := text.find("\0")) >= 0:
+            text = text[:start]
+            wrong = nul(origin, line + text.count("\n"))
         line += text.count("\n")
         yield text
+        if wrong:
+            raise wrong
 
 
 def _one_kind_of_end(data: bytes) -> bytes:

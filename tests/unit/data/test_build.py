@@ -142,7 +142,7 @@ def test_a_corpus_knows_its_tokenizer(texts, tokenizer, tmp_path, made_up):
 
 
 def test_a_bad_file_stops_the_build_or_is_skipped(texts, tokenizer, tmp_path):
-    (texts / "aa.txt").write_bytes(b"Good.\n\nBad \xff here.")
+    (texts / "aa.txt").write_bytes(b"Good.\n\nBad \xff here.\n\nGood again.")
     with pytest.raises(InputError, match=r"aa\.txt, line 3"):
         build_corpus([texts], tmp_path / "out", tokenizer)
     with pytest.raises(InputError, match="is not finished"):
@@ -151,6 +151,8 @@ def test_a_bad_file_stops_the_build_or_is_skipped(texts, tokenizer, tmp_path):
     built = build_corpus([texts], tmp_path / "two", tokenizer, settings)
     assert len(built.skipped) == 1
     assert "aa.txt, line 3" in built.skipped[0]
+    assert built.skipped[0].endswith(" 1 document of this file came before it.")
+    assert built.corpus.manifest["counts"]["documents_read"] == 451
 
 
 def test_nothing_to_learn_from_is_said(tokenizer, tmp_path):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from clozeworks.data import streaming
 from clozeworks.data.streaming import read_lines
-from clozeworks.errors import MissingExtra
+from clozeworks.errors import InputError, MissingExtra
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -241,6 +241,26 @@ class TestEncodings:
             "a.txt, line 3: byte 0xE9 is not valid UTF-8; "
             "convert the file, or say what it is with --encoding latin-1."
         )
+
+    @pytest.mark.parametrize("block", [1, 4, 1 << 20])
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"one\r\ntwo\r\xff",
+            "one\ntwo\n三".encode()[:-1],
+            b"one\ntwo\nthr\0ee",
+            b"one\ntwo\nthr\xffee\0",
+            "one\ntwo\n\0".encode("utf-16"),
+            "one\ntwo\n\0".encode("utf-16") + b"\0",
+        ],
+    )
+    def test_what_comes_before_is_given(self, monkeypatch, data, block):
+        monkeypatch.setattr(streaming, "_BLOCK", block)
+        Path("a.txt").write_bytes(data)
+        lines = read_lines(Path("a.txt"))
+        assert [next(lines), next(lines)] == ["one", "two"]
+        with pytest.raises(InputError, match=r"a\.txt, line 3: "):
+            next(lines)
 
     def test_a_byte_far_into_the_file(self, refusal):
         assert refusal("a.txt", b"one\n" * 1_000_000 + b"\x93two\x94") == (
