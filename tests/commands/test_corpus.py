@@ -133,6 +133,19 @@ def test_other_files_are_left_alone(command, tokenizer_folder, tmp_path):
     assert outcome.err == "Files of other kinds were left alone: a.pdf, b.pdf, c.pdf …\n"
 
 
+def test_a_tokenizer_among_the_texts(command, tokenizer_folder, tmp_path):
+    folder = tmp_path / "texts"
+    shutil.copytree(tokenizer_folder, folder / "tokenizer")
+    (folder / "a.txt").write_text("The cat.")
+    wanted = ["--tokenizer", tokenizer_folder, "--out", tmp_path / "out", "--validation", "0"]
+    outcome = command("corpus", "build", folder, *wanted)
+    assert outcome.err == (
+        "Files of other kinds were left alone: vocab.txt, special_tokens_map.json, "
+        "tokenizer.json …\n"
+    )
+    assert "1 document read from 1 file" in outcome.out
+
+
 def test_pairs_in_columns(command, tokenizer_folder, tmp_path):
     source = tmp_path / "a.tsv"
     source.write_text("one\ttwo\nThe cat. It sat.\tA dog.\n")

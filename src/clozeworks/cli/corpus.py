@@ -95,11 +95,14 @@ def build(
 
 def _report(built: "Built", out: Path, seconds: float) -> None:
     from clozeworks.cli.corpus_page import count, counts
+    from clozeworks.data.finding import TOKENIZER_FILES
 
     for sentence in built.skipped:
         print(f"Skipped: {sentence}", file=sys.stderr)
     if built.ignored:
-        names = ", ".join(path.name for path in built.ignored[:3])
+        # First those that somebody might have meant to be read.
+        ignored = sorted(built.ignored, key=lambda path: path.name not in TOKENIZER_FILES)
+        names = ", ".join(path.name for path in ignored[:3])
         more = " …" if len(built.ignored) > 3 else ""
         print(f"Files of other kinds were left alone: {names}{more}", file=sys.stderr)
     if built.resumed:

@@ -14,6 +14,8 @@ from clozeworks.data.streaming import PACKINGS, check_readable
 from clozeworks.errors import InputError
 
 DOCUMENT_SUFFIXES = (".csv", ".jsonl", ".parquet", ".tsv", ".txt")
+# Word lists of tokenizer, model and corpus folders, which often lie among the texts.
+TOKENIZER_FILES = ("merges.txt", "vocab.txt")
 _KNOWN = f"{', '.join(DOCUMENT_SUFFIXES)}, all but .parquet also with {', '.join(PACKINGS)}"
 
 
@@ -23,7 +25,7 @@ class Found:
 
     Attributes:
         files: Those to read, in the order of the bytes of their paths.
-        ignored: Those in folders that are of another kind.
+        ignored: Those in folders that are of another kind, or belong to a tokenizer.
     """
 
     files: list[Path]
@@ -35,7 +37,8 @@ def find_files(inputs: Sequence[str | Path]) -> Found:
 
     Args:
         inputs: Files; folders, of which all files of a known kind are taken, at any depth, without
-            hidden ones; patterns such as `news/**/*.jsonl.gz`. A file named twice counts once.
+            hidden ones and those of tokenizers; patterns such as `news/**/*.jsonl.gz`, likewise. A
+            file named twice counts once.
 
     Returns:
         The files. Neither the order of the inputs nor that of the disk changes their order.
@@ -52,14 +55,11 @@ def find_files(inputs: Sequence[str | Path]) -> Found:
         for file in named:
             if _format(file) is None:
                 raise _unknown(file)
-        usable = [file for file in (*named, *inside) if _format(file) is not None]
+        usable = [*named, *filter(_is_text, inside)]
         if not usable:
-            raise InputError(
-                f"{printable(path)} holds no file of a known kind; known: {_KNOWN}; "
-                "name a folder with such files, or rename them."
-            )
+            raise _nothing_usable(path, inside)
         _add(taken, usable)
-        _add(ignored, [file for file in inside if _format(file) is None])
+        _add(ignored, [file for file in inside if not _is_text(file)])
     if not taken:
         raise InputError("there are no inputs; name at least one file, folder or pattern.")
     for file in taken.values():
@@ -67,7 +67,8 @@ def find_files(inputs: Sequence[str | Path]) -> Found:
         check_readable(file)
         if _format(file) == ".parquet":
             check_library()
-    return Found(*(sorted(files.values(), key=os.fsencode) for files in (taken, ignored)))
+    passed_over = [file for real, file in ignored.items() if real not in taken]
+    return Found(*(sorted(files, key=os.fsencode) for files in (taken.values(), passed_over)))
 
 
 def file_format(path: Path) -> str:
@@ -126,11 +127,24 @@ def _add(known: dict[str, Path], files: Sequence[Path]) -> None:
         known[real] = min(known.get(real, file), file, key=os.fsencode)
 
 
+def _nothing_usable(path: Path, inside: Sequence[Path]) -> InputError:
+    lists = sorted(file for file in inside if file.name in TOKENIZER_FILES)
+    hint = f" {printable(lists[0])} is a tokenizer's; name it to read it." if lists else ""
+    return InputError(
+        f"{printable(path)} holds no file of a known kind; known: {_KNOWN}; "
+        f"name a folder with such files, or rename them.{hint}"
+    )
+
+
 def _unknown(path: Path) -> InputError:
     packed = path.suffix.lower() in PACKINGS
     found = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
     has = f"has the suffix {found!r}" if found else "has no suffix"
     return InputError(f"{printable(path)} {has}; known: {_KNOWN}; rename or convert the file.")
+
+
+def _is_text(found: Path) -> bool:
+    return _format(found) is not None and found.name not in TOKENIZER_FILES
 
 
 def _format(path: Path) -> str | None:

@@ -79,12 +79,12 @@ def test_shards_without_a_recipe_do_not_count(texts, tokenizer, stopped, tmp_pat
 
 def test_the_corpus_folder_is_no_input(texts, tokenizer, stopped):
     inside = texts / "corpus"
-    shutil.copytree(stopped, inside)  # it holds a vocab.txt
+    shutil.copytree(stopped, inside)
     built = build_corpus([texts], inside, tokenizer, workers=1)
     assert built.corpus.manifest["counts"]["files_read"] == 2
     assert built.resumed > 2 and not built.ignored
     with pytest.raises(InputError, match=r"lies in .*, the corpus folder; name other files"):
-        build_corpus([inside], inside, tokenizer, workers=1)
+        build_corpus([inside / "tokenizer" / "vocab.txt"], inside, tokenizer, workers=1)
 
 
 @pytest.mark.parametrize("moment", range(8))

@@ -102,6 +102,20 @@ class TestFolders:
                 "name a folder with such files, or rename them."
             )
 
+    def test_those_of_a_tokenizer(self, touch, complaint):
+        others = ["data/bert/tokenizer.json", "data/bert/vocab.txt", "data/gpt/merges.txt"]
+        touch("data/a.txt", "data/bert/b.txt", *others)
+        texts = [Path("data/a.txt"), Path("data/bert/b.txt")]
+        assert find_files(["data"]) == Found(texts, [Path(name) for name in others])
+        assert names("data/**/*.txt") == ["data/a.txt", "data/bert/b.txt"]
+        assert find_files(["data", others[1]]) == Found(
+            [*texts, Path(others[1])], [Path(others[0]), Path(others[2])]
+        )
+        assert complaint(find_files, ["data/gpt"]) == (
+            f"data/gpt holds no file of a known kind; {KNOWN}name a folder with such files, or "
+            "rename them. data/gpt/merges.txt is a tokenizer's; name it to read it."
+        )
+
     @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="this user may list anything")
     def test_one_that_may_not_be_listed(self, touch, complaint):
         touch("data/a.txt", "data/closed/b.txt")
