@@ -23,6 +23,8 @@ from clozeworks.errors import SettingError
 
 Made = TypeVar("Made")
 
+MOST_EPOCHS = 5000  # of a step; so a step of 4,096 tokens can be had of a single word
+
 
 class Loader(Generic[Made]):
     """Batches of an arrangement, made by a function of the clean examples.
@@ -83,6 +85,13 @@ class Loader(Generic[Made]):
         # Copies differ in size; how many examples lie before each is all one needs to know.
         sizes = [arrangement.size(copy) for copy in range(arrangement.copies)]
         self._before = [0, *accumulate(sizes)]
+        epoch = max(1, self._before[-1] // arrangement.copies)
+        if self.examples > MOST_EPOCHS * epoch:
+            noun = "example" if epoch == 1 else "examples"
+            raise SettingError(
+                f"a step has {self.examples:,} examples and an epoch has {epoch:,} {noun}; a step "
+                f"is at most {MOST_EPOCHS:,} epochs; use fewer tokens a step or more text."
+            )
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def epoch_of(self, step: int) -> float:

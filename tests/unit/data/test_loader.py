@@ -90,6 +90,7 @@ def test_a_far_step_is_found_at_once():
 def test_tokens_of_a_step_become_examples():
     assert loader(examples=None, tokens=16).examples == 4
     assert loader(examples=None, tokens=1).examples == 1
+    assert len(loader(examples=45_000).batch(1)) == 45_000
 
 
 def test_every_place_in_an_epoch_is_equally_likely():
@@ -117,6 +118,7 @@ def test_a_worker_that_stops_early_leaves_nothing_behind():
         ({"workers": -1}, "workers is -1; it must be at least 0"),
         ({"rank": 2, "ranks": 2}, "rank is 2; it must be from 0 to 1"),
         ({"ranks": 5}, "a step has 4 examples and there are 5 ranks"),
+        ({"examples": 45_001}, "a step has 45,001 examples and an epoch has 9 examples; a step is"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(options, sentence):
