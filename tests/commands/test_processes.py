@@ -1,6 +1,9 @@
 """What only shows in a process of its own: signals, pipes, and what is imported."""
 
+import json
+import select
 import signal
+import time
 
 import pytest
 
@@ -52,6 +55,24 @@ def test_a_reader_that_leaves_early(start, tiny_models, tmp_path):
     err = process.stderr.read()
     process.wait(timeout=30)
     assert process.returncode == 0 and err == ""
+
+
+def test_an_output_that_is_held_up(start, tiny_models, tmp_path):
+    """As by Ctrl-Z: a line that no pipe takes at once is then written in parts."""
+    text = "the cat sat on the mat " * 10_000
+    (tmp_path / "a.txt").write_text(text + "\nthe dog\n", encoding="utf-8")
+    process = start(
+        ["-m", "clozeworks", "embed", tiny_models["bert"], tmp_path / "a.txt", "--truncate"],
+        PYTHONUNBUFFERED="1",
+    )
+    assert select.select([process.stdout], [], [], 30)[0]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        time.sleep(0.2)  # first until the pipe is full
+        process.send_signal(number)
+    time.sleep(0.2)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert [json.loads(line)["text"] for line in out.splitlines()] == [text, "the dog"]
 
 
 FULL = """

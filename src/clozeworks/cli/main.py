@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
@@ -37,6 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a text may hold what a terminal cannot show
             stream.reconfigure(errors="backslashreplace")
+    if isinstance(getattr(sys.stdout, "buffer", None), FileIO):
+        # Trap: with PYTHONUNBUFFERED set, standard output writes as much as a pipe takes and
+        # forgets the rest.
+        sys.stdout = os.fdopen(
+            sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False
+        )
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
