@@ -75,20 +75,28 @@ class _Processes:
         }
         # Without -P, modules in the folder where the user stands would come before our own.
         command = [sys.executable, "-P", "-m", __name__, str(folder), json.dumps(asdict(settings))]
-        self._processes = [
-            subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment,
-                process_group=0,  # so that Ctrl-C is for the program that started it alone
-            )
-            for _ in range(count)
-        ]
-        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        for process in self._processes:
-            self._idle.put(process)
         self._pool = ThreadPoolExecutor(count)
+        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        try:
+            for _ in range(count):
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=environment,
+                    process_group=0,  # so that Ctrl-C is for the program that started it alone
+                )
+                self._processes.append(process)
+                self._idle.put(process)
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, OSError):
+                raise
+            raise InputError(
+                f"worker process {len(self._processes) + 1:,} of {count:,} could not be started "
+                f"({error.strerror or error}); run the same command again with fewer --workers."
+            ) from error
 
     def submit(self, documents: Sequence[str]) -> "Future[Piece]":
         return self._pool.submit(self._ask, list(documents))

@@ -1,6 +1,9 @@
 """What a build makes of documents."""
 
+import errno
 import random
+import signal
+import subprocess
 from itertools import pairwise
 
 import numpy as np
@@ -54,6 +57,36 @@ def test_the_bytes_do_not_depend_on_the_workers(
         results.append(hashes(out))
     assert results[0] == results[1] == results[2]
     assert "manifest.json" in results[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "sentence"),
+    [
+        (
+            BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+            InputError,
+            r"^worker process 3 of 4 could not be started \(Resource temporarily unavailable\); "
+            r"run the same command again with fewer --workers\.$",
+        ),
+        (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+    ],
+)
+def test_a_worker_that_cannot_be_started(
+    texts, tokenizer, tmp_path, monkeypatch, error, raised, sentence
+):
+    started = []
+
+    class Scarce(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            if len(started) == 2:
+                raise error
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Scarce)
+    with pytest.raises(raised, match=sentence):
+        build_corpus([texts], tmp_path / "out", tokenizer, workers=4)
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
 def test_sentences_documents_and_words_are_where_they_should_be(tokenizer, tmp_path):
