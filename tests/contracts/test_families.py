@@ -12,6 +12,7 @@ from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Trace
 from clozeworks.core.initialize import initialize
 from clozeworks.core.layout import Layout
@@ -74,8 +75,8 @@ def test_packed_equals_one_by_one(family, name, mode):
 
 def without_dropout(model):
     for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
+        if isinstance(module, Dropout):
+            module.share = 0.0
         elif hasattr(module, "dropout") and isinstance(module.dropout, float):
             module.dropout = 0.0
     return model

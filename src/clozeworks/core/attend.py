@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from clozeworks.core.dropout import current_generator, dropped
 from clozeworks.core.layout import Group, Layout
 from clozeworks.core.sees import Everything, SeesSpec
 
@@ -69,9 +70,12 @@ def attend(
         mask = _merge(bias, _allowed(group, sees or Everything()))
         if weights is not None:
             shares.update(_weights(group, q_rows, k_rows, mask, scale))
-        mixed = F.scaled_dot_product_attention(
-            q_rows, k_rows, v_rows, attn_mask=mask, dropout_p=dropout, scale=scale
-        )  # (B, H, Lq, D)
+        if dropout and current_generator() is not None:
+            mixed = _shares(q_rows, k_rows, mask, scale, dropout) @ v_rows
+        else:
+            mixed = F.scaled_dot_product_attention(
+                q_rows, k_rows, v_rows, attn_mask=mask, dropout_p=dropout, scale=scale
+            )  # (B, H, Lq, D)
         pieces.append(group.queries.put(mixed))
     if weights is not None:
         empty = q.new_zeros(q.shape[1], 0, 0)
@@ -100,16 +104,26 @@ def _merge(bias: Tensor | None, allowed: Tensor | None) -> Tensor | None:
     return bias.masked_fill(~allowed, float("-inf"))
 
 
-def _weights(
-    group: Group, q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None
-) -> dict[int, Tensor]:
-    """The attention weights themselves, per text, without dropout."""
-    scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+def _shares(
+    q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None, dropout: float = 0.0
+) -> Tensor:
+    """The attention weights themselves, (B, H, Lq, Lk), some of them dropped."""
+    scores = q * (q.shape[-1] ** -0.5 if scale is None else scale) @ k.transpose(-1, -2)
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, float("-inf"))
     elif mask is not None:
         scores = scores + mask
-    shares = scores.softmax(dim=-1).nan_to_num(0.0)  # (B, H, Lq, Lk); blind rows see nothing
+    shares = scores.softmax(dim=-1)
+    if mask is not None:
+        shares = shares.nan_to_num(0.0)  # a query that may look at nothing gets nothing
+    return dropped(shares, dropout) if dropout else shares
+
+
+def _weights(
+    group: Group, q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None
+) -> dict[int, Tensor]:
+    """The attention weights per text, without dropout."""
+    shares = _shares(q, k, mask, scale)
     return {
         text: shares[row, :, :query_length, :key_length]
         for row, (text, (query_length, key_length)) in enumerate(

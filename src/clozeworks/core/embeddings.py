@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.layout import Layout
 from clozeworks.core.norm import NormSpec
 from clozeworks.core.positions import InputPositionSpec
@@ -65,7 +66,7 @@ class EmbeddingsModule(nn.Module):
         self.types = types
         self.positions = positions
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.widen = widen
 
     def forward(self, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Tensor:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Flow
 from clozeworks.core.norm import NormSpec
 from clozeworks.core.part import PartSpec
@@ -53,7 +54,7 @@ class PostNormModule(nn.Module):
         super().__init__()
         self.part = part
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
@@ -83,7 +84,7 @@ class PreNormModule(nn.Module):
         super().__init__()
         self.part = part
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
@@ -111,7 +112,7 @@ class ResidualModule(nn.Module):
     def __init__(self, part: nn.Module, dropout: float) -> None:
         super().__init__()
         self.part = part
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""

@@ -6,6 +6,7 @@ Shapes: N tokens of all examples, B examples, T texts per example, L the longest
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,35 @@ class Arranged:
         labels = [piece.labels for piece in pieces if piece.labels is not None]
         return cls(
             **joined, labels=np.concatenate(labels) if labels else None, views=pieces[0].views
+        )
+
+    def cut(self, pieces: int) -> list["Arranged"]:
+        """Pieces of about equally many tokens, in order; fewer where there are fewer examples.
+
+        Views that belong together stay together.
+        """
+        ends = np.cumsum(self.lengths)[self.views - 1 :: self.views]  # of whole groups
+        wanted = np.arange(1, pieces) * (ends[-1] / pieces if len(ends) else 0)
+        groups = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted) + 1, [len(ends)]]))
+        borders = np.minimum(groups, len(ends)) * self.views
+        return [self._between(begin, end) for begin, end in pairwise(np.unique(borders))]
+
+    def _between(self, begin: int, end: int) -> "Arranged":
+        """The examples from one number to before another."""
+        if (begin, end) == (0, len(self)):
+            return self
+        tokens = slice(int(self.starts[begin]), int(self.starts[end - 1] + self.lengths[end - 1]))
+        examples = slice(begin, end)
+        return Arranged(
+            ids=self.ids[tokens],
+            types=self.types[tokens],
+            special=self.special[tokens],
+            word_starts=self.word_starts[tokens],
+            lengths=self.lengths[examples],
+            epochs=self.epochs[examples],
+            indices=self.indices[examples],
+            labels=None if self.labels is None else self.labels[examples],
+            views=self.views,
         )
 
     def rows(self, x: NDArray[Any], fill: Any) -> NDArray[Any]:

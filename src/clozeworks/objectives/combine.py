@@ -13,6 +13,7 @@ Example: `Sum(parts=(MaskedLM(), Weighted(objective=NextSentence(), weight=0.5))
 
 import dataclasses
 from collections import Counter
+from collections.abc import Collection
 from typing import ClassVar
 
 from torch import Tensor
@@ -66,6 +67,10 @@ class Weighted(Objective):
     def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
         """Does what the objective does."""
         self.objective.collate(draft, chance, source)
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """The parts the objective needs."""
+        return self.objective.needs(offered)
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The objective's heads."""
@@ -146,6 +151,10 @@ class Sum(Objective):
         """Lets each part do its work, in order."""
         for part in self.parts:
             part.collate(draft, chance, source)
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """What all parts need."""
+        return frozenset().union(*(part.needs(offered) for part in self.parts))
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """All heads the parts bring."""

@@ -17,11 +17,11 @@ Example: `MaskedLM.roberta()`, or in a recipe
 Shapes: N tokens, W width, n questions.
 """
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from torch import Tensor
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
@@ -37,7 +37,7 @@ from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.noise.whole_words import WholeWords
-from clozeworks.objectives.objective import Objective, need_head
+from clozeworks.objectives.objective import Objective
 
 HEAD = "vocabulary"
 
@@ -110,9 +110,9 @@ class MaskedLM(Objective):
         draft.hidden = places
         draft.parts[self.name] = {"places": places, ANSWERS: clean.ids[places]}
 
-    def check(self, blueprint: Blueprint) -> None:
-        """The model must have a vocabulary head."""
-        need_head(blueprint, HEAD, self.name, with_pooler=False)
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """A vocabulary head."""
+        return frozenset({HEAD})
 
     def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
         """Logits at the hidden places only."""

@@ -15,11 +15,11 @@ Example: `Sum(parts=(MaskedLM.bert(), NextSentence()))` is BERT.
 Shapes: B pairs.
 """
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from torch import Tensor
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
@@ -28,7 +28,7 @@ from clozeworks.data.arrangements.pairs import NextSentencePairs
 from clozeworks.errors import SettingError
 from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
 from clozeworks.objectives.loss import Cost
-from clozeworks.objectives.objective import Objective, need_head
+from clozeworks.objectives.objective import Objective
 
 HEAD = "next_sentence"
 
@@ -46,9 +46,9 @@ class NextSentence(Objective):
         """Asks for the labels."""
         ask_for_labels(draft, self.name)
 
-    def check(self, blueprint: Blueprint) -> None:
-        """The model must have the head and the pooler it reads."""
-        need_head(blueprint, HEAD, self.name, with_pooler=True)
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """The head, and the pooler it reads."""
+        return frozenset({"pooler", HEAD})
 
     def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
         """Two scores for each pair."""

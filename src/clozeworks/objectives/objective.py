@@ -5,6 +5,7 @@ data side (`collate`) works on numpy arrays in any process, the model side (`cos
 """
 
 import dataclasses
+from collections.abc import Collection
 from typing import ClassVar
 
 from torch import Tensor
@@ -83,16 +84,33 @@ class Objective(Slot):
         self.collate(draft, Chance(seed, "objective"), source)
         return Batch.of(draft)
 
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """The parts beside the encoder that a model must be made with.
+
+        Args:
+            offered: The parts its family knows.
+        """
+        return frozenset()
+
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The heads it brings along, which no published architecture holds."""
         return {}
 
     def check(self, blueprint: Blueprint) -> None:
-        """Complains if the model lacks a head that its family could have given it.
+        """Complains if the model lacks a part that its family could have given it.
 
         Raises:
-            SettingError: The head, and what to do.
+            SettingError: The part, and what to do.
         """
+        have = {*blueprint.heads, *(["pooler"] if blueprint.pooler else [])}
+        missing = sorted(self.needs(have) - have)
+        if missing:
+            heads = ", ".join(sorted(blueprint.heads)) or "none"
+            wanted = ",".join(sorted(self.needs(have), reverse=True))
+            raise SettingError(
+                f"the model's heads are: {heads}; {self.name} needs {missing[0]!r}; make the model "
+                f"with --heads {wanted} and what else it needs."
+            )
 
     def equip(self, blueprint: Blueprint) -> Blueprint:
         """The blueprint to train: checked, and with the heads this objective brings."""
@@ -114,18 +132,3 @@ class Objective(Slot):
         """One forward pass, and what it costs."""
         hidden = model(tensors.ids, tensors.layout, tensors.types)
         return Loss(self.costs(model, hidden, tensors))
-
-
-def need_head(blueprint: Blueprint, head: str, objective: str, *, with_pooler: bool) -> None:
-    """Complains if a model lacks a head.
-
-    Raises:
-        SettingError: It does.
-    """
-    if head not in blueprint.heads:
-        have = ", ".join(sorted(blueprint.heads)) or "none"
-        parts = f"pooler,{head}" if with_pooler else head
-        raise SettingError(
-            f"the model's heads are: {have}; {objective} needs {head!r}; make the model with "
-            f"--heads {parts} and what else it needs."
-        )

@@ -13,11 +13,11 @@ Example: `Sum(parts=(MaskedLM.albert(), SentenceOrder()))` is ALBERT.
 Shapes: B pairs.
 """
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from torch import Tensor
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
@@ -27,7 +27,7 @@ from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
 from clozeworks.objectives.loss import Cost
 from clozeworks.objectives.next_sentence import HEAD as SECOND_CHOICE
 from clozeworks.objectives.next_sentence import ask_for_labels
-from clozeworks.objectives.objective import Objective, need_head
+from clozeworks.objectives.objective import Objective
 
 HEAD = "sentence_order"
 
@@ -45,15 +45,15 @@ class SentenceOrder(Objective):
         """Asks for the labels."""
         ask_for_labels(draft, self.name)
 
-    def check(self, blueprint: Blueprint) -> None:
-        """The model must have one of the heads, and the pooler it reads."""
-        need_head(blueprint, _head(blueprint), self.name, with_pooler=True)
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """One of the heads, and the pooler it reads."""
+        return frozenset({"pooler", _head(offered)})
 
     def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
         """Two scores for each pair."""
-        scores = model.scores(_head(model.blueprint), hidden, tensors.layout)
+        scores = model.scores(_head(model.blueprint.heads), hidden, tensors.layout)
         return {self.name: Cost.of(scores, tensors.parts[self.name][ANSWERS])}
 
 
-def _head(blueprint: Blueprint) -> str:
-    return HEAD if HEAD in blueprint.heads else SECOND_CHOICE
+def _head(offered: Collection[str]) -> str:
+    return HEAD if HEAD in offered else SECOND_CHOICE

@@ -131,3 +131,35 @@ def test_rows_are_filled_behind_the_end():
     arranged = assemble(SPLIT, BARE, np.array([[0], [5]]), np.array([[4], [6]]), **NUMBERS)
     assert arranged.rows(arranged.ids, -1).tolist() == [[10, 11, 12, 13], [15, -1, -1, -1]]
     assert arranged.real.tolist() == [[True] * 4, [True, False, False, False]]
+
+
+class TestCut:
+    @staticmethod
+    def batch(lengths, views=1):
+        total, count = sum(lengths), len(lengths)
+        return Arranged(
+            ids=np.arange(total),
+            types=np.arange(total) % 2,
+            special=np.arange(total) % 3 == 0,
+            word_starts=np.arange(total) % 5 == 0,
+            lengths=np.array(lengths),
+            epochs=np.arange(count),
+            indices=np.arange(count) + 7,
+            labels=np.arange(count) % 2,
+            views=views,
+        )
+
+    @pytest.mark.parametrize("pieces", [1, 2, 3, 7, 50])
+    @pytest.mark.parametrize("views", [1, 2])
+    def test_pieces_joined_are_the_whole(self, pieces, views):
+        whole = self.batch([5, 1, 9, 3, 128, 2, 7, 7], views)
+        parts = whole.cut(pieces)
+        joined = Arranged.join(parts)
+        for name in ("ids", "types", "special", "word_starts", "lengths", "epochs", "labels"):
+            assert (getattr(joined, name) == getattr(whole, name)).all()
+        assert 1 <= len(parts) <= min(pieces, 8 // views)
+        assert all(len(part) % views == 0 and len(part) for part in parts)
+
+    def test_equal_examples_make_equal_pieces(self):
+        assert [len(part) for part in self.batch([128] * 32).cut(4)] == [8] * 4
+        assert [len(part) for part in self.batch([10] * 7).cut(2)] in ([4, 3], [3, 4])

@@ -13,6 +13,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from clozeworks.core.activation import activation
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.heads.tokens import ClassesModule
@@ -39,7 +40,7 @@ class PoolerModule(nn.Module):
 
     def __init__(self, width: int, bend: str, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.dense = nn.Linear(width, width)
         self.bend = activation(bend)
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.spec import spec
@@ -35,7 +36,7 @@ class ClassesModule(nn.Module):
 
     def __init__(self, width: int, count: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.project = nn.Linear(width, count)
 
     def forward(self, x: Tensor) -> Tensor:
