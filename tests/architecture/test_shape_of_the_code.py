@@ -18,6 +18,8 @@ from clozeworks.core.positions import InputPositionSpec, PositionSpec
 from clozeworks.core.sees import SeesSpec
 from clozeworks.core.sublayer import SublayerSpec
 from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.engine.optimizers import OptimizerSpec
+from clozeworks.engine.schedules import ScheduleSpec
 from clozeworks.objectives.objective import Objective
 
 SOURCE = Path(clozeworks.__file__).parent
@@ -29,8 +31,10 @@ SLOTS = [
     InputPositionSpec,
     NormSpec,
     Objective,
+    OptimizerSpec,
     PartSpec,
     PositionSpec,
+    ScheduleSpec,
     SeesSpec,
     SublayerSpec,
 ]

@@ -1,0 +1,1 @@
+"""Training: one loop that knows no model and no task by name."""

@@ -1,0 +1,69 @@
+"""Steps as large as the tensor they change allows.
+
+Paper: You et al. 2020 (LAMB).
+The idea: take Adam's step u = m / (sqrt(v) + eps) + decay * p, and stretch it to the length of the
+tensor: p <- p - rate * |p| / |u| * u. Every tensor then changes by the same share, which keeps
+training stable when the batch, and with it the rate, is very large.
+Where paper and code differ: the paper's algorithm corrects the bias of m and v; the code that
+trained ALBERT does not, and neither do we. Biases and norms get neither decay nor stretching there
+and here, and a tensor or a step of length 0 is not stretched.
+Used by: ALBERT, with rate 0.00176 for 4,096 texts a step.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from clozeworks.core.spec import spec
+from clozeworks.engine.optimizers import DECAYED, OptimizerSpec, by_role, check_moments
+from clozeworks.engine.optimizers.uncorrected import Moments, Uncorrected, adam_step
+
+
+@spec
+class Lamb(OptimizerSpec):
+    """Adam's steps, stretched to the length of each tensor."""
+
+    paper: ClassVar[str] = "You et al. 2020"
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    """How much of the old mean, and of the old mean square, stays at each step."""
+    eps: float = 1e-6
+    """Added to the root of the mean square."""
+    decay: float = 0.01
+    """The share of a weight that is added to its step before stretching."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_moments(self.betas, self.eps, self.decay)
+
+    def build(self, model: nn.Module) -> "LambOptimizer":
+        """Makes the optimiser."""
+        settings = {"lr": self.rate, "betas": self.betas, "eps": self.eps}
+        return LambOptimizer(by_role(model, self.decay), settings)
+
+
+class LambOptimizer(Uncorrected):
+    """The step, most of it by the kernel of torch's AdamW."""
+
+    def update(self, group: dict[str, Any], moments: Moments) -> None:
+        """One step of the parameters of a group."""
+        if group["role"] != DECAYED:
+            adam_step(moments, group, rate=group["lr"], decay=0.0)
+            return
+        # A step of rate 1 that begins at -decay * p instead of p ends at -u: both means are
+        # updated and u is made in one pass over memory.
+        minus_u = torch._foreach_mul(moments.parameters, -group["weight_decay"])
+        adam_step(replace(moments, parameters=list(minus_u)), group, rate=1.0, decay=0.0)
+        for parameter, step in zip(moments.parameters, minus_u, strict=True):
+            weight, change = _length(parameter), _length(step)
+            trust = torch.where((weight > 0) & (change > 0), weight / change, 1.0)
+            parameter.addcmul_(step, trust, value=group["lr"])
+
+
+def _length(tensor: Tensor) -> Tensor:
+    # Trap: torch's norm of all elements at once adds up squares in float32: of eight million it is
+    # wrong in the fourth digit on a CPU. The norm of the norms of rows is right to the seventh.
+    length: Tensor = torch.linalg.vector_norm(torch.linalg.vector_norm(tensor, dim=-1))
+    return length

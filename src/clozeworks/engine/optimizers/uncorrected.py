@@ -1,0 +1,99 @@
+"""Adam's step without bias correction, as fast as with it.
+
+Bias correction divides the two means by 1 - beta ** step. torch's kernel, which does a whole step
+in one pass over memory, always does so; but told that this is step 1e30 it divides by exactly 1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+from clozeworks.engine.optimizers import fused
+
+# A step so late that beta ** step is 0 for every beta below 1; adding 1 does not change it.
+LATE = 1e30
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a step reads and writes: equally many of each, belonging together by place."""
+
+    parameters: list[Tensor]
+    gradients: list[Tensor]
+    means: list[Tensor]
+    """Running means of the gradients."""
+    squares: list[Tensor]
+    """Running means of the squared gradients."""
+
+
+class Uncorrected(torch.optim.Optimizer):
+    """An optimiser whose state is a mean and a mean square of each parameter.
+
+    They are called `exp_avg` and `exp_avg_sq`, as in torch.
+    """
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of all parameters that have a gradient."""
+        loss = closure() if closure is not None else None
+        with torch.no_grad():
+            for group in self.param_groups:
+                if any(parameter.grad is not None for parameter in group["params"]):
+                    self.update(group, self._moments(group))
+        return loss
+
+    def update(self, group: dict[str, Any], moments: Moments) -> None:
+        """One step of the parameters of a group."""
+        raise NotImplementedError
+
+    def _moments(self, group: dict[str, Any]) -> Moments:
+        moments = Moments([], [], [], [])
+        for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
+            state = self.state[parameter]
+            for name in ("exp_avg", "exp_avg_sq"):
+                if name not in state:
+                    state[name] = torch.zeros_like(parameter)
+            moments.parameters.append(parameter)
+            moments.gradients.append(parameter.grad)
+            moments.means.append(state["exp_avg"])
+            moments.squares.append(state["exp_avg_sq"])
+        return moments
+
+
+def adam_step(moments: Moments, group: dict[str, Any], rate: float, decay: float) -> None:
+    """Updates both means, then the parameters.
+
+    p <- (1 - rate * decay) * p - rate * mean / (sqrt(square) + eps)
+
+    Args:
+        moments: The parameters and what belongs to them; all but the gradients are changed.
+        group: Whose betas and eps are used.
+        rate: The learning rate.
+        decay: The weight decay.
+    """
+    beta1, beta2 = group["betas"]
+    late = {
+        device: torch.full((), LATE, device=device)
+        for device in {parameter.device for parameter in moments.parameters}
+    }
+    adamw(
+        moments.parameters,
+        moments.gradients,
+        moments.means,
+        moments.squares,
+        [],
+        [late[parameter.device] for parameter in moments.parameters],
+        fused=fused(moments.parameters),
+        amsgrad=False,
+        beta1=beta1,
+        beta2=beta2,
+        lr=rate,
+        weight_decay=decay,
+        eps=group["eps"],
+        maximize=False,
+    )

@@ -1,0 +1,22 @@
+"""The rate stays.
+
+Paper: Raffel et al. 2020 (T5) fine-tune with one rate from beginning to end.
+The idea: nothing to choose; a run can go on for as long as it is worth it.
+Used by: T5's fine-tuning.
+"""
+
+from typing import ClassVar
+
+from clozeworks.core.spec import spec
+from clozeworks.engine.schedules import ScheduleSpec
+
+
+@spec
+class Constant(ScheduleSpec):
+    """Up in warm-up, then the highest rate."""
+
+    paper: ClassVar[str] = "Raffel et al. 2020"
+
+    def after_warmup(self, step: int, steps: int) -> float:
+        """The factor from step `warmup` on."""
+        return 1.0

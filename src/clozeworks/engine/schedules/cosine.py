@@ -1,0 +1,31 @@
+"""The rate falls on half a cosine.
+
+Paper: Loshchilov, Hutter 2017 (SGDR), whose restarts are left out here as in language models.
+The idea: stay near the highest rate for longer than a straight line does, and near the lowest.
+Used by: GPT, down to 0; LLaMA, down to a tenth.
+"""
+
+import math
+from typing import ClassVar
+
+from clozeworks.core.spec import spec
+from clozeworks.engine.schedules import ScheduleSpec, check_end
+
+
+@spec
+class Cosine(ScheduleSpec):
+    """Up in warm-up, then down to `end` on half a cosine."""
+
+    paper: ClassVar[str] = "Loshchilov & Hutter 2017"
+
+    end: float = 0.0
+    """The factor when the run is over."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_end(self.end)
+
+    def after_warmup(self, step: int, steps: int) -> float:
+        """The factor from step `warmup` on."""
+        left = (steps - step) / max(steps - self.warmup, 1)
+        return self.end + (1 - self.end) * (1 - math.cos(math.pi * left)) / 2
