@@ -1,11 +1,13 @@
-"""Tiny models made by code, and a command line that runs inside the test."""
+"""Tiny models and texts made by code, and a command line that runs inside the test."""
 
 import os
+import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ SENTENCES = [
     "我爱北京，北京是中国的首都。",
     "北京的天气很好，我们在公园里。",
 ]
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "lay", "in", "its", "garden", "river"]
+WORDS += ["long", "city", "old", "new", "house"]
 SMALL = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -53,6 +57,34 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def bert_model(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
     """A copy of the tiny BERT folder, to be damaged."""
     return Path(shutil.copytree(tiny_models["bert"], tmp_path / "model"))
+
+
+@pytest.fixture(scope="session")
+def made_up() -> Callable[[int], str]:
+    """Makes a document of a few sentences, different for each number."""
+
+    def document(number: int) -> str:
+        chance = random.Random(number)
+        return " ".join(
+            " ".join(chance.choices(WORDS, k=chance.randint(2, 9))).capitalize() + f" {number}."
+            for _ in range(chance.randint(1, 5))
+        )
+
+    return document
+
+
+@pytest.fixture(scope="session")
+def hashes() -> Callable[[Path], dict[str, str]]:
+    """Hashes every file of a folder but its lock."""
+
+    def of(folder: Path) -> dict[str, str]:
+        return {
+            str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != ".lock"
+        }
+
+    return of
 
 
 @pytest.fixture

@@ -190,16 +190,16 @@ def test_places_that_cannot_be_a_corpus(refused, build, source, tmp_path, tokeni
         )
 
 
-def test_a_corpus_made_otherwise(refused, command, build, tmp_path, corpus_hashes):
+def test_a_corpus_made_otherwise(refused, command, build, tmp_path, hashes):
     out = tmp_path / "out"
     command(*build())
-    before = corpus_hashes(out)
+    before = hashes(out)
     refused(
         f"{out} holds a corpus made otherwise: sentences was 'split' and is 'lines'; choose "
         "another folder with --out, or replace it with --overwrite.",
         *build("--sentences", "lines"),
     )
-    assert corpus_hashes(out) == before
+    assert hashes(out) == before
     (out / "manifest.json").write_text('{"made": 3}')
     refused(
         f"{out / 'manifest.json'} is damaged; replace the corpus with --overwrite, or choose "
@@ -207,7 +207,7 @@ def test_a_corpus_made_otherwise(refused, command, build, tmp_path, corpus_hashe
         *build(),
     )
     assert command(*build("--overwrite")).code == 0
-    assert corpus_hashes(out) == before
+    assert hashes(out) == before
 
 
 def test_two_builds_at_once(command, build, tmp_path):
@@ -262,7 +262,7 @@ def test_a_read_only_corpus_can_be_looked_into(command, corpus, monkeypatch):
 
 
 @pytest.mark.parametrize("wanted", [".safetensors", "train-00000.json", "manifest.json"])
-def test_a_full_disk(command, build, tmp_path, monkeypatch, corpus_hashes, wanted):
+def test_a_full_disk(command, build, tmp_path, monkeypatch, hashes, wanted):
     command(*build(out=tmp_path / "whole"))
     out, real = tmp_path / "out", atomic.os.fsync
 
@@ -285,7 +285,7 @@ def test_a_full_disk(command, build, tmp_path, monkeypatch, corpus_hashes, wante
     again = command(*build())
     assert again.code == 0
     assert ("left by an earlier run" in again.err) == (wanted == "manifest.json")
-    assert corpus_hashes(out) == corpus_hashes(tmp_path / "whole")
+    assert hashes(out) == hashes(tmp_path / "whole")
 
 
 @pytest.fixture

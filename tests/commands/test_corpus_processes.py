@@ -92,16 +92,16 @@ def build(start, tokenizer_folder, tmp_path):
 
 
 @pytest.fixture
-def whole(build, source, tmp_path, corpus_hashes):
+def whole(build, source, tmp_path, hashes):
     """The hashes of a build that nothing disturbs."""
     process = build(source, tmp_path / "whole")
     assert process.communicate(timeout=60) and process.returncode == 0
-    return corpus_hashes(tmp_path / "whole")
+    return hashes(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_build_that_is_stopped_says_how_to_go_on(
-    build, source, whole, tmp_path, corpus_hashes, number, code
+    build, source, whole, tmp_path, hashes, number, code
 ):
     out = tmp_path / "out"
     process = build(source, out)
@@ -116,7 +116,7 @@ def test_a_build_that_is_stopped_says_how_to_go_on(
     again = build(source, out)
     said = again.communicate(timeout=60)[1]
     assert again.returncode == 0 and " left by an earlier run.\n" in said
-    assert corpus_hashes(out) == whole
+    assert hashes(out) == whole
 
 
 def test_ctrl_c_while_workers_begin(build, source, tmp_path):
@@ -144,7 +144,7 @@ def test_workers_end_with_a_program_that_is_killed(build, source, tmp_path):
     assert "Traceback" not in process.stderr.read()
 
 
-def test_a_worker_that_is_killed(build, source, whole, tmp_path, corpus_hashes):
+def test_a_worker_that_is_killed(build, source, whole, tmp_path, hashes):
     out = tmp_path / "out"
     process = build(source, out)
     wait_until(lambda: list(out.glob("building/train-00000.json")))
@@ -158,10 +158,10 @@ def test_a_worker_that_is_killed(build, source, whole, tmp_path, corpus_hashes):
     assert "Traceback" not in said and not workers_of(out)
     again = build(source, out, workers=1)
     assert again.communicate(timeout=60) and again.returncode == 0
-    assert corpus_hashes(out) == whole
+    assert hashes(out) == whole
 
 
-def test_workers_that_are_held_up(build, source, tmp_path, corpus_hashes, monkeypatch):
+def test_workers_that_are_held_up(build, source, tmp_path, hashes, monkeypatch):
     """As by Ctrl-Z or a debugger: what they were writing then is written in parts."""
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")
     sizes = [500_000, 50_000]  # answers that no pipe takes at once
@@ -179,7 +179,7 @@ def test_workers_that_are_held_up(build, source, tmp_path, corpus_hashes, monkey
 
     wait_until(hold_up, pause=0.0)
     assert process.returncode == 0
-    assert corpus_hashes(out) == corpus_hashes(tmp_path / "calm")
+    assert hashes(out) == hashes(tmp_path / "calm")
 
 
 def test_modules_where_the_user_stands_are_not_ours(build, source, tmp_path, monkeypatch):
@@ -210,7 +210,7 @@ def test_a_second_build_is_refused(build, source, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_build_killed_twenty_times(build, command, large, tmp_path, corpus_hashes):
+def test_a_build_killed_twenty_times(build, command, large, tmp_path, hashes):
     """Each build is killed at some moment, then goes on, is killed earlier, and goes on again."""
     assert 10e6 < sum(path.stat().st_size for path in large.iterdir()) < 20e6
     options = {"sizes": [200_000, 150_000]}
@@ -218,7 +218,7 @@ def test_a_build_killed_twenty_times(build, command, large, tmp_path, corpus_has
     process = build(large, tmp_path / "whole", "--validation", "0.1", **options)
     assert process.communicate(timeout=120) and process.returncode == 0
     seconds = time.monotonic() - begin
-    whole = corpus_hashes(tmp_path / "whole")
+    whole = hashes(tmp_path / "whole")
     assert sum(name.endswith(".safetensors") for name in whole) > 10
     chance = random.Random(20)
     out, kills, finished, resumed = tmp_path / "out-0", 0, 0, 0
@@ -233,11 +233,11 @@ def test_a_build_killed_twenty_times(build, command, large, tmp_path, corpus_has
             wait_until(lambda out=out: not workers_of(out))
             continue
         assert process.returncode == 0, said
-        assert corpus_hashes(out) == whole
+        assert hashes(out) == whole
         finished, resumed = finished + 1, resumed + (" left by an earlier run." in said)
         out = tmp_path / f"out-{finished}"
     process = build(large, out, "--validation", "0.1", **options)
     assert process.communicate(timeout=120) and process.returncode == 0
-    assert corpus_hashes(out) == whole
+    assert hashes(out) == whole
     assert resumed > 1
     assert command("corpus", "verify", out).code == 0

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import random
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -52,28 +50,15 @@ def complaint():
     return message
 
 
-WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "lay", "in", "its", "garden", "long"]
-
-
-def made_up(number: int) -> str:
-    """A document of a few sentences, different for each number."""
-    chance = random.Random(number)
-    sentences = [
-        " ".join(chance.choices(WORDS, k=chance.randint(2, 12))).capitalize() + f" {number}."
-        for _ in range(chance.randint(1, 8))
-    ]
-    return " ".join(sentences)
-
-
 @pytest.fixture(scope="module")
-def tokenizer():
+def tokenizer(made_up):
     """A tokenizer of made-up documents."""
     texts = [made_up(number) for number in range(200)]
     return train_from_iterator(texts, kind="wordpiece", size=300)
 
 
 @pytest.fixture
-def texts(tmp_path):
+def texts(made_up, tmp_path):
     """A folder with two files of made-up documents, some of them in both."""
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -88,25 +73,4 @@ def texts(tmp_path):
 def small(monkeypatch):
     """Many pieces and many shards of a small input."""
     monkeypatch.setattr(building, "PIECE_CHARACTERS", 2_000)
-    monkeypatch.setattr(routes, "SHARD_TOKENS", 3_000)
-
-
-def hashes(folder):
-    """The hash of every file of a folder but its lock."""
-    return {
-        str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
-
-
-@pytest.fixture(name="made_up")
-def made_up_fixture():
-    """Makes the document of a number."""
-    return made_up
-
-
-@pytest.fixture(name="hashes")
-def hashes_fixture():
-    """Hashes every file of a folder."""
-    return hashes
+    monkeypatch.setattr(routes, "SHARD_TOKENS", 1_500)
