@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from clozeworks.checkpoints.sentence import Pooling as Pooling
     from clozeworks.core.blueprint import Blueprint as Blueprint
     from clozeworks.errors import ClozeworksError as ClozeworksError
+    from clozeworks.jobs.pretrain import pretrain as pretrain
     from clozeworks.language_model import LanguageModel as LanguageModel
     from clozeworks.language_model import load as load
     from clozeworks.language_model import new as new
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "load": ("language_model", "load"),
     "new": ("language_model", "new"),
+    "pretrain": ("jobs.pretrain", "pretrain"),
     "LanguageModel": ("language_model", "LanguageModel"),
     "Blueprint": ("core.blueprint", "Blueprint"),
     "Pooling": ("checkpoints.sentence", "Pooling"),

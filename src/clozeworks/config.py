@@ -7,6 +7,7 @@ open: a new file in `core/positions/` can be named in JSON the moment it exists.
 
 import dataclasses
 import json
+import tomllib
 import types
 import typing
 from pathlib import Path
@@ -173,3 +174,30 @@ def _read_plain(cls: Any, data: Any, path: str) -> Any:
         names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in wanted)
         raise SettingError(f"{path} is {data!r}; it must be {names}.")
     return data
+
+
+def override(data: dict[str, Any], change: str) -> None:
+    """Changes one setting of plain data, as a command line writes it: `training.steps=2000`.
+
+    What stands behind the sign is read as TOML, and as a string if it is none.
+
+    Raises:
+        SettingError: There is no sign, or the path leads through something that is no table.
+    """
+    path, sign, text = change.partition("=")
+    if not sign or not path:
+        raise SettingError(
+            f"{change!r} is no setting; write path=value, for example training.steps=2000."
+        )
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *tables, key = path.split(".")
+    for place, table in enumerate(tables):
+        inner = data.setdefault(table, {})
+        if not isinstance(inner, dict):
+            where = ".".join(tables[: place + 1])
+            raise SettingError(f"{change!r}: {where} is {inner!r}, no table; change it as a whole.")
+        data = inner
+    data[key] = value

@@ -40,6 +40,11 @@ class LanguageModel:
         self.name = name
 
     @property
+    def checkpoint(self) -> Checkpoint:
+        """Everything its folder says."""
+        return self._checkpoint
+
+    @property
     def model(self) -> Model:
         """The network."""
         return self._checkpoint.model
@@ -226,7 +231,12 @@ class LanguageModel:
         return found[0] if isinstance(texts, str) else found
 
     def save(
-        self, folder: str | Path, *, overwrite: bool = False, shard_bytes: int = SHARD_BYTES
+        self,
+        folder: str | Path,
+        *,
+        overwrite: bool = False,
+        shard_bytes: int = SHARD_BYTES,
+        card: str | None = None,
     ) -> Path:
         """Writes a folder that transformers and sentence-transformers load too.
 
@@ -234,8 +244,15 @@ class LanguageModel:
             folder: The folder to make; it may exist if it is empty.
             overwrite: Whether a folder that holds something is replaced.
             shard_bytes: Weights beyond this size go into several files.
+            card: What README.md says of the model; without it there is none.
         """
-        folders.save(self._checkpoint, Path(folder), overwrite=overwrite, shard_bytes=shard_bytes)
+        folders.save(
+            self._checkpoint,
+            Path(folder),
+            overwrite=overwrite,
+            shard_bytes=shard_bytes,
+            card=card,
+        )
         return Path(folder)
 
     def _limit(self, asked: int | None, usual: int | None = None) -> int | None:

@@ -99,7 +99,14 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     )
 
 
-def save(checkpoint: Checkpoint, folder: Path, *, overwrite: bool, shard_bytes: int) -> None:
+def save(
+    checkpoint: Checkpoint,
+    folder: Path,
+    *,
+    overwrite: bool,
+    shard_bytes: int,
+    card: str | None = None,
+) -> None:
     """Writes a folder that Clozeworks, transformers and sentence-transformers load."""
     blueprint = checkpoint.model.blueprint
     found = checkpoint.family
@@ -136,6 +143,8 @@ def save(checkpoint: Checkpoint, folder: Path, *, overwrite: bool, shard_bytes: 
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
         write_prompts(place, checkpoint.prompts)
+        if card is not None:
+            (place / "README.md").write_text(card, encoding="utf-8")
         (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),
     "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
     "corpus": ("clozeworks.cli.corpus", "turn raw text into a corpus to train on"),
+    "pretrain": ("clozeworks.cli.pretrain", "train a model on a corpus; stop and go on at will"),
     "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
 }
 

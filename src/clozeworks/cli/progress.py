@@ -97,3 +97,11 @@ def _bar(unit: str) -> "Bar":
         console=Console(stderr=True),
         transient=True,
     )
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the words of a clock: 45 s, 3 min, 2 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,0 +1,58 @@
+"""`clozeworks pretrain`: train a model on a corpus; stop it when you like, and go on."""
+
+import shlex
+import sys
+from pathlib import Path
+from signal import SIGTERM
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from clozeworks.jobs.pretrain import Pretrained
+
+# Exit codes of a run that was stopped and can go on: after SIGTERM, and after Ctrl-C.
+TRY_AGAIN = 75
+INTERRUPTED = 130
+
+app = App(name="clozeworks pretrain", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def pretrain(
+    recipe: Path,
+    /,
+    *changes: str,
+    device: Annotated[str | None, Parameter(alias="-d")] = None,
+) -> None:
+    """Train a model on a corpus, as a recipe says. Run it again to go on where it was stopped.
+
+    Args:
+        recipe: A TOML file; `clozeworks init pretrain` writes one.
+        changes: Settings to change, for example training.steps=2000.
+        device: cpu, cuda or mps; the best there is if not given.
+    """
+    from clozeworks.cli.training import TrainingProgress
+    from clozeworks.jobs import pretrain as job
+    from clozeworks.jobs.recipe import read_recipe
+
+    settled = read_recipe(recipe, changes)
+    with TrainingProgress(settled.training.steps) as progress:
+        found = job.pretrain(settled, watcher=progress, device=device)
+    _report(found, shlex.join(["clozeworks", "pretrain", str(recipe), *changes]))
+
+
+def _report(found: "Pretrained", command: str) -> None:
+    outcome = found.outcome
+    if not outcome.finished:
+        print(
+            f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}",
+            file=sys.stderr,
+        )
+        raise SystemExit(TRY_AGAIN if outcome.signal == SIGTERM else INTERRUPTED)
+    if found.model is None:
+        return  # another rank speaks
+    for line in found.summary():
+        print(line)
+    model = shlex.quote(str(found.model))
+    print(f"The model is in {model}; try it: clozeworks fill {model} 'A [MASK] text.'")

@@ -1,0 +1,90 @@
+"""Shows how far a training run is: a live line in a terminal, plain lines elsewhere, on stderr."""
+
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from clozeworks.cli.progress import duration
+
+# Seconds between two plain lines.
+EVERY = 10.0
+
+
+class TrainingProgress:
+    """Tells a person what a run does.
+
+    Args:
+        steps: How many steps it has.
+        every: Seconds between two plain lines.
+    """
+
+    def __init__(self, steps: int, *, every: float = EVERY) -> None:
+        self.steps = steps
+        self._every = every
+        self._shown = 0.0
+        self._live = sys.stderr.isatty()
+        self._began: tuple[int, float] | None = None
+
+    def __enter__(self) -> "TrainingProgress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._clear()
+
+    def note(self, sentence: str) -> None:
+        """Prints a sentence."""
+        self._clear()
+        print(sentence, file=sys.stderr, flush=True)
+
+    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+        """Shows the newest numbers."""
+        now = time.monotonic()
+        self._began = self._began or (step, now)
+        if self._live:
+            self._clear()
+            print(self._line(step, record, now)[: _width()], end="", file=sys.stderr, flush=True)
+        elif now - self._shown >= self._every or step == self.steps:
+            self._shown = now
+            print(self._line(step, record, now), file=sys.stderr, flush=True)
+
+    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+        """Prints what was measured on held-out text."""
+        self.note(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}")
+
+    def _line(self, step: int, record: Mapping[str, Any], now: float) -> str:
+        assert self._began is not None
+        first, then = self._began
+        each = (now - then) / (step - first) if step > first else 0.0
+        left = (
+            f", {duration((self.steps - step) * each)} left" if each and step < self.steps else ""
+        )
+        return (
+            f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}): {parts_of(record)}, "
+            f"rate {record['rate']:.2e}, {record['tokens_per_second']:,.0f} tokens/s{left}"
+        )
+
+    def _clear(self) -> None:
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def parts_of(record: Mapping[str, Any]) -> str:
+    """Loss and accuracy of each part, in a few words."""
+    return ", ".join(
+        f"{name} {part['loss']:.3f} ({part['accuracy']:.1%} right)"
+        for name, part in record.items()
+        if isinstance(part, Mapping) and "loss" in part
+    )
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns - 1

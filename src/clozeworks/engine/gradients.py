@@ -1,0 +1,169 @@
+"""The gradient of one step: its pieces side by side, its ranks together.
+
+Each piece's loss is divided by the questions of the whole step, over all pieces and ranks, so that
+the gradients of pieces simply add up: how a step is cut changes nothing but rounding.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from clozeworks.core.dropout import drawing_from
+from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.ranks import Ranks
+from clozeworks.objectives.draft import Batch, Tensors
+from clozeworks.objectives.loss import Loss
+
+Precision = Literal["float32", "bfloat16"]
+Cost = Callable[[Tensors], Loss]
+Grads = list[Tensor | None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one part of an objective cost in a step: sums over all its questions."""
+
+    total: float
+    correct: float
+    count: float
+    weight: float
+
+    @property
+    def loss(self) -> float:
+        """The mean cost of a question."""
+        return self.total / self.count if self.count else 0.0
+
+    @property
+    def accuracy(self) -> float:
+        """The share of questions answered right."""
+        return self.correct / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a step cost.
+
+    Attributes:
+        parts: By the name of who asks.
+        tokens: Tokens of the step, over all ranks.
+    """
+
+    parts: Mapping[str, Part]
+    tokens: int
+
+    @property
+    def loss(self) -> float:
+        """The weighted sum of the parts' means."""
+        return sum(part.weight * part.loss for part in self.parts.values())
+
+
+class Gradients:
+    """Computes what a step costs and leaves its gradient in `parameter.grad`.
+
+    Args:
+        model: The model; its parameters that want a gradient get one.
+        cost: What a batch on the device costs.
+        ranks: The processes that share the run.
+        lanes: Pieces side by side.
+        seed: The seed of the run, for what is dropped.
+        precision: `bfloat16` computes in half precision where the device gains from it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        cost: Cost,
+        ranks: Ranks,
+        lanes: Lanes,
+        *,
+        seed: int,
+        precision: Precision = "float32",
+    ) -> None:
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._cost = cost
+        self._ranks = ranks
+        self._lanes = lanes
+        self._seed = seed
+        self._precision = precision
+
+    def take(self, step: int, pieces: Sequence[Batch]) -> Measured:
+        """The gradient of this rank's pieces and of all other ranks'."""
+        names = list(pieces[0].parts)
+        asked = [float(sum(piece.counts()[name] for piece in pieces)) for name in names]
+        tokens = sum(len(piece.ids) for piece in pieces)
+        counts = dict(zip(names, self._ranks.summed(asked), strict=True))
+        sums: list[Grads] = [[None] * len(self._parameters) for _ in range(self._lanes.count)]
+
+        def work(lane: int, numbered: tuple[int, Batch]) -> Loss:
+            number, piece = numbered
+            with self.drawing(step, number), self.computing():
+                loss = self._cost(piece.tensors(self._ranks.device))
+                value = loss.value(counts)
+            _add(sums[lane], torch.autograd.grad(value, self._parameters, allow_unused=True))
+            return loss
+
+        losses = self._lanes.run(work, list(enumerate(pieces)))
+        grads, *others = sums
+        for other in others:
+            _add(grads, other)
+        self._ranks.add_up([grad for grad in grads if grad is not None])
+        for parameter, grad in zip(self._parameters, grads, strict=True):
+            parameter.grad = grad  # None for a part that nobody asks: nothing updates it
+        return measured(names, losses, tokens, self._ranks)
+
+    def drawing(self, step: int, piece: int) -> AbstractContextManager[None]:
+        """What a piece drops is a function of the seed, the step, the rank and its number."""
+        place = f"{self._seed}/dropout/{step}/{self._ranks.rank}/{piece}"
+        digest = blake2b(place.encode(), digest_size=8).digest()
+        seed = int.from_bytes(digest, "little") >> 1
+        if self._ranks.device.type == "cpu":
+            return drawing_from(torch.Generator().manual_seed(seed))
+        torch.manual_seed(seed)  # an accelerator's kernels draw from its own generator
+        return nullcontext()
+
+    def computing(self) -> AbstractContextManager[object]:
+        """Half precision, if it was asked for."""
+        if self._precision == "float32":
+            return nullcontext()
+        return torch.autocast(self._ranks.device.type, dtype=torch.bfloat16)
+
+
+def measured(names: Sequence[str], losses: Sequence[Loss], tokens: int, ranks: Ranks) -> Measured:
+    """Adds up what pieces cost, over all ranks; waits for the device.
+
+    Args:
+        names: The parts of the objective.
+        losses: What this rank's pieces cost; there may be none.
+        tokens: This rank's tokens.
+        ranks: The processes that share the run.
+    """
+    sums: list[float] = []
+    for name in names:
+        costs = [loss.parts[name] for loss in losses]
+        sums.append(float(sum(cost.total.detach().double() for cost in costs)))
+        sums.append(float(sum(cost.correct.double() for cost in costs)))
+        sums.append(float(sum(cost.count for cost in costs)))
+    *sums, all_tokens = ranks.summed([*sums, float(tokens)])
+    weights = {name: losses[0].parts[name].weight if losses else 1.0 for name in names}
+    parts = {
+        name: Part(total, correct, count, weights[name])
+        for name, total, correct, count in zip(
+            names, sums[0::3], sums[1::3], sums[2::3], strict=True
+        )
+    }
+    return Measured(parts, int(all_tokens))
+
+
+def _add(sums: Grads, found: Sequence[Tensor | None]) -> None:
+    """Adds gradients to sums, in place; None is a parameter that was not used."""
+    both = [(a, b) for a, b in zip(sums, found, strict=True) if a is not None and b is not None]
+    if both:
+        torch._foreach_add_(*map(list, zip(*both, strict=True)))
+    for place, grad in enumerate(found):
+        if sums[place] is None:
+            sums[place] = grad

@@ -1,0 +1,249 @@
+"""Snapshots: what a run needs to go on, written whole or not at all, checked before it is used.
+
+A snapshot is a folder of safetensors and JSON. It is filled under a temporary name, every file is
+synced, a manifest with sizes and sha256 is written last, and one rename makes it count; then
+`latest` names it, and the oldest ones go. Writing happens beside the training: only copying the
+tensors holds it up.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from clozeworks.data.atomic import atomic_file
+from clozeworks.errors import ClozeworksError, OutputError
+
+MANIFEST = "manifest.json"
+STATE = "state.json"
+LATEST = "latest"
+_NAME = re.compile(r"step-(\d{9,})")
+_SUFFIX = ".safetensors"
+
+Tensors = Mapping[str, Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot as it was read.
+
+    Attributes:
+        step: How many steps were done.
+        tensors: By file, by name.
+        state: The rest.
+    """
+
+    step: int
+    tensors: dict[str, dict[str, Tensor]]
+    state: dict[str, Any]
+
+
+class DamagedSnapshot(ClozeworksError):  # noqa: N818 (the name is the sentence)
+    """A snapshot that is not what its manifest says."""
+
+
+class Snapshots:
+    """The snapshots of a run.
+
+    Args:
+        folder: Where they are; nobody else writes there.
+        keep: How many are kept.
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder = folder
+        self.keep = keep
+        self.newest = -1
+        """The step of the snapshot that was begun last, by this object."""
+        self._thread: Thread | None = None
+        self._failed: OutputError | None = None
+
+    def steps(self) -> list[int]:
+        """The steps of which there is a snapshot, in order."""
+        names = self.folder.iterdir() if self.folder.is_dir() else ()
+        found = [_NAME.fullmatch(path.name) for path in names]
+        return sorted(int(match[1]) for match in found if match)
+
+    def begin(self, step: int, tensors: Tensors, state: Mapping[str, Any]) -> None:
+        """Copies everything, then writes it beside the training.
+
+        Raises:
+            OutputError: The one before could not be written.
+        """
+        self.wait()
+        copied = {
+            file: {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
+            for file, group in tensors.items()
+        }
+        self.newest = step
+        self._thread = Thread(
+            target=self._write, args=(step, copied, dict(state)), name="snapshot", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until the last snapshot stands.
+
+        Raises:
+            OutputError: It could not be written; the ones before it are as they were.
+        """
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def read_latest(self) -> tuple[Snapshot | None, list[str]]:
+        """The newest snapshot that is whole, and a sentence about each newer one that is not."""
+        damaged: list[str] = []
+        for step in reversed(self.steps()):
+            try:
+                return self.read(step), damaged
+            except DamagedSnapshot as error:
+                damaged.append(str(error))
+        return None, damaged
+
+    def read(self, step: int) -> Snapshot:
+        """A snapshot, every byte of it checked.
+
+        Raises:
+            DamagedSnapshot: It is not what its manifest says.
+        """
+        folder = self._folder(step)
+        files = _json(folder / MANIFEST).get("files")
+        if not isinstance(files, dict) or STATE not in files:
+            raise DamagedSnapshot(f"{folder / MANIFEST} lists no files; the snapshot is damaged.")
+        tensors = {}
+        for name, entry in files.items():
+            _check(folder / name, entry)
+            if name.endswith(_SUFFIX):
+                try:
+                    tensors[name.removesuffix(_SUFFIX)] = load_file(folder / name)
+                except (SafetensorError, OSError) as error:
+                    raise DamagedSnapshot(f"{folder / name} cannot be read ({error}).") from error
+        return Snapshot(step, tensors, _json(folder / STATE))
+
+    def remove_leftovers(self) -> None:
+        """Removes what runs that were killed while writing have left behind."""
+        for path in self.folder.glob(".step-*.tmp"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def remove_after(self, step: int) -> None:
+        """Removes damaged snapshots behind the one a run goes on from."""
+        for later in self.steps():
+            if later > step:
+                shutil.rmtree(self._folder(later), ignore_errors=True)
+
+    def _folder(self, step: int) -> Path:
+        return self.folder / f"step-{step:09}"
+
+    def _write(
+        self, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]
+    ) -> None:
+        target = self._folder(step)
+        place = self.folder / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+        try:
+            place.mkdir(parents=True)
+            for stem, group in tensors.items():
+                save_file(group, place / f"{stem}{_SUFFIX}")
+            (place / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+            files = {path.name: _entry(path) for path in sorted(place.iterdir())}
+            manifest = json.dumps({"step": step, "files": files}, indent=1)
+            (place / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
+            for path in (*place.iterdir(), place):
+                _sync(path)
+            if target.exists():  # of a run that went back to an older snapshot
+                shutil.rmtree(target)
+            place.rename(target)
+            _sync(self.folder)
+            with atomic_file(self.folder / LATEST, "w") as file:
+                file.write(target.name + "\n")
+            for old in self.steps()[: -self.keep]:
+                shutil.rmtree(self._folder(old), ignore_errors=True)
+        except (OSError, SafetensorError) as error:
+            self._failed = OutputError(
+                f"{target} could not be written ({getattr(error, 'strerror', None) or error})"
+            )
+        except BaseException as error:
+            self._failed = OutputError(f"{target} could not be written ({error})")
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def optimizer_tensors(
+    optimizer: torch.optim.Optimizer, names: Mapping[int, str]
+) -> dict[str, Tensor]:
+    """The state of an optimiser by the names of its parameters.
+
+    Args:
+        optimizer: One whose state is tensors.
+        names: The name of each parameter by its id.
+    """
+    return {
+        f"{names[id(parameter)]}/{key}": value
+        for parameter, values in optimizer.state.items()
+        for key, value in values.items()
+    }
+
+
+def fill_optimizer(
+    optimizer: torch.optim.Optimizer, names: Mapping[int, str], tensors: Mapping[str, Tensor]
+) -> None:
+    """Puts a saved state into a fresh optimiser."""
+    by_name: dict[str, dict[str, Tensor]] = {}
+    for place, tensor in tensors.items():
+        name, _, key = place.rpartition("/")
+        by_name.setdefault(name, {})[key] = tensor
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            for key, tensor in by_name.get(names[id(parameter)], {}).items():
+                device = parameter.device if tensor.shape == parameter.shape else tensor.device
+                optimizer.state[parameter][key] = tensor.to(device)
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
+
+
+def _check(path: Path, entry: Any) -> None:
+    if path.name != str(path.relative_to(path.parent)) or not isinstance(entry, dict):
+        raise DamagedSnapshot(f"{path.parent / MANIFEST} is damaged.")
+    try:
+        found = _entry(path)
+    except OSError as error:
+        raise DamagedSnapshot(f"{path} cannot be read ({error.strerror}).") from error
+    if found != entry:
+        what = "size" if found["bytes"] != entry.get("bytes") else "content"
+        raise DamagedSnapshot(f"{path} is damaged: its {what} is not what its manifest says.")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DamagedSnapshot(f"{path} cannot be read ({error}).") from error
+    if not isinstance(found, dict):
+        raise DamagedSnapshot(f"{path} is damaged.")
+    return found
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

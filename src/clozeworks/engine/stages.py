@@ -1,0 +1,89 @@
+"""Where a run's batches come from, step by step: one loader after the other.
+
+BERT trains nine tenths of its steps on texts of 128 tokens and the rest on 512. Each stage has a
+loader of its own; which step belongs to which stage is known from the start, so any step can be
+asked for at once.
+"""
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.loader import Loader
+from clozeworks.objectives.draft import Batch, Source
+from clozeworks.objectives.objective import Objective
+
+Pieces = list[Batch]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some steps on one loader.
+
+    Attributes:
+        loader: Gives the pieces of a step; it counts its steps from 0.
+        steps: How many there are.
+        name: What a person calls it.
+    """
+
+    loader: Loader[Pieces]
+    steps: int
+    name: str = ""
+
+
+class Stages:
+    """The stages of a run, one after the other."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = list(stages)
+        self._begins = [0, *accumulate(stage.steps for stage in stages)]
+        self.steps = self._begins[-1]
+
+    def batches(self, start: int = 0) -> Generator[tuple[int, Pieces], None, None]:
+        """The pieces of each step from `start` on, with its number, made ahead."""
+        for begin, stage in zip(self._begins, self.stages, strict=False):
+            first = max(start - begin, 0)
+            if first < stage.steps:
+                made = stage.loader.batches(first, stage.steps)
+                yield from zip(range(begin + first, begin + stage.steps), made, strict=True)
+
+    def begins(self) -> dict[int, str]:
+        """The step at which each stage after the first begins, and its name."""
+        pairs = zip(self._begins[1:], self.stages[1:], strict=False)
+        return {begin: stage.name for begin, stage in pairs}
+
+    def epoch_of(self, step: int) -> float:
+        """How many epochs of its stage's data have passed when a step begins."""
+        for begin, stage in reversed(list(zip(self._begins, self.stages, strict=False))):
+            if step >= begin:
+                return stage.loader.epoch_of(step - begin)
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Makes the pieces of a step: each is collated on its own, which changes nothing.
+
+    Attributes:
+        objective: Says what is hidden and asked.
+        seed: The seed of the run.
+        source: What may be looked up.
+        piece: The most tokens of a piece.
+        lanes: The number of pieces is a multiple of this.
+    """
+
+    objective: Objective
+    seed: int
+    source: Source
+    piece: int
+    lanes: int
+
+    def __call__(self, clean: Arranged) -> Pieces:
+        """The pieces of some examples."""
+        count = 1
+        if not self.objective.coupled:  # else the other examples are part of the question
+            rounds = math.ceil(len(clean.ids) / (self.piece * self.lanes))
+            count = max(rounds, 1) * self.lanes
+        return [self.objective.batch(part, self.seed, self.source) for part in clean.cut(count)]

@@ -1,0 +1,309 @@
+"""The loop: batches in, updates out, whatever the model and the objective.
+
+A run's state is its weights, its optimiser, the number of steps done, and a few numbers for
+reporting. Everything else, data and dropout among it, is a function of the seed and the step.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from clozeworks.engine.evaluate import evaluate
+from clozeworks.engine.gradients import Cost, Gradients, Measured
+from clozeworks.engine.guards import Guards
+from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.metrics import Metrics
+from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.settings import Keeping, Training, Watching
+from clozeworks.engine.snapshots import Snapshot, Snapshots, fill_optimizer, optimizer_tensors
+from clozeworks.engine.stages import Pieces, Stages
+from clozeworks.engine.stopping import Stop, StopNow
+from clozeworks.engine.window import Window
+from clozeworks.errors import CheckpointError, OutputError
+
+# A rate below this share of what was usual is worth a word.
+_SLOW = 0.5
+
+
+class Watcher(Protocol):
+    """Who is told what happens."""
+
+    def note(self, sentence: str) -> None:
+        """Something a person should know."""
+        ...
+
+    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+        """Some steps are done; the record is the line of the metrics file."""
+        ...
+
+    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+        """The model was measured on held-out text."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        step: Steps done, over all sessions.
+        finished: Whether these are all.
+        signal: The signal that stopped it; 0 if none did.
+        tokens: Tokens seen, over all sessions.
+        seconds: Time spent, over all sessions.
+        guards: What was marked on the way.
+    """
+
+    step: int
+    finished: bool
+    signal: int
+    tokens: int
+    seconds: float
+    guards: Guards
+
+
+@dataclass
+class Trainer:
+    """Trains a model from wherever its snapshots are to the end.
+
+    Attributes:
+        model: The model, on its device.
+        cost: What a batch on the device costs.
+        names: The parts of the objective.
+        stages: Where batches come from.
+        held_out: This rank's share of the held-out text, as batches; none if there is none.
+        training: How it is trained.
+        watching: What is measured.
+        keeping: When snapshots are written.
+        seed: The seed of the run.
+        ranks: The processes that share the run.
+        lanes: Pieces side by side.
+        snapshots: Where snapshots are.
+        metrics: The file of what is measured; None on ranks that do not write.
+        watcher: Who is told.
+    """
+
+    model: nn.Module
+    cost: Cost
+    names: Sequence[str]
+    stages: Stages
+    held_out: Pieces
+    training: Training
+    watching: Watching
+    keeping: Keeping
+    seed: int
+    ranks: Ranks
+    lanes: Lanes
+    snapshots: Snapshots
+    metrics: Metrics | None
+    watcher: Watcher
+    guards: Guards = field(default_factory=Guards)
+
+    def __post_init__(self) -> None:
+        self.optimizer = self.training.optimizer.build(self.model)
+        self.step = 0
+        self.tokens = 0
+        self._names = {id(value): name for name, value in self.model.named_parameters()}
+        self._window = Window(self.names)
+        self._before = 0.0  # seconds of earlier sessions
+        self._began = self._kept = time.monotonic()
+        self._rates: list[float] = []
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on the run, over all sessions."""
+        return self._before + time.monotonic() - self._began
+
+    def resume(self, snapshot: Snapshot) -> None:
+        """Goes on from a snapshot.
+
+        Raises:
+            CheckpointError: It belongs to another model.
+        """
+        weights, state = snapshot.tensors["model"], snapshot.state
+        own = dict(self.model.named_parameters())
+        for name in own.keys() | weights.keys():
+            if name not in own or name not in weights or own[name].shape != weights[name].shape:
+                raise CheckpointError(
+                    f"the snapshot of step {snapshot.step:,} belongs to another model: {name} is "
+                    "not in both, or has another shape; use another run folder."
+                )
+        with torch.no_grad():
+            for name, parameter in own.items():
+                parameter.copy_(weights[name])
+        fill_optimizer(self.optimizer, self._names, snapshot.tensors["optimizer"])
+        self.step = snapshot.step
+        self.tokens = state["tokens"]
+        self.guards = Guards.from_state(state["guards"])
+        self._window = Window.from_state(self.names, state["window"])
+        self._before = state["seconds"]
+        if state["lanes"] != self.lanes.count or state["ranks"] != self.ranks.count:
+            self.watcher.note(
+                f"The run was begun with {state['ranks']} processes of {state['lanes']} threads "
+                f"and goes on with {self.ranks.count} of {self.lanes.count}: the results will be "
+                "those of another run of the same recipe, not the same to the bit."
+            )
+
+    def run(self) -> Outcome:
+        """Trains until all steps are done or a signal comes."""
+        self.model.train()
+        gradients = Gradients(
+            self.model,
+            self.cost,
+            self.ranks,
+            self.lanes,
+            seed=self.seed,
+            precision=self.training.precision,
+        )
+        self._began = self._kept = self._window.begin()
+        batches = self.stages.batches(self.step)
+        begins = self.stages.begins()
+        # Trap: leaving the loop early must end the loader's threads at once, not at exit.
+        with Stop() as stop, closing(batches):
+            try:
+                for step, pieces in batches:
+                    if step in begins:
+                        self.watcher.note(f"Step {step:,}: from here on {begins[step]}.")
+                    with stop.interruptible():
+                        measured = gradients.take(step, pieces)
+                    self._update(measured)
+                    self._report()
+                    if self._must_stop(stop):
+                        break
+                    self._keep_if_due()
+            except StopNow:
+                if self.ranks.count > 1:
+                    raise
+            self._keep(last=True)
+            finished = self.step >= self.stages.steps
+            return Outcome(self.step, finished, stop.signal, self.tokens, self.seconds, self.guards)
+
+    def _update(self, measured: Measured) -> None:
+        """Makes the step, unless its numbers are not finite."""
+        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = _norm(grads)
+        rate = self.training.optimizer.rate * self.training.schedule.factor(
+            self.step, self.training.steps
+        )
+        usable = self.guards.finite(measured.loss, norm)
+        spike = usable and self.guards.is_spike(measured.loss)
+        if usable:
+            clip = self.training.clip
+            if clip is not None and norm > clip:
+                torch._foreach_mul_(grads, clip / norm)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.tokens += measured.tokens
+        self.step += 1
+        self._window.add(measured, norm, rate, skipped=not usable, spike=spike)
+        if not usable:
+            self.watcher.note(
+                f"Step {self.step:,}: loss {measured.loss:.4g}, gradient {norm:.4g}: not finite, "
+                f"so the weights stay as they were ({self.guards.skipped:,} times so far)."
+            )
+            self.guards.check(self.step, rate, self.model)
+        elif spike:
+            self.watcher.note(
+                f"Step {self.step:,}: the loss, {measured.loss:.3f}, is far above the usual "
+                f"{self.guards.mean:.3f}."
+            )
+
+    def _report(self) -> None:
+        last = self.step == self.stages.steps
+        if self.step % self.watching.every == 0 or last:
+            record = self._window.record(self.step, self.tokens, self.seconds)
+            record["epoch"] = round(self.stages.epoch_of(self.step), 4)
+            self._note_slowness(record["tokens_per_second"])
+            if self.metrics is not None:
+                self.metrics.add(record)
+            self.watcher.stepped(self.step, record)
+            self._window = Window(self.names)
+            self._window.begin()
+        due = self.watching.evaluate and self.step % self.watching.evaluate == 0
+        if due or last:
+            self.evaluate()
+            self._window.begin()
+
+    def evaluate(self) -> None:
+        """Measures the model on held-out text, and says what came out."""
+        if not self.ranks.summed([len(self.held_out)])[0]:
+            return
+        found = evaluate(self.model, self.cost, self.names, self.held_out, self.ranks, self.lanes)
+        record: dict[str, Any] = {"step": self.step, "evaluation": {"loss": found.loss}}
+        for name, part in found.parts.items():
+            record["evaluation"][name] = {
+                "loss": part.loss,
+                "accuracy": part.accuracy,
+                "perplexity": math.exp(min(part.loss, 100.0)),
+            }
+        if self.metrics is not None:
+            self.metrics.add(record)
+        self.watcher.evaluated(self.step, record)
+
+    def _note_slowness(self, rate: float) -> None:
+        usual = sorted(self._rates)[len(self._rates) // 2] if len(self._rates) >= 5 else 0.0
+        if rate < _SLOW * usual:
+            self.watcher.note(
+                f"Step {self.step:,}: {rate:,.0f} tokens a second, usually {usual:,.0f}: something "
+                "else may be using this machine."
+            )
+        self._rates = [*self._rates[-19:], rate]
+
+    def _must_stop(self, stop: Stop) -> bool:
+        return any(self.ranks.summed([float(stop.signal != 0)]))
+
+    def _keep_if_due(self) -> None:
+        late = time.monotonic() - self._kept >= 60 * self.keeping.minutes
+        every = self.keeping.every
+        if self.ranks.agreed(late) or (every is not None and self.step % every == 0):
+            self._keep()
+
+    def _keep(self, *, last: bool = False) -> None:
+        """Writes a snapshot: beside the training, or to its end if it is the last."""
+        self._kept = time.monotonic()
+        if not self.ranks.leads:
+            return
+        try:
+            if last and self.snapshots.newest == self.step:
+                self.snapshots.wait()
+                return
+            self.snapshots.begin(
+                self.step,
+                {
+                    "model": dict(self.model.named_parameters()),
+                    "optimizer": optimizer_tensors(self.optimizer, self._names),
+                },
+                {
+                    "tokens": self.tokens,
+                    "seconds": self.seconds,
+                    "guards": self.guards.state(),
+                    "window": self._window.state(),
+                    "lanes": self.lanes.count,
+                    "ranks": self.ranks.count,
+                },
+            )
+            if last:
+                self.snapshots.wait()
+        except OutputError as error:
+            steps = self.snapshots.steps()
+            kept = f"the one of step {steps[-1]:,} stays" if steps else "there is none yet"
+            if last or self.keeping.when_unwritable == "stop":
+                raise OutputError(
+                    f"{error}; {kept}; make room, then run the same again."
+                ) from error
+            self.watcher.note(f"{error}; {kept}, and the run goes on.")
+
+
+def _norm(grads: Sequence[Tensor]) -> float:
+    # Trap: the norm of a large tensor adds up squares in float32, and of eight million it is wrong
+    # in the fourth digit on a CPU; the norm of the norms of rows is not.
+    rows = [torch.linalg.vector_norm(grad, dim=-1).reshape(-1) for grad in grads]
+    return float(torch.linalg.vector_norm(torch.cat(rows)))

@@ -1,0 +1,1 @@
+"""Puts the parts together for one kind of run. No loop inside."""

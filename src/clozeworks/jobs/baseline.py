@@ -1,0 +1,65 @@
+"""What guessing by frequency alone costs: the line a model must get below to have learnt anything.
+
+The guess is the same at every gap: each token with its share of the training text. A small model
+sits on this plateau for a while before it begins to use the context.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clozeworks.data.corpus import TRAIN, Corpus
+from clozeworks.data.shards import Numbers
+from clozeworks.objectives.draft import ANSWERS, Batch
+
+# Tokens that are counted at the most; more would change the shares in the fourth digit.
+_MOST = 50_000_000
+PART = "masked_lm"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The cost of guessing by frequency.
+
+    Attributes:
+        loss: Of a question about the held-out text.
+        accuracy: The share that the most frequent token answers.
+        uniform: The cost of guessing every token alike.
+    """
+
+    loss: float
+    accuracy: float
+    uniform: float
+
+    def described(self) -> dict[str, float]:
+        """As plain data."""
+        return {"loss": self.loss, "accuracy": self.accuracy, "uniform": self.uniform}
+
+
+def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch]) -> Baseline | None:
+    """The baseline of the questions of some batches; None if they ask for no tokens."""
+    asked = [piece.parts[PART][ANSWERS] for piece in held_out if PART in piece.parts]
+    answers = np.concatenate(asked) if asked else np.zeros(0, np.int64)
+    if not len(answers):
+        return None
+    counts = _counts(corpus)
+    shares = (counts + 1) / (counts.sum() + len(counts))  # so that no token is impossible
+    return Baseline(
+        float(-np.log(shares[answers]).mean()),
+        float((answers == counts.argmax()).mean()),
+        float(np.log(len(counts))),
+    )
+
+
+def _counts(corpus: Corpus) -> Numbers:
+    split = corpus.split(TRAIN)
+    counts = np.zeros(corpus.tokenizer.size, np.int64)
+    left = _MOST
+    for shard in split.shards:
+        tokens = shard.arrays["tokens"][:left]
+        counts += np.bincount(tokens, minlength=len(counts))
+        left -= len(tokens)
+        if left <= 0:
+            break
+    return counts

@@ -1,0 +1,113 @@
+"""What is looked at before the first step, in plain sentences.
+
+Most runs that fail could have been stopped here: too little room, a mask rate that is not what was
+meant, a first loss that says the model and the tokenizer do not fit.
+"""
+
+import math
+import os
+import shutil
+from pathlib import Path
+
+from clozeworks.core.model import Model
+from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.stages import Pieces, Stages
+from clozeworks.engine.trainer import Watcher
+from clozeworks.errors import OutputError
+from clozeworks.jobs.recipe import Recipe
+from clozeworks.objectives.draft import ANSWERS
+
+# Bytes for each parameter: the weight, its two running means.
+_SAVED = 12
+# Pairs are meant to be half and half; what is further off than this is worth a word.
+_UNEVEN = 0.1
+_PAIRS = ("next_sentence", "sentence_order")
+
+
+def preflight(
+    recipe: Recipe, folder: Path, network: Model, stages: Stages, lanes: Lanes, watcher: Watcher
+) -> None:
+    """Says what a run is about to do, and refuses what cannot go well.
+
+    Raises:
+        OutputError: There is no room for the snapshots.
+    """
+    count = sum(parameter.numel() for parameter in network.parameters())
+    steps = stages.steps
+    loader = stages.stages[0].loader
+    watcher.note(
+        f"{count:,} parameters; {steps:,} steps of {recipe.training.tokens:,} tokens, "
+        f"{steps * recipe.training.tokens / 1e6:,.1f} million in all, "
+        f"{stages.epoch_of(steps):,.1f} epochs; {loader.examples:,} examples a step on "
+        f"{lanes.count} {'thread' if lanes.count == 1 else 'threads'}."
+    )
+    _room(folder, count, recipe.snapshots.keep, watcher)
+    _memory(count, recipe, lanes.count, watcher)
+    for sentence in asked(loader.batch(0)):
+        watcher.note(sentence)
+
+
+def asked(pieces: Pieces) -> list[str]:
+    """What a step asks, part by part."""
+    tokens = sum(len(piece.ids) for piece in pieces)
+    sentences = []
+    for name in pieces[0].parts:
+        answers = [piece.parts[name][ANSWERS] for piece in pieces]
+        count = sum(map(len, answers))
+        if name in _PAIRS:
+            ones = sum(int(array.sum()) for array in answers) / max(count, 1)
+            # With n pairs, half and half means within about 3 / (2 sqrt(n)).
+            if abs(ones - 0.5) > max(_UNEVEN, 1.5 / math.sqrt(max(count, 1))):
+                sentences.append(
+                    f"{name}: {ones:.0%} of {count:,} pairs are negatives; half are meant to be; "
+                    "short documents may leave no second sentence to follow."
+                )
+            else:
+                sentences.append(f"{name}: {ones:.0%} of {count:,} pairs are negatives.")
+        elif "places" in pieces[0].parts[name]:
+            sentences.append(f"{name}: {count / tokens:.1%} of the tokens are asked.")
+        else:
+            sentences.append(f"{name}: {count:,} questions a step.")
+    return sentences
+
+
+def _room(folder: Path, count: int, keep: int, watcher: Watcher) -> None:
+    # One more than is kept stands there while the newest is written; the model comes at the end.
+    needed = count * (_SAVED * (keep + 1) + 4)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OutputError(
+            f"{folder} has {_size(free)} free; {keep + 1} snapshots and the model need "
+            f"{_size(needed)}; make room, keep fewer (snapshots.keep), or choose another disk."
+        )
+    watcher.note(f"Snapshots and model need {_size(needed)} of disk, {_size(free)} are free.")
+
+
+def _memory(count: int, recipe: Recipe, lanes: int, watcher: Watcher) -> None:
+    # The weight, two means, a gradient for each lane, and a copy while a snapshot is written.
+    needed = count * (4 + 8 + 4 * lanes + _SAVED)
+    have = _available()
+    said = f", {_size(have)} are available" if have else ""
+    watcher.note(f"Weights, optimiser and snapshot need {_size(needed)} of memory{said}.")
+    if have and needed > have:
+        watcher.note("This will not fit: use a smaller model, or a machine with more memory.")
+
+
+def _available() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found = next(line for line in lines if line.startswith("MemAvailable"))
+        return int(found.split()[1]) * 1024
+    except (OSError, StopIteration, ValueError):
+        names = getattr(os, "sysconf_names", {})
+        if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return None
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:,.0f} {unit}" if unit in ("bytes", "kB") else f"{count:,.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"

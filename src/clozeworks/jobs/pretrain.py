@@ -1,0 +1,366 @@
+"""Pre-training: a corpus and a recipe in, a model folder out; stopped and gone on at will."""
+
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import __version__, config
+from clozeworks.core.model import Model
+from clozeworks.data.atomic import atomic_file
+from clozeworks.data.corpus import INDEX_FOLDER, VALIDATION, Corpus
+from clozeworks.data.loader import Loader
+from clozeworks.data.locking import locked
+from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.metrics import FILE, Metrics
+from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.snapshots import Snapshots
+from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
+from clozeworks.engine.trainer import Outcome, Trainer, Watcher
+from clozeworks.errors import OutputError, SettingError
+from clozeworks.jobs.baseline import Baseline, unigram_baseline
+from clozeworks.jobs.checks import preflight
+from clozeworks.jobs.pretraining_card import pretraining_card
+from clozeworks.jobs.recipe import FREE, Recipe, differences, read_recipe
+from clozeworks.jobs.starting import starting_model, trained_network
+from clozeworks.language_model import LanguageModel
+from clozeworks.objectives.draft import Source
+from clozeworks.objectives.objective import Objective
+
+RECIPE = "recipe.json"
+SESSIONS = "sessions.jsonl"
+SNAPSHOTS = "snapshots"
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a run came to.
+
+    Attributes:
+        folder: The run.
+        outcome: How it ended.
+        model: The model folder; None if the run is not at its end.
+        records: What was measured.
+        baseline: What guessing by frequency costs on the held-out text.
+    """
+
+    folder: Path
+    outcome: Outcome
+    model: Path | None
+    records: list[dict[str, Any]]
+    baseline: Baseline | None
+
+    def summary(self) -> list[str]:
+        """What came out, in a few lines."""
+        outcome = self.outcome
+        lines = [
+            f"{outcome.step:,} steps, {outcome.tokens:,} tokens in {outcome.seconds:,.0f} s "
+            f"({outcome.tokens / max(outcome.seconds, 1e-9):,.0f} a second)."
+        ]
+        if outcome.guards.skipped or outcome.guards.spikes:
+            lines.append(
+                f"{outcome.guards.skipped:,} updates were left out, {outcome.guards.spikes:,} "
+                "losses were far above the usual."
+            )
+        measured = [record["evaluation"] for record in self.records if "evaluation" in record]
+        if measured:
+            first, last = measured[0], measured[-1]
+            lines += [
+                f"{name}: {first[name]['loss']:.3f} before, {part['loss']:.3f} after; "
+                f"{first[name]['accuracy']:.1%} right before, {part['accuracy']:.1%} after."
+                for name, part in last.items()
+                if name != "loss"
+            ]
+        if self.baseline:
+            lines.append(
+                f"Guessing by frequency costs {self.baseline.loss:.3f} and is right "
+                f"{self.baseline.accuracy:.1%} of the time."
+            )
+        return lines
+
+
+class Quiet:
+    """Tells nobody."""
+
+    def note(self, sentence: str) -> None:
+        """Forgets it."""
+
+    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+        """Forgets it."""
+
+    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+        """Forgets it."""
+
+
+def pretrain(
+    recipe: Recipe | Path | str | dict[str, Any],
+    *changes: str,
+    watcher: Watcher | None = None,
+    device: str | None = None,
+) -> Pretrained:
+    """Pre-trains a model, or goes on with a run that was stopped.
+
+    Args:
+        recipe: A recipe, a TOML file, or what it would hold.
+        changes: Settings to change: `training.steps=2000`.
+        watcher: Who is told what happens.
+        device: Where to compute; the best there is if not given.
+
+    Raises:
+        SettingError: A setting cannot be used, or is not the one the run was begun with.
+        OutputError: The folder holds something else, or another program uses it.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe, changes)
+    elif changes:
+        recipe = read_recipe(config.plain(recipe), changes)
+    watcher = watcher or Quiet()
+    folder = Path(recipe.run)
+    with Ranks(device) as ranks:
+        if not ranks.leads:
+            return _Run(recipe, folder, ranks, Quiet()).run()
+        _check_folder(folder)
+        with locked(folder):
+            return _Run(recipe, folder, ranks, watcher).run()
+
+
+class _Run:
+    """One session of a run."""
+
+    def __init__(self, recipe: Recipe, folder: Path, ranks: Ranks, watcher: Watcher) -> None:
+        self.recipe = recipe
+        self.folder = folder
+        self.ranks = ranks
+        self.watcher = watcher
+        self.corpus = Corpus.open(recipe.data.corpus)
+        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
+
+    def run(self) -> Pretrained:
+        if self.ranks.leads:
+            self._compare()
+        recipe = self.recipe
+        stages = recipe.objectives()
+        objective = stages[0][0]
+        model = starting_model(recipe.model, objective, self.corpus, recipe.seed)
+        _check_lengths(model, [length for _, length, _ in stages])
+        network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
+        lanes = Lanes(self.ranks.device, 1 if objective.coupled else None)
+        try:
+            return self._trained(model, network, objective, stages, lanes)
+        finally:
+            lanes.close()
+
+    def _trained(
+        self,
+        model: LanguageModel,
+        network: Model,
+        objective: Objective,
+        stages: Sequence[tuple[Objective, int, int]],
+        lanes: Lanes,
+    ) -> Pretrained:
+        recipe = self.recipe
+        snapshot, damaged = self.snapshots.read_latest()
+        for sentence in damaged:
+            self.watcher.note(f"{sentence} The one before it is used.")
+        step = snapshot.step if snapshot else 0
+        loaders = Stages(
+            [
+                Stage(
+                    self._loader("train", stage, lanes, tokens=recipe.training.tokens),
+                    steps,
+                    f"texts of up to {length} tokens",
+                )
+                for stage, length, steps in stages
+            ]
+        )
+        held_out = self._held_out(objective, lanes)
+        cost = _cost(objective, network, compiled=recipe.training.compile)
+        metrics = None
+        if self.ranks.leads:
+            self._begin(snapshot is None)
+            metrics = Metrics(self.folder / FILE, step)
+        trainer = Trainer(
+            model=network,
+            cost=cost,
+            names=objective.asks,
+            stages=loaders,
+            held_out=held_out,
+            training=recipe.training,
+            watching=recipe.watching,
+            keeping=recipe.snapshots,
+            seed=recipe.seed,
+            ranks=self.ranks,
+            lanes=lanes,
+            snapshots=self.snapshots,
+            metrics=metrics,
+            watcher=self.watcher,
+        )
+        baseline = None
+        if self.ranks.leads:
+            baseline = unigram_baseline(self.corpus, held_out)
+        if snapshot is not None:
+            trainer.resume(snapshot)
+            self.watcher.note(f"Going on from step {step:,} of {loaders.steps:,}.")
+        elif self.ranks.leads:
+            preflight(self.recipe, self.folder, network, loaders, lanes, self.watcher)
+        if snapshot is None:
+            trainer.evaluate()
+        outcome = trainer.run()
+        records = metrics.records if metrics is not None else []
+        if metrics is not None:
+            metrics.close()
+        place = None
+        if outcome.finished and self.ranks.leads:
+            place = self._export(model, outcome, records, baseline)
+        return Pretrained(self.folder, outcome, place, records, baseline)
+
+    def _loader(
+        self,
+        part: str,
+        objective: Objective,
+        lanes: Lanes,
+        *,
+        tokens: int | None = None,
+        examples: int | None = None,
+        ahead: int = 4,
+    ) -> Loader[Pieces]:
+        recipe, split = self.recipe, self.corpus.split(part)
+        arrangement = objective.arranged().arrange(
+            split, self.corpus.tokenizer, recipe.seed, self.corpus.folder / INDEX_FOLDER
+        )
+        if examples is None and tokens is not None and tokens < arrangement.mean_length:
+            raise SettingError(
+                f"training.tokens is {tokens:,}; one example has {arrangement.mean_length:,.0f} on "
+                "average, and a step needs at least one; raise it, or shorten the examples."
+            )
+        source = Source.of(self.corpus.tokenizer, split)
+        cutter = Cutter(objective, recipe.seed, source, recipe.training.piece, lanes.count)
+        return Loader(
+            arrangement,
+            cutter,
+            seed=recipe.seed,
+            tokens=tokens if examples is None else None,
+            examples=None if examples is None else max(1, min(examples, arrangement.size(0))),
+            rank=self.ranks.rank,
+            ranks=self.ranks.count,
+            ahead=ahead,
+        )
+
+    def _held_out(self, objective: Objective, lanes: Lanes) -> Pieces:
+        """This rank's share of the text a model is measured on: the same at every step."""
+        if VALIDATION not in self.corpus.splits:
+            return []
+        arrangement = objective.arranged().arrange(
+            self.corpus.split(VALIDATION), self.corpus.tokenizer, self.recipe.seed
+        )
+        wanted = round(self.recipe.watching.tokens / arrangement.mean_length)
+        wanted = max(self.ranks.count, wanted)
+        if arrangement.size(0) < self.ranks.count:
+            return []
+        loader = self._loader(VALIDATION, objective, lanes, examples=wanted)
+        return loader.batch(0)
+
+    def _compare(self) -> None:
+        """Refuses to go on with another recipe than the run was begun with."""
+        place = self.folder / RECIPE
+        if not place.exists():
+            return
+        old, new = config.read_json(place), self._written()
+        for key in FREE:
+            old.pop(key, None)
+            new.pop(key, None)
+        changed = differences(old, new)
+        if changed:
+            raise SettingError(
+                f"{self.folder} was begun with another recipe: {'; '.join(changed[:8])}; a run "
+                "goes on with the recipe it was begun with; change it back, or name another "
+                "folder with run=FOLDER."
+            )
+
+    def _written(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
+        data["identity"] = {
+            "corpus": self.corpus.manifest["splits"]["train"]["identity"],
+            "tokenizer": self.corpus.manifest["tokenizer"]["fingerprint"],
+        }
+        return data
+
+    def _begin(self, fresh: bool) -> None:
+        """Notes what this session runs on; cleans up after those that were killed."""
+        self.snapshots.remove_leftovers()
+        if fresh:
+            shutil.rmtree(self.folder / MODEL, ignore_errors=True)
+        with atomic_file(self.folder / RECIPE, "w") as file:
+            json.dump(self._written(), file, indent=1, ensure_ascii=False)
+            file.write("\n")
+        session = {
+            "began": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": sys.argv,
+            "clozeworks": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "device": str(self.ranks.device),
+            "threads": torch.get_num_threads(),
+            "ranks": self.ranks.count,
+        }
+        with (self.folder / SESSIONS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(session, ensure_ascii=False) + "\n")
+
+    def _export(
+        self,
+        model: LanguageModel,
+        outcome: Outcome,
+        records: Sequence[Mapping[str, Any]],
+        baseline: Baseline | None,
+    ) -> Path:
+        """The trained model as a folder for people, with a card that says how it came about."""
+        place = self.folder / MODEL
+        model.checkpoint.model.eval()
+        last = [record["evaluation"] for record in records if "evaluation" in record]
+        card = pretraining_card(
+            model,
+            config.plain(self.recipe),
+            self.corpus.manifest,
+            outcome,
+            last[-1] if last else {},
+            baseline,
+        )
+        model.save(place, overwrite=True, card=card.text())
+        return place
+
+
+def _cost(objective: Objective, network: Model, *, compiled: bool) -> Any:
+    called: Any = torch.compile(network) if compiled else network
+    return lambda tensors: objective.loss(called, tensors)
+
+
+def _check_lengths(model: LanguageModel, lengths: Sequence[int]) -> None:
+    room = model.blueprint.room()
+    for length in lengths:
+        if room is not None and length > room:
+            raise SettingError(
+                f"the examples have up to {length:,} tokens; the model takes at most {room:,}; "
+                "shorten them, or raise model.config.max_position_embeddings."
+            )
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuses a folder that holds something else than a run."""
+    if not folder.exists() or (folder / RECIPE).exists():
+        return
+    if not folder.is_dir():
+        raise OutputError(f"{folder} is a file; name a folder for the run.")
+    held = sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+    if held:
+        raise OutputError(
+            f"{folder} holds {held[0]!r} and is no run; name an empty folder or a new one."
+        )

@@ -1,0 +1,82 @@
+"""The model a run trains: fresh or from a folder, with the heads its objective needs."""
+
+import dataclasses
+
+import torch
+
+from clozeworks.core.initialize import initialize
+from clozeworks.core.model import Model
+from clozeworks.data.corpus import Corpus
+from clozeworks.errors import SettingError
+from clozeworks.families.family import Config, parts_of, published_sizes
+from clozeworks.jobs.recipe import Start
+from clozeworks.language_model import LanguageModel, load, new
+from clozeworks.objectives.objective import Objective
+
+
+def starting_model(start: Start, objective: Objective, corpus: Corpus, seed: int) -> LanguageModel:
+    """A model of a published size with fresh weights, or one that was trained before.
+
+    Raises:
+        UnknownName: Neither a size nor a folder has this name.
+        InputError: The corpus was built with another tokenizer than the model's.
+    """
+    sizes = published_sizes()
+    if start.start in sizes:
+        offered = sizes[start.start].paths
+        return new(
+            start.start,
+            corpus.tokenizer,
+            heads=sorted(objective.needs(offered)),
+            seed=seed,
+            **start.config,
+        )
+    if start.config:
+        raise SettingError(
+            f"model.config is {start.config}; it changes a published size, but model.start is "
+            f"{start.start!r}; leave it out, or start from a size."
+        )
+    model = load(start.start, dtype=torch.float32)
+    corpus.check_tokenizer(model.tokenizer, start.start)
+    return _with_parts(model, objective, seed)
+
+
+def trained_network(model: LanguageModel, objective: Objective, seed: int) -> Model:
+    """The network to train: the model's own with the heads the objective brings.
+
+    Both share their weights, so that what is trained can be saved without those heads.
+    """
+    network = objective.equip(model.blueprint).build()
+    initialize(network, seed=seed)
+    _share(model.model, network)
+    return network
+
+
+def _with_parts(model: LanguageModel, objective: Objective, seed: int) -> LanguageModel:
+    """The same model with the parts an objective needs; those it lacked are fresh."""
+    family, have = model.family, parts_of(model.blueprint)
+    missing = objective.needs(family.paths) - have
+    if not missing:
+        return model
+    config = Config(model.checkpoint.config, model.name)
+    blueprint = family.blueprint(config, have | missing)
+    blueprint = dataclasses.replace(
+        model.blueprint, pooler=blueprint.pooler, heads={**blueprint.heads, **model.blueprint.heads}
+    ).check()
+    network = blueprint.build()
+    initialize(network, seed=seed)
+    _share(model.model, network)
+    checkpoint = dataclasses.replace(model.checkpoint, model=network)
+    return LanguageModel(checkpoint, model.name)
+
+
+def _share(old: Model, network: Model) -> None:
+    """Copies weights into a larger network, and lets the old one use that network's."""
+    wider = dict(network.named_parameters())
+    with torch.no_grad():
+        for name, parameter in old.named_parameters():
+            wider[name].copy_(parameter)
+    for name in dict(old.named_parameters()):
+        owner, _, last = name.rpartition(".")
+        setattr(old.get_submodule(owner), last, wider[name])
+    old.tie()
