@@ -16,6 +16,9 @@ from typing import Any, cast
 from clozeworks import registry
 from clozeworks.errors import CheckpointError, SettingError, UnknownName
 
+# TOML knows no None: this is how a recipe says that there is none of something.
+NONE = "none"
+
 
 def read_text(path: Path, error: type[CheckpointError] = CheckpointError) -> str:
     """The text of a UTF-8 file, or a sentence about what is wrong with it.
@@ -104,7 +107,9 @@ def plain(value: Any) -> Any:
 
 def _read_union(cls: Any, data: Any, path: str) -> Any:
     members = [member for member in typing.get_args(cls) if member is not type(None)]
-    if data is None and len(members) < len(typing.get_args(cls)):
+    if len(members) < len(typing.get_args(cls)) and (
+        data is None or (data == NONE and str not in members)
+    ):
         return None
     if len(members) == 1:
         return read(members[0], data, path)

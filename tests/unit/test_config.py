@@ -76,3 +76,12 @@ def test_not_json():
 def test_whole_numbers_serve_as_numbers():
     data = change(["embeddings", "dropout"], 0)
     assert config.read(Blueprint, data).embeddings.dropout == 0.0
+
+
+def test_none_is_said_in_a_word():
+    assert config.read(float | None, "none", "clip") is None
+    assert config.read(float | None, None, "clip") is None
+    assert config.read(float | None, 1.0, "clip") == 1.0
+    assert config.read(str | None, "none", "name") == "none"
+    with pytest.raises(SettingError, match="clip is 'non'; it must be float"):
+        config.read(float | None, "non", "clip")

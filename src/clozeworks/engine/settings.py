@@ -25,7 +25,7 @@ class Training:
     optimizer: OptimizerSpec = AdamW(rate=1e-4)
     schedule: ScheduleSpec = Linear(warmup=0)
     clip: float | None = 1.0
-    """Gradients are scaled down to at most this norm; leave it out for no limit."""
+    """Gradients are scaled down to at most this norm; "none" for no limit."""
     precision: Precision = "float32"
     """bfloat16 computes in half precision (autocast), for accelerators."""
     compile: bool = False
@@ -36,7 +36,7 @@ class Training:
             at_least(f"training.{name}", getattr(self, name), 1)
         if self.clip is not None and not self.clip > 0:
             raise SettingError(
-                f"training.clip is {self.clip}; it must be above 0; leave it out for no limit."
+                f"training.clip is {self.clip}; it must be above 0, or 'none' for no limit."
             )
         self.schedule.check(self.steps)
 

@@ -174,11 +174,11 @@ class _Run:
         loaders = Stages(
             [
                 Stage(
-                    self._loader("train", stage, lanes, tokens=recipe.training.tokens),
+                    self._loader("train", stage, lanes, tokens=tokens),
                     steps,
                     f"texts of up to {length} tokens",
                 )
-                for stage, length, steps in stages
+                for (stage, length, steps), tokens in zip(stages, recipe.tokens(), strict=True)
             ]
         )
         held_out = self._held_out(objective, lanes)

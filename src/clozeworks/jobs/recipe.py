@@ -40,9 +40,14 @@ class StageSettings:
     """The most tokens of an example."""
     share: float = 1.0
     """The share of the steps; what is left after the stages before it counts for the last."""
+    tokens: int | None = None
+    """Tokens of a step, if not those of training.tokens. BERT has 256 texts a step in both of its
+    stages, which are 32768 tokens at length 128 and 131072 at 512."""
 
     def __post_init__(self) -> None:
         at_least("stages.length", self.length, 1)
+        if self.tokens is not None:
+            at_least("stages.tokens", self.tokens, 1)
         if not 0 < self.share <= 1:
             raise SettingError(f"stages.share is {self.share}; it must be above 0 and at most 1.")
 
@@ -100,6 +105,11 @@ class Recipe:
             found.append((of_length(self.objective, stage.length), stage.length, end - before))
             before = end
         return found
+
+    def tokens(self) -> list[int]:
+        """The tokens of a step of each stage."""
+        usual = self.training.tokens
+        return [stage.tokens or usual for stage in self.data.stages] or [usual]
 
 
 def read_recipe(source: Path | str | dict[str, Any], changes: Sequence[str] = ()) -> Recipe:
