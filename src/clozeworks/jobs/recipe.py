@@ -7,6 +7,7 @@ the run is always written out, so that a name that means something else one day 
 import dataclasses
 import tomllib
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +124,13 @@ def read_recipe(source: Path | str | dict[str, Any], changes: Sequence[str] = ()
         SettingError: A setting has a value it may not have.
         UnknownName: There is no such setting; the nearest is shown.
     """
-    data = dict(source) if isinstance(source, dict) else read_toml(Path(source))
+    data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
     for change in changes:
         config.override(data, change)
     named = data.get("objective")
     if isinstance(named, str):
-        stages = data.get("data", {}).get("stages") or [{}]
-        length = stages[0].get("length") if isinstance(stages[0], dict) else None
+        text: Data = config.read(Data, data.get("data", {}), "data")
+        length = text.stages[0].length if text.stages else None
         data = {**data, "objective": config.plain(published(named, length))}
     recipe: Recipe = config.read(Recipe, data)
     return recipe
@@ -156,17 +157,16 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
 
 
-def differences(old: dict[str, Any], new: dict[str, Any], path: str = "") -> list[str]:
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
     """What differs between two recipes as plain data, a line for each setting."""
-    lines = []
-    for key in [*old, *(key for key in new if key not in old)]:
-        where = f"{path}.{key}" if path else key
-        before, after = old.get(key), new.get(key)
-        if isinstance(before, dict) and isinstance(after, dict):
-            lines += differences(before, after, where)
-        elif before != after:
-            lines.append(f"{where} was {before!r}, now {after!r}")
-    return lines
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(key for key in new if key not in old)]
+        pairs = [(f"{path}.{key}" if path else key, old.get(key), new.get(key)) for key in keys]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = [(f"{path}[{i}]", old[i], new[i]) for i in range(len(old))]
+    else:
+        return [] if old == new else [f"{path} was {old!r}, now {new!r}"]
+    return [line for where, before, after in pairs for line in differences(before, after, where)]
 
 
 def of_length(objective: Objective, length: int) -> Objective:

@@ -1,0 +1,161 @@
+"""Recipes: read, changed, compared, and refused with a sentence."""
+
+import copy
+import dataclasses
+
+import pytest
+
+from clozeworks import config
+from clozeworks.errors import ClozeworksError, InputError, SettingError
+from clozeworks.jobs.recipe import differences, of_length, read_recipe, read_toml
+from clozeworks.objectives.published import published
+
+RECIPE = {
+    "run": "run",
+    "model": {"start": "bert-tiny"},
+    "data": {
+        "corpus": "corpus",
+        "stages": [{"length": 32, "share": 0.75}, {"length": 64, "share": 0.25}],
+    },
+    "objective": "bert",
+    "training": {"steps": 10, "tokens": 512},
+}
+
+
+def test_a_named_objective_is_written_out_with_the_length_of_the_first_stage():
+    recipe = read_recipe(RECIPE)
+    assert recipe.objective == published("bert", 32)
+    assert read_recipe(config.plain(recipe)) == recipe
+
+
+def test_each_stage_has_its_length_and_its_share_of_the_steps():
+    stages = read_recipe(RECIPE).objectives()
+    assert [(length, steps) for _, length, steps in stages] == [(32, 8), (64, 2)]
+    assert [objective for objective, _, _ in stages] == [
+        published("bert", 32),
+        published("bert", 64),
+    ]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 99, 1000])
+def test_no_step_is_lost_between_stages(steps):
+    stages = [{"length": 16 + i, "share": share} for i, share in enumerate([0.335, 0.335, 0.33])]
+    recipe = read_recipe(
+        {**RECIPE, "data": {"corpus": "c", "stages": stages}}, [f"training.{steps=}"]
+    )
+    counts = [count for _, _, count in recipe.objectives()]
+    assert sum(counts) == steps and min(counts) >= 0
+
+
+def test_without_stages_the_objective_says_the_length():
+    recipe = read_recipe({**RECIPE, "data": {"corpus": "corpus"}})
+    assert recipe.objectives() == [(recipe.objective, 512, 10)]
+
+
+def test_changes_do_not_reach_what_was_given():
+    given = copy.deepcopy(RECIPE)
+    assert (
+        read_recipe(given, ["training.steps=20", "model.config.hidden_size=32"]).training.steps
+        == 20
+    )
+    assert given == RECIPE
+
+
+@pytest.mark.parametrize("name", ["albert", "bert", "roberta", "simcse", "spanbert"])
+def test_another_length_changes_nothing_else(name):
+    assert of_length(published(name, 32), 64) == published(name, 64)
+    assert of_length(of_length(published(name, 32), 64), 32) == published(name, 32)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("training.stepz=3",
+         "A setting of training is 'stepz'; known: clip, compile, optimizer, piece, precision, "
+         "schedule, steps, tokens. Did you mean 'steps'?"),
+        ("trainig.steps=3",
+         "A setting of Recipe is 'trainig'; known: data, model, objective, run, seed, snapshots, "
+         "training, watching. Did you mean 'training'?"),
+        ("training.optimizer={kind='adam_v', rate=1.0}",
+         "training.optimizer.kind is 'adam_v'; known: adam_w, bert_adam, lamb. Did you mean "
+         "'adam_w'?"),
+        ("objective=brt",
+         "objective is 'brt'; known: albert, bert, roberta, simcse, spanbert. Did you mean "
+         "'bert'?"),
+        ("training.steps=0", "training.steps is 0; it must be at least 1."),
+        ("training.tokens=many", "training.tokens is 'many'; it must be int."),
+        ("training.clip=0.0",
+         "training.clip is 0.0; it must be above 0, or 'none' for no limit."),
+        ("training.precision=float16",
+         "training.precision is 'float16'; it must be one of 'float32', 'bfloat16'."),
+        ("training.schedule={kind='linear', warmup=11}", "schedule.warmup is 11"),
+        ("data.stages=[{length=8, share=0.5}]",
+         "data.stages have shares of 0.5 together; they must add up to 1; change one."),
+        ("data.stages=[{length=8, share=0.0}, {length=9}]",
+         "stages.share is 0.0; it must be above 0 and at most 1."),
+        ("data.stages=[{length=0}]", "stages.length is 0; it must be at least 1."),
+        ("data.stages={length=8}", "data.stages is {'length': 8}; it must be a list."),
+        ("data.stages=[8]", "data.stages[0] is 8; it must be a table of StageSettings settings."),
+        ("data=corpus", "data is 'corpus'; it must be a table of Data settings."),
+        ("watching.every=0", "watching.every is 0; it must be at least 1."),
+        ("watching.evaluate=-1", "watching.evaluate is -1; it must be at least 0."),
+        ("watching.tokens=0", "watching.tokens is 0; it must be at least 1."),
+        ("snapshots.minutes=0", "snapshots.minutes is 0.0; it must be above 0."),
+        ("snapshots.every=0", "snapshots.every is 0; it must be at least 1."),
+        ("snapshots.keep=0", "snapshots.keep is 0; it must be at least 1."),
+        ("snapshots.when_unwritable=wait",
+         "snapshots.when_unwritable is 'wait'; it must be one of 'go on', 'stop'."),
+        ("seed=-1", "seed is -1; it must be at least 0 and below 2**63."),
+        ("run=''", "run is ''; it must name the folder of the run."),
+        ("training",
+         "'training' is no setting; write path=value, for example training.steps=2000."),
+        ("run.folder=3", "'run.folder=3': run is 'run', no table; change it as a whole."),
+    ],
+)  # fmt: skip
+def test_what_a_recipe_may_not_say(change, sentence):
+    with pytest.raises(ClozeworksError) as caught:
+        read_recipe(RECIPE, [change])
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("key", ["run", "model", "data", "objective", "training"])
+def test_what_a_recipe_must_say(key):
+    with pytest.raises(SettingError, match=rf"^{key} is missing|^data\.corpus is missing"):
+        read_recipe({name: value for name, value in RECIPE.items() if name != key})
+
+
+def test_files_that_are_no_recipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    with pytest.raises(InputError) as missing:
+        read_toml(path)
+    assert str(missing.value) == (
+        f"{path} does not exist; write one with: clozeworks init pretrain {path}"
+    )
+    path.write_text("run = ")
+    with pytest.raises(InputError, match=r"recipe\.toml is no TOML: Invalid value .*; mend the fi"):
+        read_toml(path)
+    path.write_bytes(b'run = "\xff"')
+    with pytest.raises(InputError, match=r"recipe\.toml is not UTF-8; save it as UTF-8\."):
+        read_toml(path)
+    with pytest.raises(InputError, match=r"cannot be read \(Is a directory\)\."):
+        read_toml(tmp_path)
+
+
+def test_differences_name_the_setting():
+    old = config.plain(read_recipe(RECIPE))
+    new = config.plain(read_recipe(RECIPE, ["training.steps=20", "data.stages=[{length=32}]"]))
+    assert differences(old, old) == []
+    assert differences(old, new) == [
+        f"data.stages was {old['data']['stages']!r}, now {new['data']['stages']!r}",
+        "training.steps was 10, now 20",
+    ]
+    stages = [{"length": 32, "share": 0.75}, {"length": 48, "share": 0.25}]
+    other = read_recipe({**RECIPE, "data": {"corpus": "corpus", "stages": stages}})
+    assert differences(old, config.plain(other)) == ["data.stages[1].length was 64, now 48"]
+    assert differences({}, {"seed": 1}) == ["seed was None, now 1"]
+
+
+def test_a_recipe_is_a_value():
+    recipe = read_recipe(RECIPE)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.seed = 1
