@@ -29,6 +29,7 @@ class Lanes:
         self.count = count or (threads if device.type == "cpu" else 1)
         self._todo: list[SimpleQueue[Callable[[], None] | None]] = []
         self._threads: list[Thread] = []
+        self._closed = False
         if self.count == 1:
             return
         begun: SimpleQueue[None] = SimpleQueue()
@@ -49,10 +50,15 @@ class Lanes:
             return [work(0, piece) for piece in pieces]
         done: SimpleQueue[tuple[int, list[Result] | BaseException]] = SimpleQueue()
 
+        def worked(lane: int, piece: Piece) -> Result:
+            if self._closed:  # whoever waited for this has been interrupted
+                raise RuntimeError("the lanes are closed")
+            return work(lane, piece)
+
         def of_lane(lane: int) -> Callable[[], None]:
             def run() -> None:
                 try:
-                    done.put((lane, [work(lane, piece) for piece in pieces[lane :: self.count]]))
+                    done.put((lane, [worked(lane, piece) for piece in pieces[lane :: self.count]]))
                 except BaseException as error:
                     done.put((lane, error))
 
@@ -73,7 +79,8 @@ class Lanes:
         return [by_lane[place % self.count][place // self.count] for place in range(len(pieces))]
 
     def close(self) -> None:
-        """Ends the threads; they finish the piece they are at."""
+        """Ends the threads; they finish the piece they are at, and begin no other."""
+        self._closed = True
         for queue in self._todo:
             queue.put(None)
         # Trap: a thread that is still in torch's code when Python ends brings the program down.

@@ -7,9 +7,10 @@ whatever a crash left of a last line, so that the file reads as if the run had n
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from clozeworks.data.atomic import atomic_file
+from clozeworks.errors import OutputError
 
 FILE = "metrics.jsonl"
 
@@ -27,17 +28,37 @@ class Metrics:
         with atomic_file(path, "w") as file:
             file.writelines(map(_line, kept))
         self.records = kept
-        self._file: IO[str] = path.open("a", encoding="utf-8")
+        self._path = path
+        self._file = path.open("ab", buffering=0)
+        self._unwritten = b""
 
     def add(self, record: dict[str, Any]) -> None:
-        """Adds a line."""
+        """Adds a line.
+
+        Raises:
+            OutputError: It cannot be written now; the next one will bring it along.
+        """
         self.records.append(record)
-        self._file.write(_line(record))
-        self._file.flush()
+        self._unwritten += _line(record).encode()
+        self._write()
 
     def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        """Closes the file.
+
+        Raises:
+            OutputError: Some lines cannot be written.
+        """
+        with self._file:
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            while self._unwritten:
+                self._unwritten = self._unwritten[self._file.write(self._unwritten) :]
+        except OSError as error:
+            raise OutputError(
+                f"{self._path} could not be written ({error.strerror or error})"
+            ) from error
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

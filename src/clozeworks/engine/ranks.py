@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, UnknownName
 
 
 class Ranks:
@@ -26,7 +26,7 @@ class Ranks:
     def __init__(self, device: torch.device | str | None = None) -> None:
         self.rank = _number("RANK", 0)
         self.count = _number("WORLD_SIZE", 1)
-        self.device = torch.device(device) if device else _device()
+        self.device = _device(device)
         self._opened = False
 
     @property
@@ -80,12 +80,18 @@ class Ranks:
         return self.device if self.device.type == "cuda" else torch.device("cpu")
 
 
-def _device() -> torch.device:
-    if torch.cuda.is_available():
+def _device(asked: torch.device | str | None) -> torch.device:
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    known = [*(name for name in there if there[name]), "cpu"]
+    try:
+        found = torch.device(asked or known[0])
+    except RuntimeError as error:
+        raise UnknownName("device", str(asked), known) from error
+    if found.type not in known:
+        raise UnknownName("device", str(asked), known)
+    if found.type == "cuda" and found.index is None:
         return torch.device("cuda", _number("LOCAL_RANK", 0))
-    if torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
+    return found
 
 
 def _number(name: str, default: int) -> int:

@@ -80,7 +80,7 @@ class Snapshots:
         """Copies everything, then writes it beside the training.
 
         Raises:
-            OutputError: The one before could not be written.
+            OutputError: The one before could not be written; this one is not begun.
         """
         self.wait()
         copied = {
@@ -102,18 +102,36 @@ class Snapshots:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        self.complain()
+
+    def complain(self) -> None:
+        """Speaks once of a snapshot that could not be written; does not wait for one.
+
+        Raises:
+            OutputError: It could not be written; the ones before it are as they were.
+        """
         failed, self._failed = self._failed, None
         if failed is not None:
+            self.newest = -1
             raise failed
 
     def read_latest(self) -> tuple[Snapshot | None, list[str]]:
-        """The newest snapshot that is whole, and a sentence about each newer one that is not."""
+        """The newest snapshot that is whole, and a sentence about each newer one that is not.
+
+        Raises:
+            DamagedSnapshot: There are some, but none is whole.
+        """
         damaged: list[str] = []
         for step in reversed(self.steps()):
             try:
                 return self.read(step), damaged
             except DamagedSnapshot as error:
                 damaged.append(str(error))
+        if damaged:
+            raise DamagedSnapshot(
+                f"{' '.join(damaged)} No snapshot in {self.folder} is whole, so the run cannot go "
+                "on; restore one, or remove that folder to begin again at the first step."
+            )
         return None, damaged
 
     def read(self, step: int) -> Snapshot:
@@ -123,9 +141,10 @@ class Snapshots:
             DamagedSnapshot: It is not what its manifest says.
         """
         folder = self._folder(step)
-        files = _json(folder / MANIFEST).get("files")
-        if not isinstance(files, dict) or STATE not in files:
-            raise DamagedSnapshot(f"{folder / MANIFEST} lists no files; the snapshot is damaged.")
+        manifest = _json(folder / MANIFEST)
+        files = manifest.get("files")
+        if manifest.get("step") != step or not isinstance(files, dict) or STATE not in files:
+            raise DamagedSnapshot(f"{folder / MANIFEST} is damaged.")
         tensors = {}
         for name, entry in files.items():
             _check(folder / name, entry)
@@ -140,6 +159,8 @@ class Snapshots:
         """Removes what runs that were killed while writing have left behind."""
         for path in self.folder.glob(".step-*.tmp"):
             shutil.rmtree(path, ignore_errors=True)
+        for path in self.folder.glob(f".{LATEST}.*.temporary"):
+            path.unlink(missing_ok=True)
 
     def remove_after(self, step: int) -> None:
         """Removes damaged snapshots behind the one a run goes on from."""
@@ -165,8 +186,8 @@ class Snapshots:
             (place / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
             for path in (*place.iterdir(), place):
                 _sync(path)
-            if target.exists():  # of a run that went back to an older snapshot
-                shutil.rmtree(target)
+            if target.exists():  # the same step of an earlier session
+                target.rename(place.with_suffix(".old.tmp"))
             place.rename(target)
             _sync(self.folder)
             with atomic_file(self.folder / LATEST, "w") as file:
@@ -180,7 +201,8 @@ class Snapshots:
         except BaseException as error:
             self._failed = OutputError(f"{target} could not be written ({error})")
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            for path in (place, place.with_suffix(".old.tmp")):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def optimizer_tensors(
@@ -220,7 +242,7 @@ def _entry(path: Path) -> dict[str, Any]:
 
 
 def _check(path: Path, entry: Any) -> None:
-    if path.name != str(path.relative_to(path.parent)) or not isinstance(entry, dict):
+    if not isinstance(entry, dict):
         raise DamagedSnapshot(f"{path.parent / MANIFEST} is damaged.")
     try:
         found = _entry(path)

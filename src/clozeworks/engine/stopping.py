@@ -20,12 +20,17 @@ class StopNow(BaseException):
 class Stop:
     """Watches for signals while its block runs.
 
+    Args:
+        alone: Whether nobody else works on the step. Others would wait for ever for one who drops
+            it, and whoever started them all sends every signal again; so each gets just one.
+
     Attributes:
         signal: The first signal that came; 0 while there was none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = True) -> None:
         self.signal = 0
+        self._alone = alone
         self._times = 0
         self._may_raise = False
         self._before: dict[int, Any] = {}
@@ -49,7 +54,7 @@ class Stop:
         """Within the block a second signal raises `StopNow`; elsewhere it waits for the block."""
         self._may_raise = True
         try:
-            if self._times > 1:
+            if self._times > 1 and self._alone:
                 raise StopNow
             yield
         finally:
@@ -58,6 +63,8 @@ class Stop:
     def _came(self, number: int, frame: FrameType | None) -> None:
         self._times += 1
         self.signal = self.signal or number
+        if not self._alone:
+            return
         if self._times == 2 and self._may_raise:
             self._may_raise = False
             raise StopNow

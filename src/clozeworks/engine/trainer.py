@@ -6,8 +6,8 @@ reporting. Everything else, data and dropout among it, is a function of the seed
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -114,6 +114,7 @@ class Trainer:
         self._before = 0.0  # seconds of earlier sessions
         self._began = self._kept = time.monotonic()
         self._rates: list[float] = []
+        self._due = False  # whether a snapshot waits for a step whose numbers are finite
 
     @property
     def seconds(self) -> float:
@@ -138,7 +139,7 @@ class Trainer:
             for name, parameter in own.items():
                 parameter.copy_(weights[name])
         fill_optimizer(self.optimizer, self._names, snapshot.tensors["optimizer"])
-        self.step = snapshot.step
+        self.step = self.snapshots.newest = snapshot.step
         self.tokens = state["tokens"]
         self.guards = Guards.from_state(state["guards"])
         self._window = Window.from_state(self.names, state["window"])
@@ -165,7 +166,7 @@ class Trainer:
         batches = self.stages.batches(self.step)
         begins = self.stages.begins()
         # Trap: leaving the loop early must end the loader's threads at once, not at exit.
-        with Stop() as stop, closing(batches):
+        with Stop(alone=self.ranks.count == 1) as stop, closing(batches):
             try:
                 for step, pieces in batches:
                     if step in begins:
@@ -178,8 +179,11 @@ class Trainer:
                         break
                     self._keep_if_due()
             except StopNow:
-                if self.ranks.count > 1:
-                    raise
+                pass
+            except BaseException:
+                with suppress(OutputError):  # what is being written may be what is needed next
+                    self.snapshots.wait()
+                raise
             self._keep(last=True)
             finished = self.step >= self.stages.steps
             return Outcome(self.step, finished, stop.signal, self.tokens, self.seconds, self.guards)
@@ -222,8 +226,7 @@ class Trainer:
             record = self._window.record(self.step, self.tokens, self.seconds)
             record["epoch"] = round(self.stages.epoch_of(self.step), 4)
             self._note_slowness(record["tokens_per_second"])
-            if self.metrics is not None:
-                self.metrics.add(record)
+            self._log(record)
             self.watcher.stepped(self.step, record)
             self._window = Window(self.names)
             self._window.begin()
@@ -244,9 +247,17 @@ class Trainer:
                 "accuracy": part.accuracy,
                 "perplexity": math.exp(min(part.loss, 100.0)),
             }
-        if self.metrics is not None:
-            self.metrics.add(record)
+        self._log(record)
         self.watcher.evaluated(self.step, record)
+
+    def _log(self, record: dict[str, Any]) -> None:
+        try:
+            if self.metrics is not None:
+                self.metrics.add(record)
+        except OutputError as error:
+            if self.keeping.when_unwritable == "stop":
+                raise OutputError(f"{error}; make room, then run the same again.") from error
+            self.watcher.note(f"{error}; the lines are kept for later, and the run goes on.")
 
     def _note_slowness(self, rate: float) -> None:
         usual = sorted(self._rates)[len(self._rates) // 2] if len(self._rates) >= 5 else 0.0
@@ -261,9 +272,14 @@ class Trainer:
         return any(self.ranks.summed([float(stop.signal != 0)]))
 
     def _keep_if_due(self) -> None:
+        self._settle(self.snapshots.complain)
         late = time.monotonic() - self._kept >= 60 * self.keeping.minutes
         every = self.keeping.every
-        if self.ranks.agreed(late) or (every is not None and self.step % every == 0):
+        self._due |= every is not None and self.step % every == 0
+        self._due |= self.ranks.agreed(late) > 0
+        # While numbers are not finite, no snapshot may push out those from before.
+        if self._due and not self.guards.in_a_row:
+            self._due = False
             self._keep()
 
     def _keep(self, *, last: bool = False) -> None:
@@ -271,10 +287,8 @@ class Trainer:
         self._kept = time.monotonic()
         if not self.ranks.leads:
             return
-        try:
-            if last and self.snapshots.newest == self.step:
-                self.snapshots.wait()
-                return
+        self._settle(self.snapshots.wait, go_on=True if last else None)
+        if not last or self.snapshots.newest != self.step:
             self.snapshots.begin(
                 self.step,
                 {
@@ -290,12 +304,19 @@ class Trainer:
                     "ranks": self.ranks.count,
                 },
             )
-            if last:
-                self.snapshots.wait()
+        if last:
+            self._settle(self.snapshots.wait, go_on=False)
+
+    def _settle(self, done: Callable[[], None], *, go_on: bool | None = None) -> None:
+        """Says that a snapshot could not be written; goes on or stops, as the recipe says."""
+        try:
+            done()
         except OutputError as error:
             steps = self.snapshots.steps()
             kept = f"the one of step {steps[-1]:,} stays" if steps else "there is none yet"
-            if last or self.keeping.when_unwritable == "stop":
+            if go_on is None:
+                go_on = self.keeping.when_unwritable == "go on"
+            if not go_on:
                 raise OutputError(
                     f"{error}; {kept}; make room, then run the same again."
                 ) from error

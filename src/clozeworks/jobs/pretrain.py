@@ -4,7 +4,8 @@ import json
 import platform
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,8 +128,7 @@ def pretrain(
     with Ranks(device) as ranks:
         if not ranks.leads:
             return _Run(recipe, folder, ranks, Quiet()).run()
-        _check_folder(folder)
-        with locked(folder):
+        with _held(folder):
             return _Run(recipe, folder, ranks, watcher).run()
 
 
@@ -170,6 +170,12 @@ class _Run:
         snapshot, damaged = self.snapshots.read_latest()
         for sentence in damaged:
             self.watcher.note(f"{sentence} The one before it is used.")
+        if snapshot is None and (self.folder / MODEL).exists():
+            raise OutputError(
+                f"{self.folder / MODEL} is there, but no snapshot to go on from; the run would "
+                "begin again at the first step; name another folder with run=FOLDER, or remove "
+                "this one."
+            )
         step = snapshot.step if snapshot else 0
         loaders = Stages(
             [
@@ -185,8 +191,10 @@ class _Run:
         cost = _cost(objective, network, compiled=recipe.training.compile)
         metrics = None
         if self.ranks.leads:
-            self._begin(snapshot is None)
-            metrics = Metrics(self.folder / FILE, step)
+            if snapshot is None:
+                preflight(recipe, self.folder, network, loaders, lanes, self.watcher)
+            self._begin(step)
+            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
         trainer = Trainer(
             model=network,
             cost=cost,
@@ -208,10 +216,10 @@ class _Run:
             baseline = unigram_baseline(self.corpus, held_out)
         if snapshot is not None:
             trainer.resume(snapshot)
-            self.watcher.note(f"Going on from step {step:,} of {loaders.steps:,}.")
-        elif self.ranks.leads:
-            preflight(self.recipe, self.folder, network, loaders, lanes, self.watcher)
-        if snapshot is None:
+            left = f"Going on from step {step:,} of {loaders.steps:,}."
+            done = f"All {loaders.steps:,} steps are done; nothing is left to train."
+            self.watcher.note(left if step < loaders.steps else done)
+        else:
             trainer.evaluate()
         outcome = trainer.run()
         records = metrics.records if metrics is not None else []
@@ -219,7 +227,9 @@ class _Run:
             metrics.close()
         place = None
         if outcome.finished and self.ranks.leads:
-            place = self._export(model, outcome, records, baseline)
+            place = self.folder / MODEL
+            if step < loaders.steps or not place.exists():
+                self._export(place, model, outcome, records, baseline)
         return Pretrained(self.folder, outcome, place, records, baseline)
 
     def _loader(
@@ -271,7 +281,7 @@ class _Run:
     def _compare(self) -> None:
         """Refuses to go on with another recipe than the run was begun with."""
         place = self.folder / RECIPE
-        if not place.exists():
+        if not place.exists() or not self.snapshots.steps():
             return
         old, new = config.read_json(place), self._written()
         for key in FREE:
@@ -293,11 +303,10 @@ class _Run:
         }
         return data
 
-    def _begin(self, fresh: bool) -> None:
+    def _begin(self, step: int) -> None:
         """Notes what this session runs on; cleans up after those that were killed."""
         self.snapshots.remove_leftovers()
-        if fresh:
-            shutil.rmtree(self.folder / MODEL, ignore_errors=True)
+        self.snapshots.remove_after(step)
         with atomic_file(self.folder / RECIPE, "w") as file:
             json.dump(self._written(), file, indent=1, ensure_ascii=False)
             file.write("\n")
@@ -317,13 +326,13 @@ class _Run:
 
     def _export(
         self,
+        place: Path,
         model: LanguageModel,
         outcome: Outcome,
         records: Sequence[Mapping[str, Any]],
         baseline: Baseline | None,
-    ) -> Path:
+    ) -> None:
         """The trained model as a folder for people, with a card that says how it came about."""
-        place = self.folder / MODEL
         model.checkpoint.model.eval()
         last = [record["evaluation"] for record in records if "evaluation" in record]
         card = pretraining_card(
@@ -335,7 +344,6 @@ class _Run:
             baseline,
         )
         model.save(place, overwrite=True, card=card.text())
-        return place
 
 
 def _cost(objective: Objective, network: Model, *, compiled: bool) -> Any:
@@ -351,6 +359,24 @@ def _check_lengths(model: LanguageModel, lengths: Sequence[int]) -> None:
                 f"the examples have up to {length:,} tokens; the model takes at most {room:,}; "
                 "shorten them, or raise model.config.max_position_embeddings."
             )
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Holds the folder of a run; one that was made for nothing goes again.
+
+    Raises:
+        OutputError: It holds something else, or another program uses it.
+    """
+    _check_folder(folder)
+    made = not folder.exists()
+    with locked(folder):
+        try:
+            yield
+        except BaseException:
+            if made and [path.name for path in folder.iterdir()] == [".lock"]:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _check_folder(folder: Path) -> None:
