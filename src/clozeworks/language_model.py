@@ -1,6 +1,6 @@
 """What `cw.load` returns: a checkpoint that can fill, embed and save."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
@@ -12,6 +12,7 @@ from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, Prompts
+from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
@@ -26,6 +27,7 @@ from clozeworks.tasks import embed as embedding
 from clozeworks.tasks import fill as filling
 from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
 from clozeworks.tasks.fill import Filled
+from clozeworks.text.extend import LEAST, Extension, extend
 from clozeworks.text.tokenizer import Tokenizer
 
 # Settings that follow from something else, and what that is.
@@ -229,6 +231,23 @@ class LanguageModel:
             truncate=truncate,
         )
         return found[0] if isinstance(texts, str) else found
+
+    def extend(self, texts: Iterable[str], count: int, *, least: int = LEAST) -> Extension:
+        """Adds pieces for text the vocabulary was not made for; each gets a row of its own.
+
+        A row begins as the mean of those it replaces. `model.model` is a new network after this.
+
+        Args:
+            texts: Text of the new kind.
+            count: The most pieces to add.
+            least: How often a new piece must be used in the text.
+
+        Returns:
+            The new pieces, and what the text costs before and after.
+        """
+        extension = extend(self.tokenizer, texts, count, least=least)
+        self._checkpoint = extended(self._checkpoint, extension)
+        return extension
 
     def save(
         self,

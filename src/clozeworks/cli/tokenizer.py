@@ -1,4 +1,4 @@
-"""`clozeworks tokenizer`: train a tokenizer, or look into one."""
+"""`clozeworks tokenizer`: train a tokenizer, extend one, or look into one."""
 
 import time
 from pathlib import Path
@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.tokenizer_extend import extend
+
 app = App(
     name="clozeworks tokenizer",
-    help="Train a tokenizer, or look into one.",
+    help="Train a tokenizer, extend one, or look into one.",
     help_format="plaintext",
     version_flags=[],
 )
@@ -97,3 +99,6 @@ def inspect(folder: str, text: str | None = None, /) -> None:
             "" if word is None else f"word {word:<4} characters {begin} to {end}: {text[begin:end]}"
         )
         print(f"  {token_id:>7}  {tokenizer.token_of(token_id):<18} {place}".rstrip())
+
+
+app.command(extend)
