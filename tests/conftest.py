@@ -29,6 +29,29 @@ SMALL = {
 }
 SIZES = {"bert": ("bert-tiny", "wordpiece"), "roberta": ("roberta-base", "bpe")}
 SOURCE = Path(__file__).resolve().parents[1] / "src"
+RECIPE = """
+run = "{run}"
+seed = 3
+objective = "bert"
+[model]
+start = "bert-tiny"
+config = {{hidden_size = 32, num_attention_heads = 2, intermediate_size = 64}}
+[data]
+corpus = "{corpus}"
+stages = [{{length = 24, share = 0.75}}, {{length = 40, share = 0.25}}]
+[training]
+steps = 12
+tokens = 256
+piece = 64
+optimizer = {{kind = "adam_w", rate = 0.001}}
+schedule = {{kind = "linear", warmup = 3}}
+[watching]
+every = 5
+evaluate = 4
+tokens = 256
+[snapshots]
+every = 2
+"""
 
 
 @dataclass(frozen=True)
@@ -145,3 +168,27 @@ def start() -> Callable[..., subprocess.Popen[str]]:
         )
 
     return begin
+
+
+@pytest.fixture(scope="session")
+def small_corpus(made_up: Callable[[int], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus with both parts, for runs of a few steps; copy it before changing it."""
+    from clozeworks.data.build import BuildSettings, build_corpus
+    from clozeworks.text.train import train_from_iterator
+
+    folder = tmp_path_factory.mktemp("small")
+    texts = [" ".join(made_up(number + part) for part in range(3)) for number in range(0, 600, 3)]
+    (folder / "a.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    tokenizer = train_from_iterator(texts, kind="wordpiece", size=300)
+    build_corpus(
+        [folder / "a.txt"], folder / "corpus", tokenizer, BuildSettings(validation=0.2), workers=1
+    )
+    return folder / "corpus"
+
+
+@pytest.fixture
+def recipe(small_corpus: Path, tmp_path: Path) -> Path:
+    """A recipe of twelve small steps in two stages, with dropout, into the folder `run`."""
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(run=tmp_path / "run", corpus=small_corpus), encoding="utf-8")
+    return path

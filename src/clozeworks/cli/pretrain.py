@@ -1,5 +1,6 @@
 """`clozeworks pretrain`: train a model on a corpus; stop it when you like, and go on."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from signal import SIGTERM
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
+
+from clozeworks.cli.main import Terminated
 
 if TYPE_CHECKING:
     from clozeworks.jobs.pretrain import Pretrained
@@ -37,18 +40,25 @@ def pretrain(
     from clozeworks.jobs.recipe import read_recipe
 
     settled = read_recipe(recipe, changes)
-    with TrainingProgress(settled.training.steps) as progress:
-        found = job.pretrain(settled, watcher=progress, device=device)
-    _report(found, shlex.join(["clozeworks", "pretrain", str(recipe), *changes]))
+    command = shlex.join(["clozeworks", "pretrain", str(recipe), *changes])
+    try:
+        with TrainingProgress(settled.training.steps) as progress:
+            found = job.pretrain(settled, watcher=progress, device=device)
+    except (KeyboardInterrupt, Terminated) as stop:  # before the first step, or behind the last
+        _say(f"Stopped; nothing is lost. Go on with: {command}")
+        raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
+    _report(found, command)
+
+
+def _say(sentence: str) -> None:
+    if os.environ.get("RANK", "0") == "0":  # else another rank speaks
+        print(sentence, file=sys.stderr)
 
 
 def _report(found: "Pretrained", command: str) -> None:
     outcome = found.outcome
     if not outcome.finished:
-        print(
-            f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}",
-            file=sys.stderr,
-        )
+        _say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if outcome.signal == SIGTERM else INTERRUPTED)
     if found.model is None:
         return  # another rank speaks

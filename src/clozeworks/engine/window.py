@@ -50,7 +50,9 @@ class Window:
         }
         record: dict[str, Any] = {
             "step": step,
-            "loss": sum(self._weights[name] * part["loss"] for name, part in parts.items()),
+            "loss": sum(self._weights[name] * part["loss"] for name, part in parts.items())
+            if parts
+            else None,
             **parts,
             "rate": self._rate,
             "gradient": self._largest,

@@ -1,0 +1,173 @@
+"""A tiny model, batches of a small corpus, and a trainer put together by hand."""
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from clozeworks.data.corpus import INDEX_FOLDER, Corpus
+from clozeworks.data.loader import Loader
+from clozeworks.engine.gradients import Gradients
+from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.metrics import Metrics
+from clozeworks.engine.optimizers.adam_w import AdamW
+from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.schedules.constant import Constant
+from clozeworks.engine.settings import Keeping, Training, Watching
+from clozeworks.engine.snapshots import Snapshots
+from clozeworks.engine.stages import Cutter, Stage, Stages
+from clozeworks.engine.trainer import Trainer
+from clozeworks.jobs.recipe import Start
+from clozeworks.jobs.starting import starting_model, trained_network
+from clozeworks.objectives.draft import Source
+from clozeworks.objectives.published import published
+
+CPU = torch.device("cpu")
+SIZES = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+class Notebook:
+    """Remembers what it is told."""
+
+    def __init__(self):
+        self.notes, self.steps, self.evaluations = [], [], []
+
+    def note(self, sentence):
+        self.notes.append(sentence)
+
+    def stepped(self, step, record):
+        self.steps.append(record)
+
+    def evaluated(self, step, record):
+        self.evaluations.append(record)
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    """Lanes are as many as torch has threads; a test may set another number."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def corpus(small_corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("engine") / "corpus"
+    return Corpus.open(shutil.copytree(small_corpus, folder))
+
+
+@pytest.fixture
+def network(corpus):
+    """Builds a tiny BERT with the heads that an objective needs."""
+
+    def build(objective, *, dropout=0.0, seed=5):
+        settings = {**SIZES, "hidden_dropout_prob": dropout}
+        start = Start(
+            start="bert-tiny", config={**settings, "attention_probs_dropout_prob": dropout}
+        )
+        return trained_network(starting_model(start, objective, corpus, seed), objective, seed)
+
+    return build
+
+
+@pytest.fixture
+def loader(corpus):
+    """Makes a loader of the pieces of each step."""
+
+    def build(objective, *, piece=64, lanes=1, tokens=256, part="train", **more):
+        split = corpus.split(part)
+        arrangement = objective.arranged().arrange(
+            split, corpus.tokenizer, 5, corpus.folder / INDEX_FOLDER
+        )
+        cutter = Cutter(objective, 5, Source.of(corpus.tokenizer, split), piece, lanes)
+        return Loader(arrangement, cutter, seed=5, tokens=tokens, workers=0, **more)
+
+    return build
+
+
+@pytest.fixture
+def lanes():
+    """Makes lanes, and ends them."""
+    made = []
+
+    def build(count=None, device=CPU):
+        made.append(Lanes(device, count))
+        return made[-1]
+
+    yield build
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def gradients(lanes):
+    """Makes what takes the gradient of a step."""
+
+    def build(model, objective, count=1, seed=5):
+        def cost(tensors):
+            return objective.loss(model, tensors)
+
+        return Gradients(model, cost, Ranks("cpu"), lanes(count), seed=seed)
+
+    return build
+
+
+@pytest.fixture
+def trained(network, loader, lanes, tmp_path):
+    """Puts a trainer together: `trained(steps=5, rate=1e-3)`; its parts can be told apart."""
+
+    def build(
+        *, name="bert", length=24, steps=6, rate=1e-3, dropout=0.1, every=1, keep=2, count=1,
+        folder="run", evaluate=0, clip=1.0, watched=2, cost=None, when="go on",
+    ):  # fmt: skip
+        objective = published(name, length)
+        model = network(objective, dropout=dropout)
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        return Trainer(
+            model=model,
+            cost=cost or (lambda tensors: objective.loss(model, tensors)),
+            names=objective.asks,
+            stages=Stages([Stage(loader(objective, lanes=count), steps)]),
+            held_out=loader(objective, tokens=200, part="validation").batch(0),
+            training=Training(
+                steps=steps, tokens=256, optimizer=AdamW(rate=rate), schedule=Constant(), clip=clip
+            ),
+            watching=Watching(every=watched, evaluate=evaluate),
+            keeping=Keeping(every=every, keep=keep, when_unwritable=when),
+            seed=5,
+            ranks=Ranks("cpu"),
+            lanes=lanes(count),
+            snapshots=Snapshots(place / "snapshots", keep),
+            metrics=Metrics(place / "metrics.jsonl", -1),
+            watcher=Notebook(),
+        )
+
+    return build
+
+
+@pytest.fixture
+def weights():
+    """The weights of a model, by name, as they are now."""
+    return lambda model: {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+@pytest.fixture
+def tensors():
+    """Small tensors for a snapshot."""
+
+    def make(value=1.0):
+        return {
+            "model": {"a": torch.full((3,), value), "b": torch.zeros(2, 2)},
+            "optimizer": {"a/means": torch.full((3,), value / 2)},
+        }
+
+    return make
+
+
+@pytest.fixture
+def nothing():
+    """Stands for a step that cost nothing worth mentioning."""
+    return SimpleNamespace(tokens=4)
