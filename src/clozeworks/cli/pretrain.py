@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from clozeworks.cli.main import Terminated
 
 if TYPE_CHECKING:
-    from clozeworks.jobs.pretrain import Pretrained
+    from clozeworks.jobs.pretrained import Pretrained
 
 # Exit codes of a run that was stopped and can go on: after SIGTERM, and after Ctrl-C.
 TRY_AGAIN = 75

@@ -34,12 +34,13 @@ def preflight(
     """
     count = sum(parameter.numel() for parameter in network.parameters())
     steps = stages.steps
-    sizes = recipe.tokens()
-    total = sum(size * stage.steps for size, stage in zip(sizes, stages.stages, strict=True))
+    each = recipe.tokens()
+    total = sum(size * stage.steps for size, stage in zip(each, stages.stages, strict=True))
+    sizes = " and then ".join(f"{size:,}" for size in dict.fromkeys(each))
     loader = stages.stages[0].loader
     watcher.note(
-        f"{count:,} parameters; {steps:,} steps of {' and then '.join(f'{s:,}' for s in sizes)} "
-        f"tokens, {total / 1e6:,.1f} million in all, "
+        f"{count:,} parameters; {steps:,} steps of {sizes} tokens, "
+        f"{total / 1e6:,.1f} million in all, "
         f"{stages.epoch_of(steps):,.1f} epochs; {loader.examples:,} examples a step on "
         f"{lanes.count} {'thread' if lanes.count == 1 else 'threads'}."
     )

@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from clozeworks.data.atomic import atomic_file
 from clozeworks.data.corpus import INDEX_FOLDER, VALIDATION, Corpus
 from clozeworks.data.loader import Loader
 from clozeworks.data.locking import locked
+from clozeworks.engine.guards import Diverged
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.metrics import FILE, Metrics
 from clozeworks.engine.ranks import Ranks
@@ -27,78 +27,18 @@ from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer, Watcher
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs.baseline import Baseline, unigram_baseline
+from clozeworks.jobs.board import Board, check_board
 from clozeworks.jobs.checks import preflight
+from clozeworks.jobs.notes import Notes
+from clozeworks.jobs.pretrained import Pretrained, Quiet
 from clozeworks.jobs.pretraining_card import pretraining_card
 from clozeworks.jobs.recipe import FREE, Recipe, differences, read_recipe
+from clozeworks.jobs.report import Story, write_report
+from clozeworks.jobs.run_folder import MODEL, RECIPE, SESSIONS, SNAPSHOTS
 from clozeworks.jobs.starting import starting_model, trained_network
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.objective import Objective
-
-RECIPE = "recipe.json"
-SESSIONS = "sessions.jsonl"
-SNAPSHOTS = "snapshots"
-MODEL = "model"
-
-
-@dataclass(frozen=True)
-class Pretrained:
-    """What a run came to.
-
-    Attributes:
-        folder: The run.
-        outcome: How it ended.
-        model: The model folder; None if the run is not at its end.
-        records: What was measured.
-        baseline: What guessing by frequency costs on the held-out text.
-    """
-
-    folder: Path
-    outcome: Outcome
-    model: Path | None
-    records: list[dict[str, Any]]
-    baseline: Baseline | None
-
-    def summary(self) -> list[str]:
-        """What came out, in a few lines."""
-        outcome = self.outcome
-        lines = [
-            f"{outcome.step:,} steps, {outcome.tokens:,} tokens in {outcome.seconds:,.0f} s "
-            f"({outcome.tokens / max(outcome.seconds, 1e-9):,.0f} a second)."
-        ]
-        if outcome.guards.skipped or outcome.guards.spikes:
-            lines.append(
-                f"{outcome.guards.skipped:,} updates were left out, {outcome.guards.spikes:,} "
-                "losses were far above the usual."
-            )
-        measured = [record["evaluation"] for record in self.records if "evaluation" in record]
-        if measured:
-            first, last = measured[0], measured[-1]
-            lines += [
-                f"{name}: {first[name]['loss']:.3f} before, {part['loss']:.3f} after; "
-                f"{first[name]['accuracy']:.1%} right before, {part['accuracy']:.1%} after."
-                for name, part in last.items()
-                if name != "loss"
-            ]
-        if self.baseline:
-            lines.append(
-                f"Guessing by frequency costs {self.baseline.loss:.3f} and is right "
-                f"{self.baseline.accuracy:.1%} of the time."
-            )
-        return lines
-
-
-class Quiet:
-    """Tells nobody."""
-
-    def note(self, sentence: str) -> None:
-        """Forgets it."""
-
-    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
-        """Forgets it."""
-
-    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
-        """Forgets it."""
 
 
 def pretrain(
@@ -123,13 +63,15 @@ def pretrain(
         recipe = read_recipe(recipe, changes)
     elif changes:
         recipe = read_recipe(config.plain(recipe), changes)
+    if recipe.watching.tensorboard:
+        check_board()
     watcher = watcher or Quiet()
     folder = Path(recipe.run)
     with Ranks(device) as ranks:
         if not ranks.leads:
             return _Run(recipe, folder, ranks, Quiet()).run()
         with _held(folder):
-            return _Run(recipe, folder, ranks, watcher).run()
+            return _Run(recipe, folder, ranks, Notes(watcher, folder)).run()
 
 
 class _Run:
@@ -140,6 +82,7 @@ class _Run:
         self.folder = folder
         self.ranks = ranks
         self.watcher = watcher
+        self.board: Board | None = None
         self.corpus = Corpus.open(recipe.data.corpus)
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
 
@@ -157,6 +100,8 @@ class _Run:
             return self._trained(model, network, objective, stages, lanes)
         finally:
             lanes.close()
+            if self.board is not None:
+                self.board.close()
 
     def _trained(
         self,
@@ -195,6 +140,9 @@ class _Run:
                 preflight(recipe, self.folder, network, loaders, lanes, self.watcher)
             self._begin(step)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
+            if recipe.watching.tensorboard:
+                self.board = Board(self.watcher, self.folder, step if snapshot else None)
+                self.watcher = self.board
         trainer = Trainer(
             model=network,
             cost=cost,
@@ -221,7 +169,11 @@ class _Run:
             self.watcher.note(left if step < loaders.steps else done)
         else:
             trainer.evaluate()
-        outcome = trainer.run()
+        try:
+            outcome = trainer.run()
+        except Diverged as error:
+            self._report(metrics, loaders, baseline, None, str(error))
+            raise
         records = metrics.records if metrics is not None else []
         if metrics is not None:
             metrics.close()
@@ -230,7 +182,31 @@ class _Run:
             place = self.folder / MODEL
             if step < loaders.steps or not place.exists():
                 self._export(place, model, outcome, records, baseline)
-        return Pretrained(self.folder, outcome, place, records, baseline)
+        report = self._report(metrics, loaders, baseline, outcome)
+        return Pretrained(self.folder, outcome, place, records, baseline, report)
+
+    def _report(
+        self,
+        metrics: Metrics | None,
+        stages: Stages,
+        baseline: Baseline | None,
+        outcome: Outcome | None,
+        problem: str = "",
+    ) -> Path | None:
+        """Curves and a page about the run, if this is the rank that writes."""
+        if metrics is None:
+            return None
+        story = Story(
+            folder=self.folder,
+            recipe=config.plain(self.recipe),
+            manifest=self.corpus.manifest,
+            records=metrics.records,
+            borders=stages.begins(),
+            outcome=outcome,
+            problem=problem,
+            baseline=baseline,
+        )
+        return write_report(story, self.watcher)
 
     def _loader(
         self,
@@ -313,6 +289,7 @@ class _Run:
         session = {
             "began": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": sys.argv,
+            "where": str(Path.cwd()),
             "clozeworks": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),

@@ -77,7 +77,7 @@ def _data(corpus: Mapping[str, Any]) -> str:
 
 
 def _training(recipe: Mapping[str, Any], outcome: Outcome) -> str:
-    rows = [[f"`{path}`", f"`{value}`"] for path, value in _flat(recipe) if path != "run"]
+    rows = [[f"`{path}`", f"`{value}`"] for path, value in flat(recipe) if path != "run"]
     skipped = f", {outcome.guards.skipped:,} updates left out" if outcome.guards.skipped else ""
     return (
         f"{outcome.step:,} steps, {outcome.tokens:,} tokens in {outcome.seconds / 60:,.1f} minutes"
@@ -94,11 +94,12 @@ def _use(fills: bool, mask: str | None) -> str:
     )
 
 
-def _flat(data: Any, path: str = "") -> list[tuple[str, Any]]:
+def flat(data: Any, path: str = "") -> list[tuple[str, Any]]:
+    """The settings of a recipe with their paths, but for those that are None."""
     if isinstance(data, Mapping):
         pairs = [(f"{path}.{key}" if path else str(key), value) for key, value in data.items()]
     elif isinstance(data, list) and any(isinstance(item, Mapping) for item in data):
         pairs = [(f"{path}[{place}]", value) for place, value in enumerate(data)]
     else:
         return [] if data is None else [(path, data)]
-    return [found for where, value in pairs for found in _flat(value, where)]
+    return [found for where, value in pairs for found in flat(value, where)]

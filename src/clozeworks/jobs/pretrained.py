@@ -1,0 +1,73 @@
+"""What a pre-training run came to, and how it is said in a few lines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clozeworks.engine.trainer import Outcome
+from clozeworks.jobs.baseline import Baseline
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a run came to.
+
+    Attributes:
+        folder: The run.
+        outcome: How it ended.
+        model: The model folder; None if the run is not at its end.
+        records: What was measured.
+        baseline: What guessing by frequency costs on the held-out text.
+        report: The page about it; None if it could not be written, or another rank writes it.
+    """
+
+    folder: Path
+    outcome: Outcome
+    model: Path | None
+    records: list[dict[str, Any]]
+    baseline: Baseline | None
+    report: Path | None = None
+
+    def summary(self) -> list[str]:
+        """What came out, in a few lines."""
+        outcome = self.outcome
+        lines = [
+            f"{outcome.step:,} steps, {outcome.tokens:,} tokens in {outcome.seconds:,.0f} s "
+            f"({outcome.tokens / max(outcome.seconds, 1e-9):,.0f} a second)."
+        ]
+        if outcome.guards.skipped or outcome.guards.spikes:
+            lines.append(
+                f"{outcome.guards.skipped:,} updates were left out, {outcome.guards.spikes:,} "
+                "losses were far above the usual."
+            )
+        measured = [record["evaluation"] for record in self.records if "evaluation" in record]
+        if measured:
+            first, last = measured[0], measured[-1]
+            lines += [
+                f"{name}: {first[name]['loss']:.3f} before, {part['loss']:.3f} after; "
+                f"{first[name]['accuracy']:.1%} right before, {part['accuracy']:.1%} after."
+                for name, part in last.items()
+                if name != "loss"
+            ]
+        if self.baseline:
+            lines.append(
+                f"Guessing by frequency costs {self.baseline.loss:.3f} and is right "
+                f"{self.baseline.accuracy:.1%} of the time."
+            )
+        if self.report:
+            lines.append(f"Curves and everything else: {self.report}")
+        return lines
+
+
+class Quiet:
+    """Tells nobody."""
+
+    def note(self, sentence: str) -> None:
+        """Forgets it."""
+
+    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+        """Forgets it."""
+
+    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+        """Forgets it."""

@@ -1,0 +1,231 @@
+"""The report of a run: `curves.png`, and `report.html`, one page that needs nothing beside itself.
+
+Whatever goes wrong here becomes a note: a run that is finished stays finished.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from clozeworks.data.atomic import atomic_file
+from clozeworks.engine.trainer import Outcome, Watcher
+from clozeworks.jobs.baseline import PART, Baseline
+from clozeworks.jobs.curves import Marks, draw_png, draw_svg, panels
+from clozeworks.jobs.pretraining_card import flat
+from clozeworks.jobs.run_folder import CURVES, NOTES, REPORT, SESSIONS, command_of, read_lines
+
+_GUESSING = "guessing by frequency"
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a report tells.
+
+    Attributes:
+        folder: The run.
+        recipe: Its recipe as plain data.
+        manifest: The manifest of its corpus.
+        records: What was measured.
+        borders: The steps at which stages after the first begin, and their names.
+        outcome: How it ended; None if an error ended it.
+        problem: That error.
+        baseline: What guessing by frequency costs on the held-out text.
+    """
+
+    folder: Path
+    recipe: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+    borders: Mapping[int, str]
+    outcome: Outcome | None
+    problem: str = ""
+    baseline: Baseline | None = None
+
+
+def write_report(story: Story, watcher: Watcher) -> Path | None:
+    """Writes curves and report; what cannot be written becomes a note.
+
+    Returns:
+        The page; None if there is none.
+    """
+    charts: list[str] = []
+    # A drawing library has many ways to fail, and none is a reason to lose a run.
+    try:
+        charts = _drawn(story)
+    except Exception as error:
+        watcher.note(f"The curves could not be drawn ({error}); the run itself is not touched.")
+    try:
+        place = story.folder / REPORT
+        with atomic_file(place, "w") as file:
+            file.write(page(story, charts))
+        return place
+    except Exception as error:
+        watcher.note(f"The report could not be written ({error}); the run itself is not touched.")
+        return None
+
+
+def _drawn(story: Story) -> list[str]:
+    """Writes the picture; the charts for the page."""
+    baseline = story.baseline.described() if story.baseline else None
+    shown = panels(story.records, baseline, PART)
+    if not shown:
+        return []
+    marks = Marks.of(story.records, story.borders)
+    picture = draw_png(shown, marks)
+    with atomic_file(story.folder / CURVES) as file:
+        file.write(picture)
+    return draw_svg(shown, marks)
+
+
+def page(story: Story, charts: Sequence[str]) -> str:
+    """The whole page.
+
+    Args:
+        story: What it tells.
+        charts: SVG elements.
+    """
+    name = story.folder.resolve().name
+    style = files("clozeworks.jobs").joinpath("report.css").read_text(encoding="utf-8")
+    sessions = read_lines(story.folder / SESSIONS)
+    model, data = story.recipe["model"], story.recipe["data"]
+    parts = [
+        f"<h1>{escape(name)}</h1>",
+        _paragraph(f"Pre-training of {model['start']} on {data['corpus']}", "quiet"),
+        _ended(story, sessions),
+        "<h2>On held-out text</h2>",
+        _results(story),
+    ]
+    if charts:
+        parts += ["<h2>Curves</h2>", f'<div class="charts">{"".join(charts)}</div>']
+    parts += [
+        "<h2>Data</h2>",
+        _data(story.manifest),
+        "<h2>Sessions</h2>",
+        _sessions(sessions),
+        *_notes(read_lines(story.folder / NOTES)),
+        "<details open><summary>Recipe</summary>",
+        _table(["setting", "value"], [[*pair] for pair in flat(story.recipe)], "settings"),
+        "</details>",
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(name)}: pre-training</title>\n<style>\n{style}</style>\n</head>\n"
+        "<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
+    )
+
+
+def _ended(story: Story, sessions: Sequence[Mapping[str, Any]]) -> str:
+    steps, outcome = story.recipe["training"]["steps"], story.outcome
+    if outcome is None:
+        step = max((record["step"] for record in story.records), default=0)
+        sentences = [f"An error ended the run behind step {step:,} of {steps:,}: {story.problem}"]
+        return _box("failed", sentences)
+    minutes = outcome.seconds / 60
+    sentences = [
+        f"{'Finished' if outcome.finished else 'Stopped'}: {outcome.step:,} of {steps:,} steps, "
+        f"{outcome.tokens:,} tokens in {minutes:,.1f} minutes "
+        f"({outcome.tokens / max(outcome.seconds, 1e-9):,.0f} a second)."
+    ]
+    if outcome.guards.skipped or outcome.guards.spikes:
+        sentences.append(
+            f"Updates left out because their numbers were not finite: {outcome.guards.skipped:,}; "
+            f"losses far above the usual: {outcome.guards.spikes:,}."
+        )
+    command = command_of(sessions[-1]) if sessions else None
+    if outcome.finished:
+        return _box("finished", sentences)
+    return _box("stopped", sentences, command)
+
+
+def _box(state: str, sentences: Sequence[str], command: str | None = None) -> str:
+    inside = "".join(_paragraph(sentence) for sentence in sentences)
+    if command is not None:
+        inside += f"<p>Go on with: <code>{escape(command)}</code></p>"
+    return f'<div class="ended {state}">{inside}</div>'
+
+
+def _results(story: Story) -> str:
+    measured = [record for record in story.records if "evaluation" in record]
+    if not measured:
+        return _paragraph("The corpus has no held-out part, so nothing was measured.")
+    first, last = measured[0], measured[-1]
+    header = ["", f"step {first['step']:,}", f"step {last['step']:,}", _GUESSING]
+    rows = []
+    for name, after in last["evaluation"].items():
+        if not isinstance(after, Mapping):
+            continue
+        before = first["evaluation"].get(name, {})
+        guess = story.baseline.described() if story.baseline and name == PART else {}
+        rows.append([name])
+        for key, form in (("loss", ".4f"), ("perplexity", ",.2f"), ("accuracy", ".2%")):
+            known = [_written(part.get(key), form) for part in (before, after, guess)]
+            rows.append(["right answers" if key == "accuracy" else key, *known])
+    return _table(header, rows, "numbers") + _paragraph(
+        "Measured on documents that were not trained on, always the same, hidden alike. "
+        "A model has learnt to use the context where it is better than guessing by frequency.",
+        "quiet",
+    )
+
+
+def _data(manifest: Mapping[str, Any]) -> str:
+    columns = ("documents", "sentences", "tokens")
+    rows = [
+        [name, *(f"{part[column]:,}" for column in columns)]
+        for name, part in manifest["splits"].items()
+    ]
+    tokenizer = manifest["tokenizer"]
+    return _table(["part", *columns], rows, "numbers") + _paragraph(
+        f"Tokenizer: {tokenizer['kind']}, {tokenizer['size']:,} entries.", "quiet"
+    )
+
+
+def _sessions(sessions: Sequence[Mapping[str, Any]]) -> str:
+    columns = ("began", "clozeworks", "torch", "python", "machine", "device", "threads", "ranks")
+    rows = [[str(session.get(column, "")) for column in columns] for session in sessions]
+    for row in rows:
+        row[0] = row[0].replace("T", " ").replace("+00:00", " UTC")
+    return _table(columns, rows)
+
+
+def _notes(notes: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not notes:
+        return []
+    lines = "".join(f"<li>{escape(str(note.get('note', '')))}</li>" for note in notes)
+    return ["<h2>Notes</h2>", f"<ul>{lines}</ul>"]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], kind: str = "") -> str:
+    """A table; with `numbers`, all columns but the first are numbers.
+
+    A row with one entry is a heading for those below it.
+    """
+    style = ' class="number"' if kind == "numbers" else ""
+    head = "".join(
+        f'<th scope="col"{style if place else ""}>{escape(name)}</th>'
+        for place, name in enumerate(header)
+    )
+    body = "".join(
+        f'<tr><th scope="row">{escape(str(first)).replace(".", ".<wbr>")}</th>'
+        + "".join(f"<td{style}>{escape(str(cell))}</td>" for cell in rest)
+        + "</tr>"
+        if rest
+        else f'<tr><th colspan="{len(header)}" class="group">{escape(str(first))}</th></tr>'
+        for first, *rest in rows
+    )
+    return (
+        f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _paragraph(sentence: str, kind: str = "") -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f"<p{style}>{escape(sentence)}</p>"
+
+
+def _written(value: Any, form: str) -> str:
+    return format(value, form) if isinstance(value, int | float) else ""

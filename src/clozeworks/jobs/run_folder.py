@@ -1,0 +1,51 @@
+"""What lies in the folder of a run, by name, and what can be said of it without torch."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RECIPE = "recipe.json"
+SESSIONS = "sessions.jsonl"
+NOTES = "notes.jsonl"
+SNAPSHOTS = "snapshots"
+MODEL = "model"
+CURVES = "curves.png"
+REPORT = "report.html"
+TENSORBOARD = "tensorboard"
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines; those that are damaged are left out."""
+    found = []
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict):
+                found.append(record)
+    return found
+
+
+def command_of(session: Mapping[str, Any]) -> str | None:
+    """What to type to run a session again; None if it was not begun by a command.
+
+    If the session was begun in another folder than this one, the command goes there first.
+    """
+    words = session.get("command")
+    if not isinstance(words, Sequence) or isinstance(words, str) or len(words) < 2:
+        return None
+    program, *rest = map(str, words)
+    ranks = session.get("ranks")
+    if Path(program).name not in ("clozeworks", "__main__.py"):
+        return None
+    several = isinstance(ranks, int) and ranks > 1
+    start = ["torchrun", "--nproc-per-node", str(ranks), "-m"] if several else []
+    command = shlex.join([*start, "clozeworks", *rest])
+    where = session.get("where")
+    if isinstance(where, str) and Path(where) != Path.cwd():
+        return f"cd {shlex.quote(where)} && {command}"
+    return command
