@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+from clozeworks.core.naming import named, right_answers
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,18 @@ class Cost:
         # Trap: half precision has three digits; a sum over thousands of questions needs more.
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         total = F.cross_entropy(scores, answers, reduction="sum")
-        with torch.no_grad():
-            correct = (scores.argmax(dim=1) == answers).sum()
+        return cls(total, len(answers), right_answers(scores, answers))
+
+    @classmethod
+    def of_naming(cls, x: Tensor, decoder: nn.Linear, answers: Tensor) -> "Cost":
+        """The cost of naming entries of a vocabulary: the same, without keeping the scores.
+
+        Args:
+            x: What the decoder reads, (n, E).
+            decoder: Scores every entry.
+            answers: The right ones, (n,).
+        """
+        total, correct = named(x, decoder.weight, decoder.bias, answers)
         return cls(total, len(answers), correct)
 
 

@@ -18,11 +18,12 @@ Shapes: N tokens, W width, n questions.
 """
 
 from collections.abc import Collection
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from torch import Tensor
 
 from clozeworks.core.chance import Chance
+from clozeworks.core.heads.vocabulary import VocabularyModule
 from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
 from clozeworks.data.arrangements import ArrangementSpec
@@ -117,5 +118,6 @@ class MaskedLM(Objective):
     def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
         """Logits at the hidden places only."""
         part = tensors.parts[self.name]
-        scores = model.scores(HEAD, hidden, tensors.layout, part["places"])
-        return {self.name: Cost.of(scores, part[ANSWERS])}
+        head = cast(VocabularyModule, model.heads[HEAD])
+        x = head.transform(hidden[part["places"]])  # (n, E)
+        return {self.name: Cost.of_naming(x, head.decoder, part[ANSWERS])}

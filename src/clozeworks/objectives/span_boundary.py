@@ -17,7 +17,7 @@ Example: `Sum(parts=(MaskedLM.spanbert(), SpanBoundary()))` is SpanBERT.
 Shapes: N tokens, S spans, n questions.
 """
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -25,7 +25,7 @@ from torch import Tensor
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.heads.span_boundary import BoundaryVocabulary
+from clozeworks.core.heads.span_boundary import BoundaryVocabulary, BoundaryVocabularyModule
 from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged
@@ -81,8 +81,9 @@ class SpanBoundary(Objective):
     def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
         """Logits for each asked token of each span."""
         part = tensors.parts[self.name]
-        scores = model.heads[HEAD](hidden[part["left"]], hidden[part["right"]], part["offsets"])
-        return {self.name: Cost.of(scores, part[ANSWERS])}
+        head = cast(BoundaryVocabularyModule, model.heads[HEAD])
+        x = head.transform(hidden[part["left"]], hidden[part["right"]], part["offsets"])  # (n, E)
+        return {self.name: Cost.of_naming(x, head.decoder, part[ANSWERS])}
 
 
 def enclosed_spans(clean: Arranged, hidden: Numbers) -> tuple[Numbers, Numbers]:

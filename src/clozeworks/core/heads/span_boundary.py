@@ -78,10 +78,14 @@ class BoundaryVocabularyModule(nn.Module):
         self.decoder = decoder
         self.bend = activation(bend)
 
-    def forward(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
-        """The tokens before and after the span (n, W) and places in it (n,) to scores (n, V)."""
+    def transform(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
+        """The tokens around the span (n, W) and places in it (n,) to what the decoder reads."""
         x = torch.cat([left, right, self.places(places)], dim=1)  # (n, 2W + 200)
         x = self.first_norm(self.bend(self.first(x)))  # (n, W)
-        x = self.second_norm(self.bend(self.second(x)))  # (n, E)
-        scores: Tensor = self.decoder(x)
+        transformed: Tensor = self.second_norm(self.bend(self.second(x)))  # (n, E)
+        return transformed
+
+    def forward(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
+        """The tokens before and after the span (n, W) and places in it (n,) to scores (n, V)."""
+        scores: Tensor = self.decoder(self.transform(left, right, places))
         return scores

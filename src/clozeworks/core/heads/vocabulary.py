@@ -61,7 +61,12 @@ class VocabularyModule(nn.Module):
         self.norm = norm
         self.decoder = nn.Linear(table_width, tokens)
 
+    def transform(self, x: Tensor) -> Tensor:
+        """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
+        transformed: Tensor = self.norm(self.bend(self.dense(x)))
+        return transformed
+
     def forward(self, x: Tensor) -> Tensor:
         """Hidden states of the asked positions (n, W) to scores (n, V)."""
-        scores: Tensor = self.decoder(self.norm(self.bend(self.dense(x))))
+        scores: Tensor = self.decoder(self.transform(x))
         return scores
