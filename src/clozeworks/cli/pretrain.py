@@ -58,6 +58,8 @@ def _say(sentence: str) -> None:
 def _report(found: "Pretrained", command: str) -> None:
     outcome = found.outcome
     if not outcome.finished:
+        if found.report is not None:
+            _say(f"Curves and everything else, so far: {found.report}")
         _say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if outcome.signal == SIGTERM else INTERRUPTED)
     if found.model is None:
