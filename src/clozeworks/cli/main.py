@@ -21,6 +21,7 @@ COMMANDS = {
     "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
     "corpus": ("clozeworks.cli.corpus", "turn raw text into a corpus to train on"),
     "pretrain": ("clozeworks.cli.pretrain", "train a model on a corpus; stop and go on at will"),
+    "runs": ("clozeworks.cli.runs", "list runs: how far each is, and how to go on"),
     "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
 }
 

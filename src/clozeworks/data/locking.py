@@ -1,6 +1,7 @@
 """One program at a time in a folder."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,10 @@ try:
 except ImportError:  # not a Unix system
     fcntl = None  # type: ignore[assignment]
 
+FILE = ".lock"
+# Somebody who only asks whether a folder is held does so for less than this many seconds.
+_PATIENCE = 0.3
+
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
@@ -22,7 +27,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
     except (FileExistsError, NotADirectoryError) as error:
         file = next((path for path in (folder, *folder.parents) if path.is_file()), folder)
         made = "" if file == folder else f"{folder} cannot be made: "
@@ -41,11 +46,36 @@ def locked(folder: Path) -> Iterator[None]:
 def _hold(handle: int, folder: Path) -> None:
     if fcntl is None:
         return
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= end:
+                raise OutputError(
+                    f"{folder} is being written by another program; wait for it, or choose "
+                    "another folder."
+                ) from error
+            time.sleep(0.02)
+        except OSError:
+            return  # some disks in a network know no locks
+        else:
+            return
+
+
+def held(folder: Path) -> bool:
+    """Whether a program holds the folder. Nothing is changed, and nobody is kept out by asking."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise OutputError(
-            f"{folder} is being written by another program; wait for it, or choose another folder."
-        ) from error
+        handle = os.open(folder / FILE, os.O_RDONLY)
     except OSError:
-        return  # some disks in a network know no locks
+        return False
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False

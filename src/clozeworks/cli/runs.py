@@ -1,0 +1,73 @@
+"""`clozeworks runs`: how far the runs in some folders are, and how to go on with them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from clozeworks.jobs.runs import RunState
+
+app = App(name="clozeworks runs", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def runs(
+    *folders: Path,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """List training runs: how far each is, and what to type to go on.
+
+    Args:
+        folders: Where to look, up to two levels deep; here if not given.
+        json: Print one JSON list instead of a table.
+    """
+    from clozeworks.jobs.runs import find_runs
+
+    found = find_runs(folders or (Path(),))
+    if json:
+        from json import dumps
+
+        print(dumps([run.described() for run in found], ensure_ascii=False, indent=1))
+    elif found:
+        _print_table(found)
+    else:
+        where = ", ".join(map(str, folders)) or "here"
+        print(f"No runs {'in ' if folders else ''}{where}. Begin one: clozeworks init pretrain")
+
+
+def _print_table(found: "list[RunState]") -> None:
+    rows = [["run", "state", "step", "held-out loss", "tokens/s", "last touched"]]
+    rows += [_row(run) for run in found]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if place in (0, 1, 5) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+    for run in found:
+        if run.problem:
+            print(f"{run.folder} is damaged: {run.problem}.")
+    for run in found:
+        if run.go_on:
+            print(f"Go on with {run.folder}: {run.go_on}")
+
+
+def _row(run: "RunState") -> list[str]:
+    step = f"{run.step:,} of {run.steps:,}" if run.steps is not None else ""
+    loss = f"{run.loss:.3f}" if run.loss is not None else ""
+    speed = f"{run.tokens_per_second:,.0f}" if run.tokens_per_second is not None else ""
+    return [str(run.folder), run.state, step, loss, speed, _ago(run.touched)]
+
+
+def _ago(moment: datetime | None) -> str:
+    from clozeworks.cli.progress import duration
+
+    if moment is None:
+        return ""
+    seconds = max((datetime.now(UTC) - moment).total_seconds(), 0)
+    if seconds >= 2 * 86400:
+        return f"{seconds / 86400:.0f} days ago"
+    return f"{duration(seconds)} ago"

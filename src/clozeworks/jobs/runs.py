@@ -1,0 +1,203 @@
+"""The runs below some folders: how far each is, and what to type to go on.
+
+Nothing is changed and nothing is held: a run that is looked at does not notice. Neither torch nor
+the snapshots themselves are read.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from clozeworks.data.decoding import missing_file
+from clozeworks.data.locking import FILE as LOCK
+from clozeworks.data.locking import held
+from clozeworks.engine.metrics import FILE, read
+from clozeworks.errors import InputError
+from clozeworks.jobs.run_folder import (
+    MODEL,
+    NOTES,
+    RECIPE,
+    SESSIONS,
+    SNAPSHOTS,
+    command_of,
+    read_lines,
+)
+
+DEPTH = 2
+State = Literal["running", "stopped", "finished", "never began", "damaged"]
+
+_SNAPSHOT = re.compile(r"step-(\d{9,})")
+# The last lines of the metrics hold what is wanted, unless evaluations are very rare.
+_TAIL = 2**18
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is.
+
+    Attributes:
+        folder: Where it is.
+        state: What it is doing.
+        step: The last step that counts: measured if it runs, kept in a snapshot if not.
+        steps: How many it has.
+        loss: The last loss on held-out text.
+        tokens_per_second: The last speed.
+        touched: When something was last written, in UTC.
+        go_on: What to type to go on; None if there is nothing left to do.
+        problem: What is wrong with a damaged one.
+    """
+
+    folder: Path
+    state: State
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    tokens_per_second: float | None = None
+    touched: datetime | None = None
+    go_on: str | None = None
+    problem: str | None = None
+
+    def described(self) -> dict[str, Any]:
+        """As plain data."""
+        touched = self.touched.isoformat(timespec="seconds") if self.touched else None
+        return {**asdict(self), "folder": str(self.folder), "touched": touched}
+
+
+def find_runs(folders: Sequence[Path], depth: int = DEPTH) -> list[RunState]:
+    """The runs in some folders and below them, each once, in the order of their names.
+
+    Args:
+        folders: Where to look.
+        depth: How many levels below.
+
+    Raises:
+        InputError: A folder is not there.
+    """
+    found: dict[Path, RunState] = {}
+    for folder in folders:
+        if not folder.exists():
+            raise missing_file(folder)
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file; name a folder with runs in it.")
+        for place in _places(folder, depth):
+            found.setdefault(place.resolve(), run_state(place))
+    return list(found.values())
+
+
+def run_state(folder: Path) -> RunState:
+    """How far a run is; what is damaged is said, not raised."""
+    try:
+        return _state(folder)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        return RunState(folder, "damaged", touched=_touched(folder), problem=why)
+
+
+def _places(folder: Path, depth: int) -> Iterator[Path]:
+    if is_run(folder):
+        yield folder
+        return
+    if depth == 0:
+        return
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:  # somebody else's
+        return
+    for path in inside:
+        if not path.name.startswith(".") and not path.is_symlink():
+            yield from _places(path, depth - 1)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run, or what is left of one."""
+    try:
+        return (folder / SESSIONS).is_file() or (
+            (folder / RECIPE).is_file() and (folder / LOCK).is_file()
+        )
+    except OSError:
+        return False
+
+
+def _state(folder: Path) -> RunState:
+    steps = _steps(folder / RECIPE)
+    sessions = read_lines(folder / SESSIONS)
+    records = _last_records(folder / FILE)
+    training = [record for record in records if "tokens_per_second" in record]
+    losses = [r["evaluation"]["loss"] for r in records if isinstance(r.get("evaluation"), dict)]
+    kept = _kept(folder / SNAPSHOTS)
+    measured = max((record["step"] for record in records), default=None)
+    if held(folder):
+        state: State = "running"
+        step = measured if measured is not None else kept
+    elif kept is None:
+        state, step = ("stopped" if training else "never began"), 0
+    else:
+        done = kept >= steps and (folder / MODEL / "config.json").is_file()
+        state, step = ("finished" if done else "stopped"), kept
+    return RunState(
+        folder=folder,
+        state=state,
+        step=step or 0,
+        steps=steps,
+        loss=losses[-1] if losses else None,
+        tokens_per_second=training[-1]["tokens_per_second"] if training else None,
+        touched=_touched(folder),
+        go_on=_go_on(sessions) if state in ("stopped", "never began") else None,
+    )
+
+
+def _steps(path: Path) -> int:
+    if not path.is_file():
+        raise ValueError(f"{path.name} is missing")
+    try:
+        steps = json.loads(path.read_text(encoding="utf-8"))["training"]["steps"]
+    except (ValueError, TypeError, LookupError) as error:
+        raise ValueError(f"{path.name} is no recipe") from error
+    if not isinstance(steps, int):
+        raise ValueError(f"{path.name} is no recipe")
+    return steps
+
+
+def _go_on(sessions: Sequence[dict[str, Any]]) -> str | None:
+    return command_of(sessions[-1]) if sessions else None
+
+
+def _last_records(path: Path) -> list[dict[str, Any]]:
+    """The last lines of the metrics, back to the last evaluation at least, if there is one."""
+    if not path.is_file():
+        return []
+    if path.stat().st_size > _TAIL:
+        with path.open("rb") as file:
+            file.seek(-_TAIL, 2)
+            lines = file.read().decode("utf-8", errors="replace").splitlines()[1:]
+        records = []
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict) and isinstance(record.get("step"), int):
+                records.append(record)
+        if any("evaluation" in record for record in records):
+            return records
+    return list(read(path))
+
+
+def _kept(folder: Path) -> int | None:
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    found = [_SNAPSHOT.fullmatch(name) for name in names]
+    return max((int(match[1]) for match in found if match), default=None)
+
+
+def _touched(folder: Path) -> datetime | None:
+    times = []
+    for name in (RECIPE, SESSIONS, NOTES, FILE, SNAPSHOTS, MODEL):
+        try:
+            times.append((folder / name).stat().st_mtime)
+        except OSError:
+            continue
+    return datetime.fromtimestamp(max(times), UTC) if times else None
