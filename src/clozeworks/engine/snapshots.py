@@ -147,7 +147,7 @@ class Snapshots:
             raise DamagedSnapshot(f"{folder / MANIFEST} is damaged.")
         tensors = {}
         for name, entry in files.items():
-            _check(folder / name, entry)
+            _check(folder, name, entry)
             if name.endswith(_SUFFIX):
                 try:
                     tensors[name.removesuffix(_SUFFIX)] = load_file(folder / name)
@@ -241,9 +241,10 @@ def _entry(path: Path) -> dict[str, Any]:
         return {"bytes": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
 
 
-def _check(path: Path, entry: Any) -> None:
-    if not isinstance(entry, dict):
-        raise DamagedSnapshot(f"{path.parent / MANIFEST} is damaged.")
+def _check(folder: Path, name: str, entry: Any) -> None:
+    path = folder / name
+    if path.parent != folder or not isinstance(entry, dict):
+        raise DamagedSnapshot(f"{folder / MANIFEST} is damaged.")
     try:
         found = _entry(path)
     except OSError as error:

@@ -1,7 +1,6 @@
 """A tiny model, batches of a small corpus, and a trainer put together by hand."""
 
 import shutil
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -120,7 +119,7 @@ def trained(network, loader, lanes, tmp_path):
 
     def build(
         *, name="bert", length=24, steps=6, rate=1e-3, dropout=0.1, every=1, keep=2, count=1,
-        folder="run", evaluate=0, clip=1.0, watched=2, cost=None, when="go on",
+        folder="run", evaluate=0, clip=1.0, watched=2, when="go on", since=-1,
     ):  # fmt: skip
         objective = published(name, length)
         model = network(objective, dropout=dropout)
@@ -128,12 +127,16 @@ def trained(network, loader, lanes, tmp_path):
         place.mkdir(exist_ok=True)
         return Trainer(
             model=model,
-            cost=cost or (lambda tensors: objective.loss(model, tensors)),
+            cost=lambda tensors: objective.loss(model, tensors),
             names=objective.asks,
             stages=Stages([Stage(loader(objective, lanes=count), steps)]),
             held_out=loader(objective, tokens=200, part="validation").batch(0),
             training=Training(
-                steps=steps, tokens=256, optimizer=AdamW(rate=rate), schedule=Constant(), clip=clip
+                steps=steps,
+                tokens=256,
+                optimizer=AdamW(rate=rate),
+                schedule=Constant(warmup=0),
+                clip=clip,
             ),
             watching=Watching(every=watched, evaluate=evaluate),
             keeping=Keeping(every=every, keep=keep, when_unwritable=when),
@@ -141,7 +144,7 @@ def trained(network, loader, lanes, tmp_path):
             ranks=Ranks("cpu"),
             lanes=lanes(count),
             snapshots=Snapshots(place / "snapshots", keep),
-            metrics=Metrics(place / "metrics.jsonl", -1),
+            metrics=Metrics(place / "metrics.jsonl", since),
             watcher=Notebook(),
         )
 
@@ -165,9 +168,3 @@ def tensors():
         }
 
     return make
-
-
-@pytest.fixture
-def nothing():
-    """Stands for a step that cost nothing worth mentioning."""
-    return SimpleNamespace(tokens=4)
