@@ -20,6 +20,7 @@ COMMANDS = {
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),
     "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
     "corpus": ("clozeworks.cli.corpus", "turn raw text into a corpus to train on"),
+    "init": ("clozeworks.cli.init", "write a recipe to begin with"),
     "pretrain": ("clozeworks.cli.pretrain", "train a model on a corpus; stop and go on at will"),
     "runs": ("clozeworks.cli.runs", "list runs: how far each is, and how to go on"),
     "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
