@@ -186,9 +186,19 @@ def small_corpus(made_up: Callable[[int], str], tmp_path_factory: pytest.TempPat
     return folder / "corpus"
 
 
+@pytest.fixture(scope="session")
+def write_recipe(small_corpus: Path) -> Callable[[Path], Path]:
+    """Writes a recipe of twelve small steps in two stages, with dropout, for the run beside it."""
+
+    def write(folder: Path) -> Path:
+        path = folder / "recipe.toml"
+        path.write_text(RECIPE.format(run=folder / "run", corpus=small_corpus), encoding="utf-8")
+        return path
+
+    return write
+
+
 @pytest.fixture
-def recipe(small_corpus: Path, tmp_path: Path) -> Path:
-    """A recipe of twelve small steps in two stages, with dropout, into the folder `run`."""
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(run=tmp_path / "run", corpus=small_corpus), encoding="utf-8")
-    return path
+def recipe(write_recipe: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """A recipe of twelve small steps into the folder `run`."""
+    return write_recipe(tmp_path)
