@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from measuring import made_up_words, matmul_peak, most_memory
+
 LAYERS, WIDTH, INNER = 6, 384, 1536
 
 
@@ -107,15 +109,8 @@ def make_model(folder: Path) -> Path:
     """A folder with fresh weights and a made-up WordPiece vocabulary of 30,522 entries."""
     import clozeworks as cw
 
-    random = np.random.default_rng(0)
-    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    words: dict[str, None] = {}
-    while len(words) < 30522 - 5:
-        words["".join(random.choice(letters, random.integers(2, 10)))] = None
     place = folder.parent / "tokenizer"
-    place.mkdir(parents=True)
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    (place / "vocab.txt").write_text("\n".join([*special, *words]) + "\n")
+    made_up_words(place)
     model = cw.new(
         "bert-base",
         place,
@@ -152,19 +147,6 @@ def operations(folder: Path, texts: list[str]) -> tuple[float, int]:
     return float(per_token * sum(lengths) + attention), sum(lengths)
 
 
-def matmul_peak(size: int = 2048) -> float:
-    """Operations a second of a large float32 matrix product, the best of four."""
-    import torch
-
-    a, out = torch.ones(size, size), torch.empty(size, size)
-    best = 0.0
-    for _ in range(4):
-        begin = time.perf_counter()
-        torch.mm(a, a, out=out)
-        best = max(best, 2 * size**3 / (time.perf_counter() - begin))
-    return best
-
-
 def peak_memory(name: str, folder: Path, options: argparse.Namespace) -> dict[str, float]:
     command = [sys.executable, __file__, "--memory-of", name, "--model", str(folder)]
     command += ["--threads", str(options.threads)] + (["--quick"] if options.quick else [])
@@ -182,13 +164,6 @@ def memory_of(name: str, folder: Path, count: int, threads: int) -> dict[str, fl
     loaded = most_memory()
     encode(texts)
     return {"loaded": loaded, "peak": most_memory()}
-
-
-def most_memory() -> float:
-    """The most memory this program has held, in MB."""
-    # Trap: getrusage counts what the parent held before this program was started.
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import torch
@@ -67,6 +67,8 @@ class Snapshots:
         self.keep = keep
         self.newest = -1
         """The step of the snapshot that was begun last, by this object."""
+        self._copied = Event()
+        self._copied.set()
         self._thread: Thread | None = None
         self._failed: OutputError | None = None
 
@@ -77,21 +79,27 @@ class Snapshots:
         return sorted(int(match[1]) for match in found if match)
 
     def begin(self, step: int, tensors: Tensors, state: Mapping[str, Any]) -> None:
-        """Copies everything, then writes it beside the training.
+        """Copies everything and writes it, beside the training.
+
+        Tensors must not change before `wait_for_copy` returns. Between two updates they do not, so
+        that the gradient of the next step can be taken meanwhile.
 
         Raises:
             OutputError: The one before could not be written; this one is not begun.
         """
         self.wait()
-        copied = {
-            file: {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
-            for file, group in tensors.items()
-        }
         self.newest = step
+        self._copied.clear()
+        # Trap: the state's lists may change at once; as text they do not.
+        text = json.dumps(state, indent=1) + "\n"
         self._thread = Thread(
-            target=self._write, args=(step, copied, dict(state)), name="snapshot", daemon=True
+            target=self._run, args=(step, tensors, text), name="snapshot", daemon=True
         )
         self._thread.start()
+
+    def wait_for_copy(self) -> None:
+        """Waits until the tensors of the last snapshot may change."""
+        self._copied.wait()
 
     def wait(self) -> None:
         """Waits until the last snapshot stands.
@@ -171,16 +179,27 @@ class Snapshots:
     def _folder(self, step: int) -> Path:
         return self.folder / f"step-{step:09}"
 
-    def _write(
-        self, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]
-    ) -> None:
+    def _run(self, step: int, tensors: Tensors, state: str) -> None:
+        try:
+            copied = {
+                file: {name: _copy(tensor) for name, tensor in group.items()}
+                for file, group in tensors.items()
+            }
+        except BaseException as error:  # there is no memory for it
+            self._failed = OutputError(f"{self._folder(step)} could not be written ({error})")
+            return
+        finally:
+            self._copied.set()
+        self._write(step, copied, state)
+
+    def _write(self, step: int, tensors: Tensors, state: str) -> None:
         target = self._folder(step)
         place = self.folder / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
             place.mkdir(parents=True)
             for stem, group in tensors.items():
-                save_file(group, place / f"{stem}{_SUFFIX}")
-            (place / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+                save_file(dict(group), place / f"{stem}{_SUFFIX}")
+            (place / STATE).write_text(state, encoding="utf-8")
             files = {path.name: _entry(path) for path in sorted(place.iterdir())}
             manifest = json.dumps({"step": step, "files": files}, indent=1)
             (place / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
@@ -234,6 +253,14 @@ def fill_optimizer(
             for key, tensor in by_name.get(names[id(parameter)], {}).items():
                 device = parameter.device if tensor.shape == parameter.shape else tensor.device
                 optimizer.state[parameter][key] = tensor.to(device)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
+        # One thread: torch's own copy would take all cores from the training beside it.
+        return torch.from_numpy(tensor.numpy().copy())
+    return tensor.to("cpu", copy=True)
 
 
 def _entry(path: Path) -> dict[str, Any]:

@@ -192,6 +192,7 @@ class Trainer:
         """Makes the step, unless its numbers are not finite."""
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = _norm(grads)
+        self.snapshots.wait_for_copy()
         rate = self.training.optimizer.rate * self.training.schedule.factor(
             self.step, self.training.steps
         )
