@@ -6,7 +6,7 @@ the snapshots themselves are read.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -126,15 +126,16 @@ def _state(folder: Path) -> RunState:
     steps = _steps(folder / RECIPE)
     sessions = read_lines(folder / SESSIONS)
     records = _last_records(folder / FILE)
-    training = [record for record in records if "tokens_per_second" in record]
-    losses = [r["evaluation"]["loss"] for r in records if isinstance(r.get("evaluation"), dict)]
+    speeds = _numbers(record.get("tokens_per_second") for record in records)
+    evaluations = (record.get("evaluation") for record in records)
+    losses = _numbers(found.get("loss") for found in evaluations if isinstance(found, dict))
     kept = _kept(folder / SNAPSHOTS)
     measured = max((record["step"] for record in records), default=None)
     if held(folder):
         state: State = "running"
         step = measured if measured is not None else kept
     elif kept is None:
-        state, step = ("stopped" if training else "never began"), 0
+        state, step = ("stopped" if speeds else "never began"), 0
     else:
         done = kept >= steps and (folder / MODEL / "config.json").is_file()
         state, step = ("finished" if done else "stopped"), kept
@@ -144,7 +145,7 @@ def _state(folder: Path) -> RunState:
         step=step or 0,
         steps=steps,
         loss=losses[-1] if losses else None,
-        tokens_per_second=training[-1]["tokens_per_second"] if training else None,
+        tokens_per_second=speeds[-1] if speeds else None,
         touched=_touched(folder),
         go_on=_go_on(sessions) if state in ("stopped", "never began") else None,
     )
@@ -155,11 +156,15 @@ def _steps(path: Path) -> int:
         raise ValueError(f"{path.name} is missing")
     try:
         steps = json.loads(path.read_text(encoding="utf-8"))["training"]["steps"]
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise ValueError(f"{path.name} is no recipe") from error
     if not isinstance(steps, int):
         raise ValueError(f"{path.name} is no recipe")
     return steps
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    return [float(value) for value in values if type(value) in (int, float)]
 
 
 def _go_on(sessions: Sequence[dict[str, Any]]) -> str | None:

@@ -1,0 +1,57 @@
+"""`clozeworks init pretrain`: a recipe to begin with, which trains as it is."""
+
+from clozeworks.jobs.recipe import read_recipe
+
+
+def test_the_recipe_that_is_written(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = command("init", "pretrain")
+    assert (found.code, found.err) == (0, "")
+    assert found.out.splitlines() == [
+        "recipe.toml: bert-tiny on corpus with the objective of bert, 10,000 steps.",
+        "Make the corpus: clozeworks corpus build TEXTS --tokenizer DIR --out corpus",
+        "Train with: clozeworks pretrain recipe.toml",
+    ]
+    recipe = read_recipe(tmp_path / "recipe.toml")
+    given = {"run": "run", "model": {"start": "bert-tiny"}, "data": {"corpus": "corpus"}}
+    assert recipe == read_recipe({**given, "objective": "bert", "training": {"steps": 10_000}})
+
+
+def test_what_can_be_filled_in(tmp_path, command, corpus):
+    path = tmp_path / "my recipe.toml"
+    found = command(
+        "init", "pretrain", path, "--corpus", corpus, "--size", "bert-mini",
+        "--objective", "spanbert", "--run", tmp_path / "run",
+    )  # fmt: skip
+    assert found.out.splitlines()[1:] == [f"Train with: clozeworks pretrain '{path}'"]
+    recipe = read_recipe(path)
+    assert (recipe.run, recipe.data.corpus) == (str(tmp_path / "run"), str(corpus))
+    assert recipe.model.start == "bert-mini"
+    assert set(recipe.objective.asks) == {"masked_lm", "span_boundary"}
+
+
+def test_it_trains_as_it_is(tmp_path, command, corpus):
+    path, run = tmp_path / "recipe.toml", tmp_path / "run"
+    command("init", "pretrain", path, "--corpus", corpus, "--run", run, "--objective", "roberta")
+    small = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    changes = [f"model.config.{name}={value}" for name, value in small.items()]
+    found = command("pretrain", path, "training.steps=2", "training.tokens=512", *changes)
+    assert found.code == 0, found.err
+    assert f"Curves and everything else: {run / 'report.html'}" in found.out
+
+
+def test_refusals(tmp_path, refused):
+    path = tmp_path / "recipe.toml"
+    path.write_text("mine")
+    refused(f"{path} exists; name another file, or remove it first.", "init", "pretrain", path)
+    refused(
+        "objective is 'brt'; known: albert, bert, roberta, simcse, spanbert. Did you mean 'bert'?",
+        "init", "pretrain", tmp_path / "other.toml", "--objective", "brt",
+    )  # fmt: skip
+
+
+def test_an_unknown_size(tmp_path, command):
+    found = command("init", "pretrain", tmp_path / "a.toml", "--size", "bert-tini")
+    assert found.code == 2
+    assert found.err.startswith("clozeworks: size is 'bert-tini'; known: bert-base, ")
+    assert found.err.endswith("Did you mean 'bert-tiny'?\n")

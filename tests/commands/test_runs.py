@@ -1,0 +1,70 @@
+"""`clozeworks runs`: a table, or JSON."""
+
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a run that was stopped and one that is damaged."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        session = {"command": ["/bin/clozeworks", "pretrain", "r.toml"], "ranks": 1}
+        (tmp_path / name / "sessions.jsonl").write_text(json.dumps(session))
+    first = tmp_path / "first"
+    (first / "recipe.json").write_text('{"training": {"steps": 2000}}')
+    (first / "snapshots" / "step-000001000").mkdir(parents=True)
+    (first / "metrics.jsonl").write_text(
+        '{"step": 1000, "tokens_per_second": 4321.0}\n{"step": 1000, "evaluation": {"loss": 2.5}}\n'
+    )
+    return tmp_path
+
+
+def test_a_table(place, command):
+    found = command("runs")
+    assert (found.code, found.err) == (0, "")
+    said = re.sub(r"\d+ s ago", "… ago", found.out)
+    assert said.splitlines() == [
+        "run     state              step  held-out loss  tokens/s  last touched",
+        "first   stopped  1,000 of 2,000          2.500     4,321  … ago",
+        "second  damaged                                           … ago",
+        "second is damaged: recipe.json is missing.",
+        "Go on with first: clozeworks pretrain r.toml",
+    ]
+
+
+def test_json(place, command):
+    found = json.loads(command("runs", place, "--json").out)
+    assert [run["state"] for run in found] == ["stopped", "damaged"]
+    assert found[0]["folder"] == str(place / "first")
+    assert found[0]["step"] == 1000 and found[0]["go_on"] == "clozeworks pretrain r.toml"
+    assert found[1]["problem"] == "recipe.json is missing"
+
+
+def test_no_runs(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert command("runs").out == "No runs here. Begin one: clozeworks init pretrain\n"
+    assert command("runs", tmp_path).out == (
+        f"No runs in {tmp_path}. Begin one: clozeworks init pretrain\n"
+    )
+    assert command("runs", "--json").out == "[]\n"
+
+
+def test_a_folder_that_is_not_there(tmp_path, refused):
+    where = tmp_path / "nothing"
+    refused(f"{where} does not exist; check the name and the folder.", "runs", where)
+
+
+def test_no_heavy_library_is_imported(place, start):
+    code = (
+        "import sys; from clozeworks.cli.main import run; run(['runs']); "
+        "heavy = {'torch', 'numpy', 'matplotlib'} & set(sys.modules); "
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    process = start(["-c", code])
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Go on with first" in out

@@ -1,0 +1,65 @@
+"""A tiny corpus, and a run of a few steps on it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+TINY |= {"intermediate_size": 32, "max_position_embeddings": 64}
+
+
+class Listener:
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def stepped(self, step: int, record: object) -> None:
+        pass
+
+    def evaluated(self, step: int, record: object) -> None:
+        pass
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture(scope="session")
+def tiny_corpora(
+    made_up: Callable[[int], str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """A corpus for each kind of tokenizer that families here have."""
+    from clozeworks.data.build import BuildSettings, build_corpus
+    from clozeworks.text.train import train_from_iterator
+
+    folder = tmp_path_factory.mktemp("corpora")
+    texts = [made_up(number) for number in range(200)]
+    (folder / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    for kind in ("wordpiece", "bpe"):
+        tokenizer = train_from_iterator(texts, kind=kind, size=300)
+        settings = BuildSettings(validation=0.2)
+        build_corpus([folder / "text.txt"], folder / kind, tokenizer, settings)
+    return {kind: folder / kind for kind in ("wordpiece", "bpe")}
+
+
+@pytest.fixture
+def tiny_recipe(tiny_corpora: dict[str, Path], tmp_path: Path) -> dict[str, Any]:
+    """A run of six steps in two stages."""
+    return {
+        "run": str(tmp_path / "run"),
+        "model": {"start": "bert-tiny", "config": TINY},
+        "data": {
+            "corpus": str(tiny_corpora["wordpiece"]),
+            "stages": [{"length": 16, "share": 0.5}, {"length": 24, "share": 0.5}],
+        },
+        "objective": "bert",
+        "training": {"steps": 6, "tokens": 128},
+        "watching": {"every": 1, "evaluate": 3, "tokens": 256},
+    }

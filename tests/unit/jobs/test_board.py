@@ -1,0 +1,62 @@
+"""Numbers for TensorBoard: all of them, each once, also after a stop."""
+
+import pytest
+
+from clozeworks.errors import MissingExtra
+from clozeworks.jobs import board
+from clozeworks.jobs.board import Board
+from clozeworks.jobs.pretrain import pretrain
+
+
+def points(folder):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    found = events.EventAccumulator(str(folder))
+    found.Reload()
+    return {
+        tag: [(event.step, event.value) for event in found.Scalars(tag)]
+        for tag in found.Tags()["scalars"]
+    }
+
+
+def test_numbers_of_a_run(tiny_recipe, listener):
+    tiny_recipe["watching"]["tensorboard"] = True
+    done = pretrain(tiny_recipe, watcher=listener)
+    found = points(done.folder / "tensorboard")
+    losses = [record["masked_lm"]["loss"] for record in done.records if "masked_lm" in record]
+    assert [step for step, _ in found["training/masked_lm/loss"]] == [1, 2, 3, 4, 5, 6]
+    assert [value for _, value in found["training/masked_lm/loss"]] == pytest.approx(losses)
+    assert [step for step, _ in found["held-out/next_sentence/accuracy"]] == [0, 3, 6]
+    assert "training/rate" in found and "training/step" not in found
+
+
+def test_no_point_twice_after_a_stop(tmp_path, listener):
+    first = Board(listener, tmp_path, None)
+    for step in range(1, 6):
+        first.stepped(step, {"step": step, "loss": 1.0})
+    first.close()
+    second = Board(listener, tmp_path, 3)  # the last snapshot is that of step 3
+    for step in range(4, 8):
+        second.stepped(step, {"step": step, "loss": 2.0})
+    second.close()
+    found = points(tmp_path / "tensorboard")["training/loss"]
+    assert found == [(step, 1.0 if step <= 3 else 2.0) for step in range(1, 8)]
+
+
+def test_a_run_begun_again_begins_again_here(tmp_path, listener):
+    for value in (1.0, 2.0):
+        found = Board(listener, tmp_path, None)
+        found.evaluated(0, {"evaluation": {"loss": value}})
+        found.close()
+    assert points(tmp_path / "tensorboard")["held-out/loss"] == [(0, 2.0)]
+
+
+def test_a_missing_library_is_said_before_the_run(tiny_recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(board, "find_spec", lambda name: None)
+    tiny_recipe["watching"]["tensorboard"] = True
+    with pytest.raises(MissingExtra) as error:
+        pretrain(tiny_recipe)
+    assert str(error.value) == (
+        "watching.tensorboard needs the library 'tensorboard', which is not installed; install it "
+        "with: pip install 'clozeworks[tensorboard]'."
+    )
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,102 @@
+"""Every recipe can be read, and a shrunken one trains; written ones read as the defaults."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from clozeworks import config
+from clozeworks.engine.settings import Keeping, Training, Watching
+from clozeworks.jobs.pretrain import pretrain
+from clozeworks.jobs.recipe import Data, Recipe, StageSettings, Start, read_recipe
+from clozeworks.jobs.recipe_text import field_help, recipe_text, toml
+from clozeworks.objectives.published import PUBLISHED
+
+FOLDER = Path(__file__).resolve().parents[3] / "recipes"
+RECIPES = sorted(FOLDER.glob("*.toml"))
+TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+TINY |= {"intermediate_size": 32, "max_position_embeddings": 64}
+TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "schedule"}
+
+
+def test_there_are_recipes():
+    assert {path.stem for path in RECIPES} >= {
+        "bert-base", "roberta-base", "albert-objective", "spanbert-objective",
+        "laptop-english", "laptop-chinese",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_each_recipe_trains_when_shrunk(path, tiny_corpora, tmp_path):
+    recipe = read_recipe(path)
+    assert recipe.data.corpus == "corpus"
+    assert recipe.run == f"runs/{path.stem}"
+    kind = "bpe" if recipe.model.start.startswith("roberta") else "wordpiece"
+    data = config.plain(recipe)
+    data["run"] = str(tmp_path / "run")
+    data["model"]["config"] |= TINY
+    stages = recipe.data.stages or (StageSettings(length=1),)
+    data["data"] = {
+        "corpus": str(tiny_corpora[kind]),
+        "stages": [{"length": 24, "share": stage.share} for stage in stages],
+    }
+    data["training"] |= {"steps": 2, "tokens": 256}
+    data["training"]["schedule"]["warmup"] = 1
+    data["watching"]["tokens"] = 256
+    done = pretrain(data)
+    assert done.outcome.finished and done.outcome.guards.skipped == 0
+    assert set(done.records[-1]["evaluation"]) == {"loss", *recipe.objective.asks}
+
+
+def test_published_numbers():
+    bert, roberta = (read_recipe(FOLDER / f"{name}-base.toml") for name in ("bert", "roberta"))
+    factor = bert.training.schedule.factor
+    assert factor(9_999, 10**6) == 0.9999 and factor(10_000, 10**6) == pytest.approx(0.99)
+    assert bert.tokens() == [256 * 128, 256 * 512]
+    assert [steps for _, _, steps in bert.objectives()] == [900_000, 100_000]
+    assert roberta.tokens() == [8192 * 512]
+    assert roberta.training.clip is None
+    assert roberta.training.optimizer.betas == (0.9, 0.98)
+
+
+@pytest.mark.parametrize("objective", sorted(PUBLISHED))
+def test_a_written_recipe_reads_as_the_defaults(objective, tmp_path):
+    recipe = read_recipe(
+        {
+            "run": 'a "run"\\ in\x7f\tüber',
+            "model": {"start": "bert-tiny"},
+            "data": {"corpus": "c"},
+            "objective": objective,
+            "training": {"steps": 7},
+        }
+    )
+    path = tmp_path / "recipe.toml"
+    path.write_text(recipe_text(recipe, objective), encoding="utf-8")
+    assert read_recipe(path) == recipe
+
+
+def test_settings_that_are_not_defaults_are_written_too(tmp_path):
+    for name, objective in (("bert-base", "bert"), ("roberta-base", "roberta")):
+        recipe = read_recipe(FOLDER / f"{name}.toml")
+        path = tmp_path / "recipe.toml"
+        path.write_text(recipe_text(recipe, objective), encoding="utf-8")
+        assert read_recipe(path) == recipe
+
+
+def test_every_setting_has_its_help_in_the_file():
+    recipe = read_recipe(FOLDER / "bert-base.toml")
+    text = " ".join(recipe_text(recipe, "bert").replace("\n#", " ").split())
+    kinds = (type(recipe.training.optimizer), type(recipe.training.schedule))
+    for cls in (Recipe, Start, Data, StageSettings, Training, Watching, Keeping, *kinds):
+        told = field_help(cls)
+        for field in dataclasses.fields(cls):
+            if field.name not in TABLES:
+                assert field.name in told, f"{cls.__name__}.{field.name} has no docstring"
+                assert " ".join(told[field.name].split()) in text
+    for kind in ("adam_w", "bert_adam", "lamb", "cosine", "constant"):
+        assert f" {kind}: " in text
+
+
+def test_values():
+    assert toml(None) == '"none"'
+    assert toml({"a b": [True, 1e-08, "x"]}) == '{"a b" = [true, 1e-08, "x"]}'

@@ -1,0 +1,183 @@
+"""The report tells how a run went, is safe to open, and never costs a run."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from clozeworks.engine.guards import Diverged, Guards
+from clozeworks.engine.trainer import Outcome, Trainer
+from clozeworks.jobs import report
+from clozeworks.jobs.baseline import Baseline
+from clozeworks.jobs.pretrain import pretrain
+from clozeworks.jobs.report import Story, page, write_report
+from clozeworks.jobs.run_folder import NOTES, SESSIONS, command_of
+
+MANIFEST = {
+    "splits": {"train": {"documents": 12, "sentences": 345, "tokens": 6789}},
+    "tokenizer": {"kind": "wordpiece", "size": 30522},
+}
+RECIPE = {
+    "run": "run",
+    "model": {"start": "bert-tiny"},
+    "data": {"corpus": "<script>alert(1)</script>"},
+    "training": {"steps": 20, "clip": None},
+}
+PART = {"loss": 5.0, "accuracy": 0.25, "perplexity": 148.41}
+RECORDS = [
+    {"step": 0, "evaluation": {"loss": 8.0, "masked_lm": {**PART, "loss": 8.0}}},
+    {"step": 10, "masked_lm": PART, "rate": 1e-4, "tokens_per_second": 10.0},
+    {"step": 10, "evaluation": {"loss": 5.0, "masked_lm": PART}},
+]
+
+
+class Checker(HTMLParser):
+    """Every element is closed; everything the page would fetch is noted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "wbr", "br"):
+            self.open.append(tag)
+        self.fetched += [
+            value
+            for name, value in attrs
+            if name in ("src", "href", "xlink:href") and not value.startswith("#")
+        ]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def story(folder, **changes):
+    outcome = Outcome(10, False, 15, 4000, 120.0, Guards(skipped=1, spikes=2))
+    known = {
+        "folder": folder, "recipe": RECIPE, "manifest": MANIFEST, "records": RECORDS,
+        "borders": {}, "outcome": outcome, "baseline": Baseline(6.5, 0.04, 10.3),
+    }  # fmt: skip
+    return Story(**{**known, **changes})
+
+
+def words(text):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
+
+
+def test_how_it_ended(tmp_path):
+    finished = Outcome(20, True, 0, 4000, 120.0, Guards())
+    said = words(page(story(tmp_path, outcome=finished), []))
+    assert "Finished: 20 of 20 steps, 4,000 tokens in 2.0 minutes (33 a second)." in said
+    said = words(page(story(tmp_path), []))
+    assert "Stopped: 10 of 20 steps" in said
+    assert "not finite: 1; losses far above the usual: 2." in said
+    said = words(page(story(tmp_path, outcome=None, problem="step 11: too <large>."), []))
+    assert "An error ended the run behind step 10 of 20: step 11: too &lt;large&gt;." in said
+
+
+def test_tables(tmp_path):
+    said = words(page(story(tmp_path), []))
+    assert "step 0 step 10 guessing by frequency masked_lm loss 8.0000 5.0000 6.5000" in said
+    assert "right answers 25.00% 25.00% 4.00%" in said
+    assert "train 12 345 6,789" in said and "wordpiece, 30,522 entries" in said
+    said = words(page(story(tmp_path, records=[]), []))
+    assert "The corpus has no held-out part, so nothing was measured." in said
+
+
+def test_what_users_write_is_text(tmp_path):
+    folder = tmp_path / "<img src=x onerror=alert(2)>"
+    folder.mkdir()
+    (folder / SESSIONS).write_text(
+        json.dumps({"began": "<b>", "command": ["/bin/clozeworks", "pretrain", "<i>.toml"]})
+    )
+    (folder / NOTES).write_text('{"note": "a <u>note</u>"}\nno JSON\n[1]\n')
+    text = page(story(folder), [])
+    for tag in ("<script", "<img", "<b>", "<i>", "<u>"):
+        assert tag not in text
+    assert "a &lt;u&gt;note&lt;/u&gt;" in text
+    assert "clozeworks pretrain &#x27;&lt;i&gt;.toml&#x27;" in text
+
+
+def test_the_page_of_a_run_needs_nothing_else(tiny_recipe, listener):
+    done = pretrain(tiny_recipe, watcher=listener)
+    text = done.report.read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(text)
+    assert checker.open == []
+    assert checker.fetched == []
+    assert "@import" not in text and not re.search(r"url\((?!#)", text)
+    assert text.count("<svg") == 5  # two losses, accuracy, rate, speed
+    assert "from step 3 on texts of up to 24 tokens" in text
+    assert (done.folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    notes = [json.loads(line)["note"] for line in (done.folder / NOTES).open(encoding="utf-8")]
+    assert notes == listener.notes
+    assert all(note.split(";")[0][:20] in words(text) for note in notes)
+    assert done.summary()[-1] == f"Curves and everything else: {done.report}"
+
+
+def test_drawing_cannot_fail_a_run(tiny_recipe, listener, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr(report, "draw_png", broken)
+    done = pretrain(tiny_recipe, watcher=listener)
+    assert done.outcome.finished and done.model.exists()
+    assert listener.notes[-1] == (
+        "The curves could not be drawn (no fonts); the run itself is not touched."
+    )
+    assert "<svg" not in done.report.read_text(encoding="utf-8")
+
+
+def test_a_page_that_cannot_be_written_is_a_note(tmp_path, listener):
+    assert write_report(story(tmp_path, manifest={}), listener) is None
+    assert listener.notes == [
+        "The report could not be written ('splits'); the run itself is not touched."
+    ]
+
+
+def test_a_run_that_diverged_has_a_report_too(tiny_recipe, listener, monkeypatch):
+    def diverge(self):
+        raise Diverged("step 3: not finite.")
+
+    monkeypatch.setattr(Trainer, "run", diverge)
+    with pytest.raises(Diverged):
+        pretrain(tiny_recipe, watcher=listener)
+    text = (Path(tiny_recipe["run"]) / "report.html").read_text(encoding="utf-8")
+    assert "An error ended the run behind step 0 of 6: step 3: not finite." in text
+
+
+def test_a_refused_run_leaves_no_notes(tiny_recipe, listener, monkeypatch):
+    from clozeworks.errors import OutputError
+    from clozeworks.jobs import checks
+
+    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 0})())
+    with pytest.raises(OutputError, match="0 bytes free"):
+        pretrain(tiny_recipe, watcher=listener)
+    assert listener.notes
+    assert not Path(tiny_recipe["run"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("session", "command"),
+    [
+        ({"command": ["/x/clozeworks", "pretrain", "a b.toml"]}, "clozeworks pretrain 'a b.toml'"),
+        ({"command": ["/x/__main__.py", "pretrain", "r"], "ranks": 1}, "clozeworks pretrain r"),
+        ({"command": ["/x/__main__.py", "pretrain", "r"], "ranks": 2},
+         "torchrun --nproc-per-node 2 -m clozeworks pretrain r"),
+        ({"command": ["/x/clozeworks", "pretrain", "r"], "where": "/a b"},
+         "cd '/a b' && clozeworks pretrain r"),
+        ({"command": ["script.py", "r"]}, None),
+        ({"command": "clozeworks"}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_the_command_to_go_on(session, command):
+    assert command_of(session) == command
+
+
+def test_training_begins_without_the_drawing_library(start):
+    code = "import clozeworks.jobs.pretrain, sys; sys.exit('matplotlib' in sys.modules)"
+    assert start(["-c", code]).wait(timeout=60) == 0
