@@ -62,11 +62,14 @@ def test_the_folder_holds_the_newest_and_names_it(filled):
 
 
 def test_training_may_change_the_weights_while_they_are_written(snapshots, tensors):
-    given = tensors(1.0)
-    snapshots.begin(1, given, {})
-    given["model"]["a"].fill_(9.0)
+    given, state = tensors(1.0), {"sums": [1.0]}
+    snapshots.begin(1, given, state)
+    state["sums"][0] = 9.0  # the state at once
+    snapshots.wait_for_copy()
+    given["model"]["a"].fill_(9.0)  # and the weights behind the copy
     snapshots.wait()
-    assert snapshots.read(1).tensors["model"]["a"].tolist() == [1, 1, 1]
+    found = snapshots.read(1)
+    assert found.tensors["model"]["a"].tolist() == [1, 1, 1] and found.state == {"sums": [1.0]}
 
 
 def test_no_snapshot_is_no_damage(snapshots):
