@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import torch
 
 import clozeworks as cw
 from clozeworks.cli import main
@@ -13,6 +14,15 @@ from clozeworks.data.corpus import Corpus
 from clozeworks.text.tokenizer import Tokenizer
 
 SHORT = ["training.steps=2", "training.schedule={kind='constant', warmup=0}"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Models this small only lose by sharing their work, all the more on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
