@@ -71,16 +71,17 @@ class Marks:
 
     @classmethod
     def of(cls, records: Records, borders: Mapping[int, str]) -> "Marks":
-        """The marks of a run.
+        """The marks of a run, up to where it is.
 
         Args:
             records: What was measured.
             borders: The steps at which stages after the first begin, and their names.
         """
+        last = max((record["step"] for record in records), default=0)
         return cls(
             [record["step"] for record in records if record.get("spikes")],
             [record["step"] for record in records if record.get("skipped")],
-            borders,
+            {step: name for step, name in borders.items() if step <= last},
         )
 
 

@@ -34,22 +34,24 @@ class Notes:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         line = json.dumps({"at": at, "step": self._step, "note": sentence}, ensure_ascii=False)
         self._waiting.append(line + "\n")
-        # A full disk is complained about where it matters.
-        with suppress(OSError):
-            self._write()
+        self._write()
 
     def stepped(self, step: int, record: Mapping[str, Any]) -> None:
         """Passes it on."""
         self._step = step
+        self._write()
         self._watcher.stepped(step, record)
 
     def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
         """Passes it on."""
         self._step = step
+        self._write()
         self._watcher.evaluated(step, record)
 
     def _write(self) -> None:
-        if (self._folder / RECIPE).exists():
-            with (self._folder / NOTES).open("a", encoding="utf-8") as file:
-                file.writelines(self._waiting)
-            self._waiting.clear()
+        # A full disk is complained about where it matters.
+        with suppress(OSError):
+            if self._waiting and (self._folder / RECIPE).exists():
+                with (self._folder / NOTES).open("a", encoding="utf-8") as file:
+                    file.writelines(self._waiting)
+                self._waiting.clear()

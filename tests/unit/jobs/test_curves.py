@@ -60,6 +60,7 @@ def test_nothing_measured_is_nothing_to_draw():
 def test_spikes_and_skipped_updates_are_marked():
     marks = Marks.of(RECORDS, {15: "texts of up to 512 tokens"})
     assert (marks.spikes, marks.skipped) == ([10], [20])
+    assert list(Marks.of(RECORDS, {20: "here", 21: "in the future"}).borders) == [20]
 
 
 def test_the_picture():
