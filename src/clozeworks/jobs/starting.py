@@ -1,13 +1,15 @@
 """The model a run trains: fresh or from a folder, with the heads its objective needs."""
 
 import dataclasses
+from difflib import get_close_matches
+from pathlib import Path
 
 import torch
 
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.data.corpus import Corpus
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, UnknownName
 from clozeworks.families.family import Config, parts_of, published_sizes
 from clozeworks.jobs.recipe import Start
 from clozeworks.language_model import LanguageModel, load, new
@@ -31,6 +33,9 @@ def starting_model(start: Start, objective: Objective, corpus: Corpus, seed: int
             seed=seed,
             **start.config,
         )
+    # A name of the hub may look like a size; one that differs by a letter or two is a slip.
+    if not Path(start.start).exists() and get_close_matches(start.start, sizes, cutoff=0.85):
+        raise UnknownName("model.start", start.start, sizes)
     if start.config:
         raise SettingError(
             f"model.config is {start.config}; it changes a published size, but model.start is "

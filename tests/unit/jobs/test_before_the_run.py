@@ -1,0 +1,108 @@
+"""What guessing costs, and what is said and refused before the first step."""
+
+import math
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from clozeworks.data.corpus import TRAIN, Corpus
+from clozeworks.errors import OutputError
+from clozeworks.jobs import checks
+from clozeworks.jobs.baseline import unigram_baseline
+from clozeworks.objectives.draft import Batch
+
+
+@pytest.fixture(scope="module")
+def corpus(small_corpus):
+    return Corpus.open(small_corpus)
+
+
+def batch(parts, tokens=100):
+    ids = np.zeros(tokens, np.int64)
+    return Batch(ids, ids, np.array([tokens]), parts)
+
+
+def asked(**answers):
+    return {name: {"answers": np.array(values)} for name, values in answers.items()}
+
+
+def test_guessing_costs_what_a_direct_count_says(corpus):
+    counts = Counter()
+    for shard in corpus.split(TRAIN).shards:
+        counts.update(np.asarray(shard.arrays["tokens"]).tolist())
+    total, size = sum(counts.values()), corpus.tokenizer.size
+    common = counts.most_common(1)[0][0]
+    never = next(number for number in range(size) if number not in counts)
+    answers = [[common, 7, 8], [common, never]]
+    found = unigram_baseline(corpus, [batch(asked(masked_lm=values)) for values in answers])
+    costs = [-math.log((counts[n] + 1) / (total + size)) for values in answers for n in values]
+    assert found.loss == pytest.approx(sum(costs) / 5)
+    assert found.accuracy == 2 / 5
+    assert found.uniform == pytest.approx(math.log(size))
+    assert found.described().keys() == {"loss", "accuracy", "uniform"}
+
+
+def test_without_hidden_tokens_there_is_no_baseline(corpus):
+    assert unigram_baseline(corpus, []) is None
+    assert unigram_baseline(corpus, [batch(asked(next_sentence=[0, 1]))]) is None
+    assert unigram_baseline(corpus, [batch(asked(masked_lm=[]))]) is None
+
+
+def test_the_share_of_hidden_tokens_is_said():
+    part = {"masked_lm": {"answers": np.arange(15), "places": np.arange(15)}}
+    more = {"masked_lm": {"answers": np.arange(30), "places": np.arange(30)}}
+    assert checks.asked([batch(part), batch(more)]) == ["masked_lm: 22.5% of the tokens are asked."]
+
+
+@pytest.mark.parametrize("name", ["next_sentence", "sentence_order"])
+def test_pairs_that_are_not_half_and_half(name):
+    def said(ones, zeros):
+        return checks.asked([batch(asked(**{name: [1] * ones + [0] * zeros}))])
+
+    assert said(52, 48) == [f"{name}: 52% of 100 pairs are negatives."]
+    assert said(70, 30) == [
+        f"{name}: 70% of 100 pairs are negatives; half are meant to be; short documents may leave "
+        "no second sentence to follow."
+    ]
+    assert said(7, 3) == [f"{name}: 70% of 10 pairs are negatives."], "ten may well be seven"
+
+
+def test_other_questions_are_counted():
+    assert checks.asked([batch(asked(contrastive=[0, 1])), batch(asked(contrastive=[0]))]) == [
+        "contrastive: 3 questions a step."
+    ]
+
+
+class Notebook:
+    def __init__(self):
+        self.notes = []
+
+    def note(self, sentence):
+        self.notes.append(sentence)
+
+
+def test_room_for_snapshots(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    notes = Notebook()
+    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: usage._replace(free=5_000_000))
+    checks._room(tmp_path, 100_000, 2, notes)
+    assert notes.notes == ["Snapshots and model need 4.0 MB of disk, 5.0 MB are free."]
+    with pytest.raises(OutputError) as caught:
+        checks._room(tmp_path, 200_000, 2, notes)
+    assert str(caught.value) == (
+        f"{tmp_path} has 5.0 MB free; 3 snapshots and the model need 8.0 MB; make room, keep fewer "
+        "(snapshots.keep), or choose another disk."
+    )
+
+
+def test_memory_that_will_not_do(monkeypatch):
+    notes = Notebook()
+    monkeypatch.setattr(checks, "_available", lambda: 1_000_000)
+    checks._memory(100_000, None, 2, notes)
+    assert notes.notes == [
+        "Weights, optimiser and snapshot need 3.2 MB of memory, 1.0 MB are available.",
+        "This will not fit: use a smaller model, or a machine with more memory.",
+    ]
+    assert checks._size(999) == "999 bytes" and checks._size(3.2e12) == "3.2 TB"
