@@ -5,12 +5,16 @@ between the many small operations of a step. An accelerator is parallel inside a
 Which lane does a piece, and in which order, is fixed, so that sums come out the same every time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
 import torch
+
+# Parameters of a model whose update is worth more than one thread.
+_WORTH_HELP = 1 << 25
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -77,6 +81,24 @@ class Lanes:
         if failed is not None:
             raise failed
         return [by_lane[place % self.count][place // self.count] for place in range(len(pieces))]
+
+    @contextmanager
+    def alone(self, parameters: int) -> Iterator[None]:
+        """Within the block this thread works alone, unless there is much to do between pieces.
+
+        Threads that help each other through a small update wait for each other at each of its many
+        operations. If another program has one of the cores, that takes longer than the pieces.
+
+        Args:
+            parameters: What is updated between pieces.
+        """
+        threads = torch.get_num_threads()
+        if self.count > 1 and parameters < _WORTH_HELP:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
     def close(self) -> None:
         """Ends the threads; they finish the piece they are at, and begin no other."""

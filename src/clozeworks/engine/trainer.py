@@ -166,7 +166,8 @@ class Trainer:
         batches = self.stages.batches(self.step)
         begins = self.stages.begins()
         # Trap: leaving the loop early must end the loader's threads at once, not at exit.
-        with Stop(alone=self.ranks.count == 1) as stop, closing(batches):
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        with Stop(alone=self.ranks.count == 1) as stop, closing(batches), self.lanes.alone(count):
             try:
                 for step, pieces in batches:
                     if step in begins:
