@@ -30,6 +30,8 @@ from clozeworks.tasks.fill import Filled
 from clozeworks.text.extend import LEAST, Extension, extend
 from clozeworks.text.tokenizer import Tokenizer
 
+# The config's entry for the standard deviation of first weights.
+SPREAD = "initializer_range"
 # Settings that follow from something else, and what that is.
 DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
 
@@ -337,13 +339,14 @@ def new(
     if not isinstance(tokenizer, Tokenizer):
         tokenizer = Tokenizer.load(tokenizer, style=found.style)
     base = found.blueprint(found.published(size), frozenset(heads))
-    settable = found.config(base).keys() - DECIDED.keys()
+    settable = found.config(base).keys() - DECIDED.keys() | {SPREAD}
     for key, value in changes.items():
         if key in DECIDED:
             raise SettingError(f"{key} is {value!r}; {DECIDED[key]} decides it; leave it out.")
         if key not in settable:
             raise UnknownName("setting", key, settable)
-    values = {**found.published(size), **changes}
+    values = {SPREAD: 0.02, **found.published(size), **changes}
+    spread = Config(values, size).number(SPREAD, 0.02)
     if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
         raise SettingError(
             f"{size} numbers positions from its padding token, {values['pad_token_id']}, but the "
@@ -357,13 +360,12 @@ def new(
         raise SettingError(
             f"{size} with these settings is too large for this machine ({error}); lower them."
         ) from error
-    initialize(model, seed=seed)
+    initialize(model, seed=seed, spread=spread)
     config = {
         **values,
         "pad_token_id": tokenizer.pad_id,
         "bos_token_id": tokenizer.first_id,
         "eos_token_id": tokenizer.last_id,
-        "initializer_range": 0.02,
     }
     checkpoint = Checkpoint(
         model=model.eval(),

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 # Name, module, and what it does in one line.
 COMMANDS = {
+    "quickstart": ("clozeworks.cli.quickstart", "train a small BERT on a text everybody has"),
     "fill": ("clozeworks.cli.fill", "guess the words missing from a text"),
     "embed": ("clozeworks.cli.embed", "turn texts into vectors"),
     "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),

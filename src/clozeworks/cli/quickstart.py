@@ -1,0 +1,71 @@
+"""`clozeworks quickstart`: the main job on a text everybody has."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from signal import SIGTERM
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from clozeworks.cli.pretrain import INTERRUPTED, TRY_AGAIN
+
+if TYPE_CHECKING:
+    from clozeworks.jobs.quickstart import Started
+    from clozeworks.tasks.fill import Filled
+
+app = App(name="clozeworks quickstart", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def quickstart(
+    *changes: str,
+    out: Annotated[Path, Parameter(alias="-o")] = Path("quickstart-out"),
+) -> None:
+    """Train a small BERT on Python's own documentation, and see what it learned. Minutes.
+
+    Args:
+        changes: Settings of the recipe to change, for example training.steps=500.
+        out: The folder for text, tokenizer, corpus and run.
+    """
+    from clozeworks.cli.training import TrainingProgress
+    from clozeworks.jobs.quickstart import quickstart as job
+    from clozeworks.jobs.quickstart import settled
+
+    begin = time.monotonic()
+    with TrainingProgress(settled(out, *changes).training.steps) as progress:
+        found = job(out, *changes, watcher=progress, say=print)
+    command = shlex.join(["clozeworks", "quickstart", *changes, "--out", str(out)])
+    if found.after is None:
+        outcome = found.trained.outcome
+        print(
+            f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}",
+            file=sys.stderr,
+        )
+        raise SystemExit(TRY_AGAIN if outcome.signal == SIGTERM else INTERRUPTED)
+    _report(found, time.monotonic() - begin)
+
+
+def _report(found: "Started", seconds: float) -> None:
+    assert found.after is not None
+    print("\n".join(found.trained.summary()))
+    print("\nThe same gaps, filled by fresh weights and by the trained model:")
+    for before, after in zip(found.before, found.after, strict=True):
+        print(f"\n  {before.text}")
+        print(f"    before  {_guesses(before)}")
+        print(f"    after   {_guesses(after)}")
+    model, run = found.trained.model, found.trained.folder
+    place = shlex.quote(str(found.folder))
+    print(
+        f"\nAll in {seconds:.0f} s. Look at the curves: {run}/report.html\n"
+        f"Ask it yourself: clozeworks fill {shlex.quote(str(model))} 'Raise a [MASK] here.'\n"
+        f"Train it longer: cd {place} && clozeworks pretrain recipe.toml run=longer "
+        "training.steps=10000\n"
+        "Your own text:   clozeworks corpus build TEXTS --tokenizer … --out corpus, then "
+        "clozeworks init pretrain"
+    )
+
+
+def _guesses(filled: "Filled") -> str:
+    return ", ".join(f"{guess.word} ({guess.score:.1%})" for guess in filled.gaps[0])
