@@ -11,6 +11,7 @@ import numpy as np
 
 from clozeworks.data.corpus import TRAIN, Corpus
 from clozeworks.data.shards import Numbers
+from clozeworks.engine.ranks import Ranks
 from clozeworks.objectives.draft import ANSWERS, Batch
 
 # Tokens that are counted at the most; more would change the shares in the fourth digit.
@@ -37,19 +38,24 @@ class Baseline:
         return {"loss": self.loss, "accuracy": self.accuracy, "uniform": self.uniform}
 
 
-def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch]) -> Baseline | None:
-    """The baseline of the questions of some batches; None if they ask for no tokens."""
+def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch], ranks: Ranks) -> Baseline | None:
+    """The baseline of the questions of some batches; None if they ask for no tokens.
+
+    Args:
+        corpus: Where tokens are counted.
+        held_out: This rank's share of the held-out text.
+        ranks: The processes that share the run; all of them must ask.
+    """
     asked = [piece.parts[PART][ANSWERS] for piece in held_out if PART in piece.parts]
     answers = np.concatenate(asked) if asked else np.zeros(0, np.int64)
-    if not len(answers):
+    (questions,) = ranks.summed([len(answers)])
+    if not questions:
         return None
     counts = _counts(corpus)
     shares = (counts + 1) / (counts.sum() + len(counts))  # so that no token is impossible
-    return Baseline(
-        float(-np.log(shares[answers]).mean()),
-        float((answers == counts.argmax()).mean()),
-        float(np.log(len(counts))),
-    )
+    costs = float(-np.log(shares[answers]).sum())
+    cost, right = ranks.summed([costs, float((answers == counts.argmax()).sum())])
+    return Baseline(cost / questions, right / questions, float(np.log(len(counts))))
 
 
 def _counts(corpus: Corpus) -> Numbers:

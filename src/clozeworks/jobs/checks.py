@@ -44,6 +44,11 @@ def preflight(
         f"{stages.epoch_of(steps):,.1f} epochs; {loader.examples:,} examples a step on "
         f"{lanes.count} {'thread' if lanes.count == 1 else 'threads'}."
     )
+    if recipe.objective.coupled and loader.ranks > 1:
+        watcher.note(
+            f"Each of the {loader.ranks} processes compares its own examples alone: this is not "
+            "the run that one process would make."
+        )
     _room(folder, count, recipe.snapshots.keep, watcher)
     _memory(count, recipe, lanes.count, watcher)
     for sentence in asked(loader.batch(0)):

@@ -159,9 +159,7 @@ class _Run:
             metrics=metrics,
             watcher=self.watcher,
         )
-        baseline = None
-        if self.ranks.leads:
-            baseline = unigram_baseline(self.corpus, held_out)
+        baseline = unigram_baseline(self.corpus, held_out, self.ranks)
         if snapshot is not None:
             trainer.resume(snapshot)
             left = f"Going on from step {step:,} of {loaders.steps:,}."

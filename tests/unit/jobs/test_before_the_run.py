@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from clozeworks.data.corpus import TRAIN, Corpus
+from clozeworks.engine.ranks import Ranks
 from clozeworks.errors import OutputError
 from clozeworks.jobs import checks
 from clozeworks.jobs.baseline import unigram_baseline
 from clozeworks.objectives.draft import Batch
+
+ALONE = Ranks("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def test_guessing_costs_what_a_direct_count_says(corpus):
     common = counts.most_common(1)[0][0]
     never = next(number for number in range(size) if number not in counts)
     answers = [[common, 7, 8], [common, never]]
-    found = unigram_baseline(corpus, [batch(asked(masked_lm=values)) for values in answers])
+    found = unigram_baseline(corpus, [batch(asked(masked_lm=values)) for values in answers], ALONE)
     costs = [-math.log((counts[n] + 1) / (total + size)) for values in answers for n in values]
     assert found.loss == pytest.approx(sum(costs) / 5)
     assert found.accuracy == 2 / 5
@@ -45,9 +48,9 @@ def test_guessing_costs_what_a_direct_count_says(corpus):
 
 
 def test_without_hidden_tokens_there_is_no_baseline(corpus):
-    assert unigram_baseline(corpus, []) is None
-    assert unigram_baseline(corpus, [batch(asked(next_sentence=[0, 1]))]) is None
-    assert unigram_baseline(corpus, [batch(asked(masked_lm=[]))]) is None
+    assert unigram_baseline(corpus, [], ALONE) is None
+    assert unigram_baseline(corpus, [batch(asked(next_sentence=[0, 1]))], ALONE) is None
+    assert unigram_baseline(corpus, [batch(asked(masked_lm=[]))], ALONE) is None
 
 
 def test_the_share_of_hidden_tokens_is_said():

@@ -1,0 +1,199 @@
+"""Several processes on one run, started by torchrun: the run that one process would make."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+pytestmark = pytest.mark.distributed
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+NO_DROPOUT = [
+    "model.config.hidden_dropout_prob=0.0",
+    "model.config.attention_probs_dropout_prob=0.0",
+    "training.steps=6",
+]
+TIMED = {"seconds", "tokens_per_second"}
+
+
+@pytest.fixture
+def start():
+    """Starts a command as one process or through torchrun; ends what is left of it."""
+    running = []
+
+    def begin(*arguments, ranks=1):
+        launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+        launcher += ["--master-port", "0", "--standalone"]
+        before = launcher if ranks > 1 else []
+        process = subprocess.Popen(
+            [sys.executable, *before, "-m", "clozeworks", *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=60)
+
+
+@pytest.fixture
+def finish(start):
+    """Runs a command to its end; what it said."""
+
+    def run(*arguments, ranks=1):
+        process = start(*arguments, ranks=ranks)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        return out, err
+
+    return run
+
+
+def lines(run):
+    found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in TIMED} for line in found]
+
+
+def numbers(value):
+    """All numbers of a line, in order."""
+    if isinstance(value, dict):
+        return [number for key in sorted(value) for number in numbers(value[key])]
+    return [value]
+
+
+def same(one, other, tolerance):
+    first, second = (load_file(run / "model" / "model.safetensors") for run in (one, other))
+    assert first.keys() == second.keys()
+    furthest = max(float((first[name] - second[name]).abs().max()) for name in first)
+    assert furthest <= tolerance
+
+
+def done(run):
+    return max([int(path.name[5:]) for path in (run / "snapshots").glob("step-*")], default=-1)
+
+
+def wait_until(condition, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "this takes too long"
+        time.sleep(0.01)
+
+
+def test_two_processes_equal_one(finish, recipe, tmp_path):
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    said, _ = finish("pretrain", recipe, *NO_DROPOUT, f"run={alone}")
+    out, err = finish("pretrain", recipe, *NO_DROPOUT, f"run={both}", ranks=2)
+    same(alone, both, 1e-6)
+    assert [line["step"] for line in lines(alone)] == [line["step"] for line in lines(both)]
+    for one, two in zip(lines(alone), lines(both), strict=True):
+        assert numbers(one) == pytest.approx(numbers(two), rel=1e-5, abs=1e-6)
+    ours, theirs = out.replace(str(both), ""), said.replace(str(alone), "")
+    assert ours.splitlines()[1:] == theirs.splitlines()[1:], "one of the two speaks, once"
+    assert err.count("held-out text") == 3
+
+
+def test_what_is_dropped_is_the_same_twice(finish, recipe, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for run in (one, two):
+        finish("pretrain", recipe, "training.steps=4", f"run={run}", ranks=2)
+    same(one, two, 0.0)
+
+
+def test_a_stop_leaves_a_snapshot_and_the_run_goes_on(start, finish, recipe, tmp_path):
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    finish("pretrain", recipe, f"run={whole}", ranks=2)
+    process = start("pretrain", recipe, ranks=2)
+    wait_until(lambda: done(run) >= 2)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert err.count("nothing is lost. Go on with: clozeworks pretrain ") == 1, err
+    step = done(run)
+    assert 2 <= step < 12
+    _, err = finish("pretrain", recipe, ranks=2)
+    assert f"Going on from step {step} of 12." in err
+    same(whole, run, 0.0)
+    assert lines(run) == lines(whole)
+
+
+def test_ctrl_c_reaches_everybody_twice_and_loses_nothing(start, recipe, tmp_path):
+    """A terminal tells all processes of the group, and torchrun tells its own once more."""
+    run = tmp_path / "run"
+    process = start("pretrain", recipe, "training.steps=100000", ranks=2)
+    wait_until(lambda: done(run) >= 2)
+    children = [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/stat")
+        if path.exists() and path.read_text().rsplit(")", 1)[1].split()[1] == str(process.pid)
+    ]
+    assert len(children) >= 2
+    before = done(run)
+    for number in (*children, process.pid):
+        os.kill(number, signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0 and done(run) >= before
+    assert "Stopped behind step " in err
+    assert f"Stopped behind step {done(run):,}; " in err
+
+
+def test_another_number_of_processes_may_go_on(start, finish, recipe, tmp_path):
+    run = tmp_path / "run"
+    process = start("pretrain", recipe, *NO_DROPOUT, "training.steps=12")
+    wait_until(lambda: done(run) >= 2)
+    process.kill()
+    process.communicate()
+    _, err = finish("pretrain", recipe, *NO_DROPOUT, "training.steps=12", ranks=2)
+    assert "not the same to the bit." in err
+    whole = tmp_path / "whole"
+    finish("pretrain", recipe, *NO_DROPOUT, "training.steps=12", f"run={whole}")
+    same(whole, run, 1e-5)
+
+
+def test_more_processes_than_examples(start, recipe, tmp_path):
+    process = start("pretrain", recipe, "training.tokens=30", "data.stages=[{length=24}]", ranks=2)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0
+    sentence = (
+        "clozeworks: a step has 1 example and there are 2 ranks; each needs at least one; use more "
+        "tokens a step or fewer ranks.\n"
+    )
+    assert sentence in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_examples_that_depend_on_each_other_are_compared_within_a_process(finish, recipe):
+    _, err = finish(
+        "pretrain", recipe, "objective=simcse", "training.steps=3", "data.stages=[{length=24}]",
+        ranks=2,
+    )  # fmt: skip
+    assert (
+        err.count(
+            "Each of the 2 processes compares its own examples alone: this is not the run that one "
+            "process would make.\n"
+        )
+        == 1
+    )
+
+
+def test_a_refused_recipe_is_one_sentence_and_no_traceback(start, finish, recipe):
+    short = ["training.steps=3"]
+    finish("pretrain", recipe, *short)
+    process = start("pretrain", recipe, *short, "seed=4", ranks=2)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "was begun with another recipe: seed was 3, now 4" in err
+    said = (
+        err[: err.index("torch.distributed.elastic")] if "torch.distributed.elastic" in err else err
+    )
+    assert "clozeworks/jobs" not in said
