@@ -18,8 +18,11 @@ from torch import Tensor
 # A run of equally long neighbours with at least this many tokens is worth an attention call of its
 # own on a view; shorter runs are gathered with others of nearly the same length.
 _WORTH_A_CALL = 128
-# Texts may share a padded group as long as the shortest is at least this share of the longest.
+# Texts may share a padded group as long as the shortest is at least this share of the longest,
 _NEARLY_EQUAL = 0.875
+# or as long as all padding of the group makes fewer scores than this: a call of its own for some
+# short texts costs more than their padding.
+_WORTH_PADDING = 16_384
 
 
 class Layout:
@@ -235,18 +238,24 @@ def _grouped(queries: Layout, keys: Layout) -> list[list[int]]:
     small = [text for run in runs if len(run) * sizes[run[0]][0] < _WORTH_A_CALL for text in run]
     small.sort(key=lambda text: sizes[text], reverse=True)
     open_group: list[int] = []
+    padding = 0
     for text in small:
-        if open_group and _nearly_equal(sizes[open_group[0]], sizes[text]):
+        longest = sizes[open_group[0]] if open_group else sizes[text]
+        padding += longest[0] * longest[1] - sizes[text][0] * sizes[text][1]
+        if open_group and _may_share(longest, sizes[text], padding):
             open_group.append(text)
         else:
-            open_group = [text]
+            open_group, padding = [text], 0
             groups.append(open_group)
     groups = [sorted(group) for group in groups]
     return sorted(groups, key=lambda group: group[0])
 
 
-def _nearly_equal(longest: tuple[int, int], size: tuple[int, int]) -> bool:
+def _may_share(longest: tuple[int, int], size: tuple[int, int], padding: int) -> bool:
+    """Says whether a text may stand in a group, given the longest of it and all its padding."""
     if 0 in (longest[1], size[1]):
-        return longest == size
+        return longest == size  # without keys there is nothing to look at
     close = min(size[i] / longest[i] for i in (0, 1)) >= _NEARLY_EQUAL
-    return close and size[1] <= longest[1] / _NEARLY_EQUAL
+    if close and size[1] <= longest[1] / _NEARLY_EQUAL:
+        return True
+    return size[1] <= longest[1] and padding <= _WORTH_PADDING

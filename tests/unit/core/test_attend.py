@@ -123,9 +123,12 @@ def test_equal_neighbours_are_viewed_and_near_ones_share_a_group():
     layout = Layout([64, 64, 64, 32, 32, 32, 32])
     groups = layout.plan(layout, device).groups
     assert [group.queries.start for group in groups] == [0, 192]
-    layout = Layout([16, 15, 16, 14, 9])
+    layout = Layout([100, 98, 100, 97, 9])
     groups = layout.plan(layout, device).groups
-    assert [group.texts for group in groups] == [(0, 1, 2, 3), (4,)]
+    assert [group.texts for group in groups] == [(0, 1, 2, 3, 4)]  # padding one costs little
+    layout = Layout([100, 98, 100, 97, 9, 9])
+    groups = layout.plan(layout, device).groups
+    assert [group.texts for group in groups] == [(0, 1, 2, 3, 4), (5,)]  # padding two does not
 
 
 def test_equal_lengths_take_no_copy():
