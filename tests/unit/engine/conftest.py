@@ -43,10 +43,10 @@ class Notebook:
 
 
 @pytest.fixture(autouse=True)
-def two_threads():
-    """Lanes are as many as torch has threads; a test may set another number."""
+def one_thread():
+    """Models this small only lose by sharing their work; a test of threads sets its own number."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
 
