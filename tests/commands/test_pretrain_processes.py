@@ -29,7 +29,7 @@ for line in sys.stdin:
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-TIMED = {"seconds", "tokens_per_second"}
+TIMED = {"seconds", "tokens_per_second", "share_of_peak"}
 
 
 def wait_until(condition, seconds=60.0, pause=0.002):

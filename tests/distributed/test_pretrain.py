@@ -18,7 +18,7 @@ NO_DROPOUT = [
     "model.config.attention_probs_dropout_prob=0.0",
     "training.steps=6",
 ]
-TIMED = {"seconds", "tokens_per_second"}
+TIMED = {"seconds", "tokens_per_second", "share_of_peak"}
 
 
 @pytest.fixture

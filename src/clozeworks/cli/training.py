@@ -65,9 +65,11 @@ class TrainingProgress:
         left = (
             f", {duration((self.steps - step) * each)} left" if each and step < self.steps else ""
         )
+        peak = record.get("share_of_peak")
+        share = f" ({peak:.0%} of peak)" if peak else ""
         return (
             f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}): {parts_of(record)}, "
-            f"rate {record['rate']:.2e}, {record['tokens_per_second']:,.0f} tokens/s{left}"
+            f"rate {record['rate']:.2e}, {record['tokens_per_second']:,.0f} tokens/s{share}{left}"
         )
 
     def _clear(self) -> None:

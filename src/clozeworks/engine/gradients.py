@@ -100,11 +100,8 @@ class Gradients:
         sums: list[Grads] = [[None] * len(self._parameters) for _ in range(self._lanes.count)]
 
         def work(lane: int, numbered: tuple[int, Batch]) -> Loss:
-            number, piece = numbered
-            with self.drawing(step, number), self.computing():
-                loss = self._cost(piece.tensors(self._ranks.device))
-                value = loss.value(counts)
-            _add(sums[lane], torch.autograd.grad(value, self._parameters, allow_unused=True))
+            loss, found = self.of_piece(step, *numbered, counts)
+            _add(sums[lane], found)
             return loss
 
         losses = self._lanes.run(work, list(enumerate(pieces)))
@@ -115,6 +112,22 @@ class Gradients:
         for parameter, grad in zip(self._parameters, grads, strict=True):
             parameter.grad = grad  # None for a part that nobody asks: nothing updates it
         return measured(names, losses, tokens, self._ranks)
+
+    def of_piece(
+        self, step: int, number: int, piece: Batch, counts: Mapping[str, float] | None = None
+    ) -> tuple[Loss, Sequence[Tensor | None]]:
+        """What one piece costs, and its gradient.
+
+        Args:
+            step: The step it belongs to.
+            number: Its number among the pieces of the step.
+            piece: The piece.
+            counts: Questions of the whole step; those of the piece if not given.
+        """
+        with self.drawing(step, number), self.computing():
+            loss = self._cost(piece.tensors(self._ranks.device))
+            value = loss.value(counts)
+        return loss, torch.autograd.grad(value, self._parameters, allow_unused=True)
 
     def drawing(self, step: int, piece: int) -> AbstractContextManager[None]:
         """What a piece drops is a function of the seed, the step, the rank and its number."""

@@ -19,6 +19,7 @@ from clozeworks.engine.gradients import Cost, Gradients, Measured
 from clozeworks.engine.guards import Guards
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.metrics import Metrics
+from clozeworks.engine.peak import matmul_peak, operations
 from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.settings import Keeping, Training, Watching
 from clozeworks.engine.snapshots import Snapshot, Snapshots, fill_optimizer, optimizer_tensors
@@ -114,6 +115,8 @@ class Trainer:
         self._before = 0.0  # seconds of earlier sessions
         self._began = self._kept = time.monotonic()
         self._rates: list[float] = []
+        self._peak = 0.0  # operations a second of a large product on this machine
+        self._best = 0.0  # tokens a second at that speed; 0 while it is not known
         self._due = False  # whether a snapshot waits for a step whose numbers are finite
 
     @property
@@ -162,6 +165,7 @@ class Trainer:
             seed=self.seed,
             precision=self.training.precision,
         )
+        self._peak = matmul_peak(self.ranks.device)
         self._began = self._kept = self._window.begin()
         batches = self.stages.batches(self.step)
         begins = self.stages.begins()
@@ -173,6 +177,7 @@ class Trainer:
                     if step in begins:
                         self.watcher.note(f"Step {step:,}: from here on {begins[step]}.")
                     with stop.interruptible():
+                        self._count_operations(gradients, pieces)
                         measured = gradients.take(step, pieces)
                     self._update(measured)
                     self._report()
@@ -188,6 +193,15 @@ class Trainer:
             self._keep(last=True)
             finished = self.step >= self.stages.steps
             return Outcome(self.step, finished, stop.signal, self.tokens, self.seconds, self.guards)
+
+    def _count_operations(self, gradients: Gradients, pieces: Pieces) -> None:
+        """Finds out, once a session, what the best speed of this machine would be in tokens."""
+        if self._best or not self.ranks.leads or self.training.compile:
+            return
+        piece = pieces[0]
+        needed = operations(lambda: gradients.of_piece(0, 0, piece)) / len(piece.ids)
+        self._best = self.ranks.count * self._peak / max(needed, 1.0)
+        self._window.begin()
 
     def _update(self, measured: Measured) -> None:
         """Makes the step, unless its numbers are not finite."""
@@ -227,6 +241,8 @@ class Trainer:
         if self.step % self.watching.every == 0 or last:
             record = self._window.record(self.step, self.tokens, self.seconds)
             record["epoch"] = round(self.stages.epoch_of(self.step), 4)
+            if self._best:
+                record["share_of_peak"] = round(record["tokens_per_second"] / self._best, 4)
             self._note_slowness(record["tokens_per_second"])
             self._log(record)
             self.watcher.stepped(self.step, record)
@@ -237,10 +253,10 @@ class Trainer:
             self.evaluate()
             self._window.begin()
 
-    def evaluate(self) -> None:
-        """Measures the model on held-out text, and says what came out."""
+    def evaluate(self) -> Measured | None:
+        """Measures the model on held-out text, if there is any, and says what came out."""
         if not self.ranks.summed([len(self.held_out)])[0]:
-            return
+            return None
         found = evaluate(self.model, self.cost, self.names, self.held_out, self.ranks, self.lanes)
         record: dict[str, Any] = {"step": self.step, "evaluation": {"loss": found.loss}}
         for name, part in found.parts.items():
@@ -251,6 +267,7 @@ class Trainer:
             }
         self._log(record)
         self.watcher.evaluated(self.step, record)
+        return found
 
     def _log(self, record: dict[str, Any]) -> None:
         try:

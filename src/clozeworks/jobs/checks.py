@@ -10,10 +10,12 @@ import shutil
 from pathlib import Path
 
 from clozeworks.core.model import Model
+from clozeworks.engine.gradients import Measured
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.stages import Pieces, Stages
 from clozeworks.engine.trainer import Watcher
 from clozeworks.errors import OutputError
+from clozeworks.jobs.baseline import PART, Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.draft import ANSWERS
 
@@ -21,6 +23,10 @@ from clozeworks.objectives.draft import ANSWERS
 _SAVED = 12
 # Pairs are meant to be half and half; what is further off than this is worth a word.
 _UNEVEN = 0.1
+# Examples whose rates are looked at, and steps that are made for it at the most.
+_EXAMPLES, _MOST_STEPS = 1_000, 16
+# A first loss above this multiple of guessing every token alike is no accident.
+_FAR = 1.2
 _PAIRS = ("next_sentence", "sentence_order")
 
 
@@ -51,8 +57,40 @@ def preflight(
         )
     _room(folder, count, recipe.snapshots.keep, watcher)
     _memory(count, recipe, lanes.count, watcher)
-    for sentence in asked(loader.batch(0)):
+    # Rates of a few examples say little.
+    looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
+    for sentence in asked([piece for step in range(looked) for piece in loader.batch(step)]):
         watcher.note(sentence)
+
+
+def first_loss(
+    measured: Measured | None, baseline: Baseline | None, watcher: Watcher, *, fresh: bool
+) -> None:
+    """Says what the first loss means, and warns of one that cannot be right.
+
+    Args:
+        measured: The first evaluation.
+        baseline: What guessing costs on the same questions.
+        watcher: Who is told.
+        fresh: Whether the weights are fresh.
+    """
+    if measured is None or baseline is None:
+        return
+    loss = measured.parts[PART].loss
+    watcher.note(
+        f"Guessing every token alike costs {baseline.uniform:.3f}, guessing by frequency "
+        f"{baseline.loss:.3f}."
+    )
+    if fresh and loss > _FAR * baseline.uniform:
+        watcher.note(
+            f"{PART} begins at {loss:.3f}, far above that: the first weights are too large; lower "
+            "model.config.initializer_range."
+        )
+    if not fresh and loss > baseline.loss:
+        watcher.note(
+            f"{PART} begins at {loss:.3f}, above guessing by frequency: a trained model should do "
+            "better; is the text in its language, and is the head among its weights?"
+        )
 
 
 def asked(pieces: Pieces) -> list[str]:

@@ -26,9 +26,10 @@ from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer, Watcher
 from clozeworks.errors import OutputError, SettingError
+from clozeworks.families.family import published_sizes
 from clozeworks.jobs.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.board import Board, check_board
-from clozeworks.jobs.checks import preflight
+from clozeworks.jobs.checks import first_loss, preflight
 from clozeworks.jobs.notes import Notes
 from clozeworks.jobs.pretrained import Pretrained, Quiet
 from clozeworks.jobs.pretraining_card import pretraining_card
@@ -166,7 +167,8 @@ class _Run:
             done = f"All {loaders.steps:,} steps are done; nothing is left to train."
             self.watcher.note(left if step < loaders.steps else done)
         else:
-            trainer.evaluate()
+            fresh = recipe.model.start in published_sizes()
+            first_loss(trainer.evaluate(), baseline, self.watcher, fresh=fresh)
         try:
             outcome = trainer.run()
         except Diverged as error:

@@ -82,4 +82,6 @@ def test_without_gradients_and_in_other_types():
     after, _ = named(x, weight, bias, answers)  # memory from inference mode can be used again
     assert torch.autograd.grad(after, x)[0].isfinite().all()
     half, _ = named(x.bfloat16(), weight.bfloat16(), bias.bfloat16(), answers)
-    assert half.dtype == torch.float32 and abs(float(half.detach()) - float(total)) < 0.02 * float(total)
+    assert half.dtype == torch.float32 and abs(float(half.detach()) - float(total)) < 0.02 * float(
+        total
+    )

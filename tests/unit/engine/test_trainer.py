@@ -16,7 +16,7 @@ from clozeworks.engine.metrics import read
 from clozeworks.errors import CheckpointError, OutputError
 from clozeworks.objectives.published import published
 
-TIMED = {"seconds", "tokens_per_second"}
+TIMED = {"seconds", "tokens_per_second", "share_of_peak"}
 
 
 def lines(trainer):

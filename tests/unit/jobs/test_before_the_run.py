@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from clozeworks.data.corpus import TRAIN, Corpus
+from clozeworks.engine.gradients import Measured, Part
 from clozeworks.engine.ranks import Ranks
 from clozeworks.errors import OutputError
 from clozeworks.jobs import checks
-from clozeworks.jobs.baseline import unigram_baseline
+from clozeworks.jobs.baseline import Baseline, unigram_baseline
+from clozeworks.jobs.checks import first_loss
+from clozeworks.jobs.pretrained import Quiet
 from clozeworks.objectives.draft import Batch
 
 ALONE = Ranks("cpu")
@@ -109,3 +112,29 @@ def test_memory_that_will_not_do(monkeypatch):
         "This will not fit: use a smaller model, or a machine with more memory.",
     ]
     assert checks._size(999) == "999 bytes" and checks._size(3.2e12) == "3.2 TB"
+
+
+class TestFirstLoss:
+    @staticmethod
+    def said(loss: float, *, fresh: bool) -> list[str]:
+        notes: list[str] = []
+
+        class Watcher(Quiet):
+            def note(self, sentence: str) -> None:
+                notes.append(sentence)
+
+        measured = Measured({"masked_lm": Part(loss, 0.0, 1.0, 1.0)}, 10)
+        first_loss(measured, Baseline(6.0, 0.05, 8.3), Watcher(), fresh=fresh)
+        return notes
+
+    def test_what_guessing_costs_is_said(self):
+        assert self.said(8.4, fresh=True) == [
+            "Guessing every token alike costs 8.300, guessing by frequency 6.000."
+        ]
+
+    def test_first_weights_that_are_too_large_are_named(self):
+        assert "initializer_range" in self.said(20.0, fresh=True)[-1]
+
+    def test_a_trained_model_should_begin_below_guessing(self):
+        assert len(self.said(5.0, fresh=False)) == 1
+        assert "above guessing by frequency" in self.said(6.5, fresh=False)[-1]

@@ -1,0 +1,60 @@
+"""The quick start: a text everybody has, and everything up to a model that fills gaps."""
+
+import pytest
+
+from clozeworks.jobs.python_documentation import python_documentation
+
+
+@pytest.fixture(scope="module")
+def short(monkeypatch_module):
+    """The first documents alone, so that it takes seconds."""
+    documents = python_documentation()[:60]
+    monkeypatch_module.setattr("clozeworks.jobs.quickstart.python_documentation", lambda: documents)
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture
+def place(short, tmp_path):
+    return tmp_path / "out"
+
+
+FEW = ["training.steps=4", "training.schedule.warmup=1", "watching.every=2"]
+
+
+def test_it_goes_from_text_to_filled_gaps(command, place):
+    done = command("quickstart", *FEW, "--out", str(place))
+    assert done.code == 0, done.err
+    assert "The text: 60 documents" in done.out and "The corpus:" in done.out
+    assert "Guessing by frequency costs" in done.out
+    assert done.out.count("before  ") == done.out.count("after   ") == 6
+    assert "report.html" in done.out and "clozeworks fill" in done.out
+    assert (place / "run" / "model" / "config.json").exists()
+    assert (place / "run" / "curves.png").exists()
+
+
+def test_it_goes_on_where_it_was_and_is_the_same_twice(command, place, tmp_path, hashes):
+    assert command("quickstart", *FEW, "--out", str(place)).code == 0
+    again = command("quickstart", *FEW, "--out", str(place))
+    assert again.code == 0 and "nothing is left to train" in again.err
+    other = tmp_path / "other"
+    assert command("quickstart", *FEW, "--out", str(other)).code == 0
+    name = "model.safetensors"
+    assert hashes(place / "run" / "model")[name] == hashes(other / "run" / "model")[name]
+
+
+def test_a_folder_that_holds_something_else_is_refused(command, place):
+    place.mkdir()
+    (place / "letter.txt").write_text("dear")
+    done = command("quickstart", "--out", str(place))
+    assert done.code == 2 and "holds 'letter.txt' already" in done.err
+
+
+def test_the_text_is_large_and_always_the_same():
+    documents = python_documentation()
+    assert sum(map(len, documents)) > 1_000_000 and len(documents) == len(set(documents))
+    assert documents == python_documentation()
