@@ -8,7 +8,7 @@ from clozeworks.jobs.python_documentation import python_documentation
 @pytest.fixture(scope="module")
 def short(monkeypatch_module):
     """The first documents alone, so that it takes seconds."""
-    documents = python_documentation()[:60]
+    documents = python_documentation()[300:800]
     monkeypatch_module.setattr("clozeworks.jobs.quickstart.python_documentation", lambda: documents)
 
 
@@ -29,7 +29,7 @@ FEW = ["training.steps=4", "training.schedule.warmup=1", "watching.every=2"]
 def test_it_goes_from_text_to_filled_gaps(command, place):
     done = command("quickstart", *FEW, "--out", str(place))
     assert done.code == 0, done.err
-    assert "The text: 60 documents" in done.out and "The corpus:" in done.out
+    assert "The text: 500 documents" in done.out and "The corpus:" in done.out
     assert "Guessing by frequency costs" in done.out
     assert done.out.count("before  ") == done.out.count("after   ") == 6
     assert "report.html" in done.out and "clozeworks fill" in done.out
