@@ -2,8 +2,9 @@
 
 A snapshot is a folder of safetensors and JSON. It is filled under a temporary name, every file is
 synced, a manifest with sizes and sha256 is written last, and one rename makes it count; then
-`latest` names it, and the oldest ones go. Writing happens beside the training: only copying the
-tensors holds it up.
+`latest` names it, and the oldest ones go. All this happens beside the training: tensors are written
+as they stand while the gradient of the next step is taken, and only the update after it has to
+wait. No second copy of them is made.
 """
 
 import json
@@ -67,8 +68,8 @@ class Snapshots:
         self.keep = keep
         self.newest = -1
         """The step of the snapshot that was begun last, by this object."""
-        self._copied = Event()
-        self._copied.set()
+        self._free = Event()
+        self._free.set()
         self._thread: Thread | None = None
         self._failed: OutputError | None = None
 
@@ -79,27 +80,27 @@ class Snapshots:
         return sorted(int(match[1]) for match in found if match)
 
     def begin(self, step: int, tensors: Tensors, state: Mapping[str, Any]) -> None:
-        """Copies everything and writes it, beside the training.
+        """Begins to write everything, beside the training.
 
-        Tensors must not change before `wait_for_copy` returns. Between two updates they do not, so
-        that the gradient of the next step can be taken meanwhile.
+        Tensors must not change before `wait_for_tensors` returns. Between two updates they do not,
+        so that the gradient of the next step can be taken meanwhile.
 
         Raises:
             OutputError: The one before could not be written; this one is not begun.
         """
         self.wait()
         self.newest = step
-        self._copied.clear()
+        self._free.clear()
         # Trap: the state's lists may change at once; as text they do not.
         text = json.dumps(state, indent=1) + "\n"
         self._thread = Thread(
-            target=self._run, args=(step, tensors, text), name="snapshot", daemon=True
+            target=self._write, args=(step, tensors, text), name="snapshot", daemon=True
         )
         self._thread.start()
 
-    def wait_for_copy(self) -> None:
+    def wait_for_tensors(self) -> None:
         """Waits until the tensors of the last snapshot may change."""
-        self._copied.wait()
+        self._free.wait()
 
     def wait(self) -> None:
         """Waits until the last snapshot stands.
@@ -179,26 +180,14 @@ class Snapshots:
     def _folder(self, step: int) -> Path:
         return self.folder / f"step-{step:09}"
 
-    def _run(self, step: int, tensors: Tensors, state: str) -> None:
-        try:
-            copied = {
-                file: {name: _copy(tensor) for name, tensor in group.items()}
-                for file, group in tensors.items()
-            }
-        except BaseException as error:  # there is no memory for it
-            self._failed = OutputError(f"{self._folder(step)} could not be written ({error})")
-            return
-        finally:
-            self._copied.set()
-        self._write(step, copied, state)
-
     def _write(self, step: int, tensors: Tensors, state: str) -> None:
         target = self._folder(step)
         place = self.folder / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
             place.mkdir(parents=True)
             for stem, group in tensors.items():
-                save_file(dict(group), place / f"{stem}{_SUFFIX}")
+                save_file({name: t.detach() for name, t in group.items()}, place / (stem + _SUFFIX))
+            self._free.set()
             (place / STATE).write_text(state, encoding="utf-8")
             files = {path.name: _entry(path) for path in sorted(place.iterdir())}
             manifest = json.dumps({"step": step, "files": files}, indent=1)
@@ -220,6 +209,7 @@ class Snapshots:
         except BaseException as error:
             self._failed = OutputError(f"{target} could not be written ({error})")
         finally:
+            self._free.set()
             for path in (place, place.with_suffix(".old.tmp")):
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -253,14 +243,6 @@ def fill_optimizer(
             for key, tensor in by_name.get(names[id(parameter)], {}).items():
                 device = parameter.device if tensor.shape == parameter.shape else tensor.device
                 optimizer.state[parameter][key] = tensor.to(device)
-
-
-def _copy(tensor: Tensor) -> Tensor:
-    tensor = tensor.detach()
-    if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
-        # One thread: torch's own copy would take all cores from the training beside it.
-        return torch.from_numpy(tensor.numpy().copy())
-    return tensor.to("cpu", copy=True)
 
 
 def _entry(path: Path) -> dict[str, Any]:

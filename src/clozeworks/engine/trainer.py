@@ -199,15 +199,17 @@ class Trainer:
         if self._best or not self.ranks.leads or self.training.compile:
             return
         piece = pieces[0]
-        needed = operations(lambda: gradients.of_piece(0, 0, piece)) / len(piece.ids)
-        self._best = self.ranks.count * self._peak / max(needed, 1.0)
+        (needed,) = self.lanes.run(
+            lambda lane, piece: operations(lambda: gradients.of_piece(0, 0, piece)), [piece]
+        )
+        self._best = self.ranks.count * self._peak * len(piece.ids) / max(needed, 1.0)
         self._window.begin()
 
     def _update(self, measured: Measured) -> None:
         """Makes the step, unless its numbers are not finite."""
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = _norm(grads)
-        self.snapshots.wait_for_copy()
+        self.snapshots.wait_for_tensors()
         rate = self.training.optimizer.rate * self.training.schedule.factor(
             self.step, self.training.steps
         )

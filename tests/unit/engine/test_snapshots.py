@@ -65,8 +65,8 @@ def test_training_may_change_the_weights_while_they_are_written(snapshots, tenso
     given, state = tensors(1.0), {"sums": [1.0]}
     snapshots.begin(1, given, state)
     state["sums"][0] = 9.0  # the state at once
-    snapshots.wait_for_copy()
-    given["model"]["a"].fill_(9.0)  # and the weights behind the copy
+    snapshots.wait_for_tensors()
+    given["model"]["a"].fill_(9.0)  # and the weights when they are written
     snapshots.wait()
     found = snapshots.read(1)
     assert found.tensors["model"]["a"].tolist() == [1, 1, 1] and found.state == {"sums": [1.0]}
