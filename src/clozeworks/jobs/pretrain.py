@@ -20,6 +20,7 @@ from clozeworks.data.loader import Loader
 from clozeworks.data.locking import locked
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.memory import memory_kept
 from clozeworks.engine.metrics import FILE, Metrics
 from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.snapshots import Snapshots
@@ -96,13 +97,14 @@ class _Run:
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed)
         _check_lengths(model, [length for _, length, _ in stages])
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
-        lanes = Lanes(self.ranks.device, 1 if objective.coupled else None)
-        try:
-            return self._trained(model, network, objective, stages, lanes)
-        finally:
-            lanes.close()
-            if self.board is not None:
-                self.board.close()
+        with memory_kept():
+            lanes = Lanes(self.ranks.device, 1 if objective.coupled else None)
+            try:
+                return self._trained(model, network, objective, stages, lanes)
+            finally:
+                lanes.close()
+                if self.board is not None:
+                    self.board.close()
 
     def _trained(
         self,
