@@ -33,8 +33,8 @@ format: $(VENV)/.dev  ## put the code in its standard shape
 bench: $(VENV)/.peers  ## every benchmark, side by side with its peer (QUICK=--quick for a minute)
 	@set -e; for script in $(filter-out benchmarks/measuring.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script $(QUICK); done
 
-quickstart: $(VENV)/.dev  ## from a text to a tokenizer, a model folder, filled gaps and vectors
-	CLOZEWORKS=$(BIN)/clozeworks sh docs/quickstart.sh
+quickstart: $(VENV)/.dev  ## from a text everybody has to a trained model that fills gaps
+	$(BIN)/clozeworks quickstart
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache quickstart-out

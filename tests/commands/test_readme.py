@@ -14,8 +14,9 @@ MAP = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
 
 
 def first_block() -> list[tuple[str, str]]:
-    """Commands and what is printed under them."""
-    block = re.search(r"```console\n(.*?)```", README, re.DOTALL).group(1)
+    """Commands and what is printed under them, of the block that is typed along."""
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    block = next(block for block in blocks if "pydoc_data" in block)
     pieces = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     return [tuple(piece.split("\n", 1)) for piece in pieces]
 
