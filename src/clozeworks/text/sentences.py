@@ -103,18 +103,21 @@ def split_sentences(text: str) -> list[str]:
     sentences: list[str] = []
     for line in lines_as_sentences(text):
         length = len(line)
+        ascii_only = line.isascii()
         begin = 0
         found: list[str] = []
         for match in _CANDIDATES.finditer(line):
             start, end = match.span()
             if end == length:
                 break
-            # Half of English, decided without a call: a long word, a dot, a space, a capital.
+            # Most of English, decided without a call: a word, a dot, a space, a capital.
             if (
                 line[start:end] == ". "
-                and start > _LONG_WORD
-                and line[start - _LONG_WORD : start].isalpha()
                 and line[end].isupper()
+                and (
+                    (start > _LONG_WORD and line[start - _LONG_WORD : start].isalpha())
+                    or (ascii_only and _is_word(line[max(begin, start - _REACH) : start]))
+                )
             ):
                 stop = gap = start + 1
             else:
@@ -148,6 +151,12 @@ def lines_as_sentences(text: str) -> list[str]:
         text = text.replace("\r", "\n")
     # Trap: splitlines also cuts at U+2028, U+0085 and form feeds, which occur inside sentences.
     return [line for line in map(str.strip, text.split("\n")) if line]
+
+
+def _is_word(before: str) -> bool:
+    """Says whether a text ends in a word that is no abbreviation, initial or number."""
+    word = before.rpartition(" ")[2]
+    return len(word) > 1 and word.isalpha() and not word.isupper() and word not in _ABBREVIATIONS
 
 
 def _stop(line: str, begin: int, start: int, gap: int, end: int) -> int:
