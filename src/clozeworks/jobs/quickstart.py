@@ -41,7 +41,9 @@ GAPS = [
 ]
 
 # What was found to learn most within two minutes on two cores: short texts, many small steps, no
-# dropout. Steps of 32 x 128 tokens stay where guessing by frequency is for the whole time.
+# dropout, first weights larger than BERT's, which are made for a width of 768. Texts of 32 tokens
+# came to a held-out loss of 5.31 in 1,000 steps, texts of 64 to 5.50, the first weights of BERT to
+# 5.58, twice the rate to 5.78.
 RECIPE_TEXT = """\
 # The recipe of the quick start. Change it, then: clozeworks pretrain recipe.toml run=another
 run = "run"
@@ -50,15 +52,15 @@ seed = 0
 
 [model]
 start = "bert-tiny"     # 2 layers, width 128
-config = {hidden_dropout_prob = 0.0, attention_probs_dropout_prob = 0.0}
+config = {initializer_range = 0.05, hidden_dropout_prob = 0.0, attention_probs_dropout_prob = 0.0}
 
 [data]
 corpus = "corpus"
-stages = [{length = 64}]
+stages = [{length = 32}]
 
 [training]
-steps = 2_000
-tokens = 1_024          # 16 texts of 64
+steps = 3_000
+tokens = 1_024          # 32 texts of 32
 optimizer = {kind = "adam_w", rate = 2e-3, betas = [0.9, 0.98]}
 schedule = {kind = "linear", warmup = 100}
 
