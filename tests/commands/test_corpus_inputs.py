@@ -285,6 +285,7 @@ def test_the_folder_for_temporary_files_is_full(unreadable, tmp_path, monkeypatc
         return database
 
     monkeypatch.setattr(duplicates.sqlite3, "connect", small)
+    monkeypatch.setattr(duplicates, "MOST_IN_MEMORY", 100)
     unreadable(
         "the list of documents that came before could not be written (database or disk is full); "
         "it is kept in the folder for temporary files; make room there, or name another folder in "

@@ -224,7 +224,8 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
     [
         (
             ["fil"],
-            "command is 'fil'; known: corpus, embed, env, fill, new, show, tokenizer. "
+            "command is 'fil'; known: corpus, embed, env, fill, init, new, pretrain, "
+            "quickstart, runs, show, tokenizer. "
             "Did you mean 'fill'?",
         ),
         (
