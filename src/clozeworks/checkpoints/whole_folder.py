@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from clozeworks.data.atomic import sync
 from clozeworks.errors import OutputError
 
 # One of these stands in every folder that `save` may replace.
@@ -68,10 +69,10 @@ def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
         place.mkdir()
         yield place
         for path in sorted(place.rglob("*")):
-            _sync(path)
-        _sync(place)
+            sync(path)
+        sync(place)
         _replace(place, target, overwrite)
-        _sync(target.parent)
+        sync(target.parent)
     except OSError as error:
         cause = error.__context__ if isinstance(error, OutputError) else error
         reason = getattr(cause, "strerror", None) or cause or error
@@ -111,11 +112,3 @@ def _exchange(one: Path, other: Path) -> bool:
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     names = os.fsencode(one), here, os.fsencode(other)
     return bool(ctypes.CDLL(None).renameat2(here, *names, exchange) == 0)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -67,9 +67,10 @@ class TrainingProgress:
         )
         peak = record.get("share_of_peak")
         share = f" ({peak:.0%} of peak)" if peak else ""
+        # What a narrow terminal cuts off comes last.
         return (
-            f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}): {parts_of(record)}, "
-            f"rate {record['rate']:.2e}, {record['tokens_per_second']:,.0f} tokens/s{share}{left}"
+            f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}{left}): {parts_of(record)}, "
+            f"{record['tokens_per_second']:,.0f} tokens/s{share}, rate {record['rate']:.2e}"
         )
 
     def _clear(self) -> None:

@@ -80,8 +80,13 @@ def _atomic_file(path: Path, mode: str) -> Iterator[IO[Any]]:
 def _settle(folder: Path) -> None:
     """Asks the system to keep the new name of a file through a power cut, where it can."""
     with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Waits until a file, or the names in a folder, would survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

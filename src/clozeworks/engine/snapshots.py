@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from clozeworks.data.atomic import atomic_file
+from clozeworks.data.atomic import atomic_file, sync
 from clozeworks.errors import ClozeworksError, OutputError
 
 MANIFEST = "manifest.json"
@@ -193,11 +193,11 @@ class Snapshots:
             manifest = json.dumps({"step": step, "files": files}, indent=1)
             (place / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
             for path in (*place.iterdir(), place):
-                _sync(path)
+                sync(path)
             if target.exists():  # the same step of an earlier session
                 target.rename(place.with_suffix(".old.tmp"))
             place.rename(target)
-            _sync(self.folder)
+            sync(self.folder)
             with atomic_file(self.folder / LATEST, "w") as file:
                 file.write(target.name + "\n")
             for old in self.steps()[: -self.keep]:
@@ -271,11 +271,3 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DamagedSnapshot(f"{path} is damaged.")
     return found
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -195,7 +195,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_snapshot(
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "save_file", mortal(module.save_file))
-        patch.setattr(module, "_sync", mortal(module._sync))
+        patch.setattr(module, "sync", mortal(module.sync))
         patch.setattr(module.Path, "rename", mortal(module.Path.rename))
         patch.setattr(module.Path, "write_text", mortal(module.Path.write_text))
         patch.setattr(module.Path, "replace", mortal(module.Path.replace))
