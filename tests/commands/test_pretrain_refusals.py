@@ -32,6 +32,9 @@ def run(tmp_path):
         ("training.stepz=3",
          "A setting of training is 'stepz'; known: clip, compile, optimizer, piece, precision, "
          "schedule, steps, tokens. Did you mean 'steps'?"),
+        ("training.compile=true",
+         "training.compile is true and the device is a CPU; there the pieces of a step run side by "
+         "side, which gains more; leave it out."),
         ("objective=bart",
          "objective is 'bart'; known: albert, bert, roberta, simcse, spanbert. Did you mean "
          "'bert'?"),

@@ -3,8 +3,9 @@
 import os
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -40,19 +41,21 @@ def pretrain(
     from clozeworks.jobs.recipe import read_recipe
 
     settled = read_recipe(recipe, changes)
-    command = shlex.join(["clozeworks", "pretrain", str(recipe), *changes])
+    where = ["--device", device] if device else []
+    command = shlex.join(["clozeworks", "pretrain", str(recipe), *changes, *where])
     try:
         with TrainingProgress(settled.training.steps) as progress:
             found = job.pretrain(settled, watcher=progress, device=device)
     except (KeyboardInterrupt, Terminated) as stop:  # before the first step, or behind the last
-        _say(f"Stopped; nothing is lost. Go on with: {command}")
+        _say(f"Stopped; the newest snapshot counts. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
     _report(found, command)
 
 
 def _say(sentence: str) -> None:
     if os.environ.get("RANK", "0") == "0":  # else another rank speaks
-        print(sentence, file=sys.stderr)
+        with suppress(OSError):  # whoever reads this may have left
+            print(sentence, file=sys.stderr, flush=True)
 
 
 def _report(found: "Pretrained", command: str) -> None:
@@ -61,7 +64,7 @@ def _report(found: "Pretrained", command: str) -> None:
         if found.report is not None:
             _say(f"Curves and everything else, so far: {found.report}")
         _say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
-        raise SystemExit(TRY_AGAIN if outcome.signal == SIGTERM else INTERRUPTED)
+        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
     if found.model is None:
         return  # another rank speaks
     for line in found.summary():

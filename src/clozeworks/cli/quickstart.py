@@ -4,7 +4,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -43,7 +43,7 @@ def quickstart(
             f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}",
             file=sys.stderr,
         )
-        raise SystemExit(TRY_AGAIN if outcome.signal == SIGTERM else INTERRUPTED)
+        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
     _report(found, time.monotonic() - begin)
 
 

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -41,7 +42,7 @@ class TrainingProgress:
     def note(self, sentence: str) -> None:
         """Prints a sentence."""
         self._clear()
-        print(sentence, file=sys.stderr, flush=True)
+        _print(sentence + "\n")
 
     def stepped(self, step: int, record: Mapping[str, Any]) -> None:
         """Shows the newest numbers."""
@@ -49,10 +50,10 @@ class TrainingProgress:
         self._began = self._began or (step, now)
         if self._live:
             self._clear()
-            print(self._line(step, record, now)[: _width()], end="", file=sys.stderr, flush=True)
+            _print(self._line(step, record, now)[: _width()])
         elif now - self._shown >= self._every or step == self.steps:
             self._shown = now
-            print(self._line(step, record, now), file=sys.stderr, flush=True)
+            _print(self._line(step, record, now) + "\n")
 
     def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
         """Prints what was measured on held-out text."""
@@ -75,7 +76,14 @@ class TrainingProgress:
 
     def _clear(self) -> None:
         if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            _print("\r\x1b[K")
+
+
+def _print(text: str) -> None:
+    # Whoever reads this may have left; a run must not end for it.
+    with suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def parts_of(record: Mapping[str, Any]) -> str:

@@ -79,11 +79,19 @@ class Snapshots:
         found = [_NAME.fullmatch(path.name) for path in names]
         return sorted(int(match[1]) for match in found if match)
 
-    def begin(self, step: int, tensors: Tensors, state: Mapping[str, Any]) -> None:
+    def begin(
+        self, step: int, tensors: Tensors, state: Mapping[str, Any], *, prune: bool = True
+    ) -> None:
         """Begins to write everything, beside the training.
 
         Tensors must not change before `wait_for_tensors` returns. Between two updates they do not,
         so that the gradient of the next step can be taken meanwhile.
+
+        Args:
+            step: How many steps were done.
+            tensors: By file, by name.
+            state: The rest, as plain data.
+            prune: Whether the oldest snapshots go afterwards.
 
         Raises:
             OutputError: The one before could not be written; this one is not begun.
@@ -94,7 +102,7 @@ class Snapshots:
         # Trap: the state's lists may change at once; as text they do not.
         text = json.dumps(state, indent=1) + "\n"
         self._thread = Thread(
-            target=self._write, args=(step, tensors, text), name="snapshot", daemon=True
+            target=self._write, args=(step, tensors, text, prune), name="snapshot", daemon=True
         )
         self._thread.start()
 
@@ -180,7 +188,7 @@ class Snapshots:
     def _folder(self, step: int) -> Path:
         return self.folder / f"step-{step:09}"
 
-    def _write(self, step: int, tensors: Tensors, state: str) -> None:
+    def _write(self, step: int, tensors: Tensors, state: str, prune: bool) -> None:
         target = self._folder(step)
         place = self.folder / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
@@ -200,7 +208,7 @@ class Snapshots:
             sync(self.folder)
             with atomic_file(self.folder / LATEST, "w") as file:
                 file.write(target.name + "\n")
-            for old in self.steps()[: -self.keep]:
+            for old in self.steps()[: -self.keep] if prune else ():
                 shutil.rmtree(self._folder(old), ignore_errors=True)
         except (OSError, SafetensorError) as error:
             self._failed = OutputError(
@@ -242,7 +250,8 @@ def fill_optimizer(
         for parameter in group["params"]:
             for key, tensor in by_name.get(names[id(parameter)], {}).items():
                 device = parameter.device if tensor.shape == parameter.shape else tensor.device
-                optimizer.state[parameter][key] = tensor.to(device)
+                # A copy: else the file stays mapped, and takes room on the disk when it is gone.
+                optimizer.state[parameter][key] = tensor.to(device, copy=True)
 
 
 def _entry(path: Path) -> dict[str, Any]:
@@ -257,16 +266,28 @@ def _check(folder: Path, name: str, entry: Any) -> None:
     try:
         found = _entry(path)
     except OSError as error:
-        raise DamagedSnapshot(f"{path} cannot be read ({error.strerror}).") from error
+        raise _unreadable(path, error) from error
     if found != entry:
         what = "size" if found["bytes"] != entry.get("bytes") else "content"
         raise DamagedSnapshot(f"{path} is damaged: its {what} is not what its manifest says.")
 
 
+def _unreadable(path: Path, error: OSError) -> ClozeworksError:
+    """A file that is gone means damage; one that cannot be read now may be whole all the same."""
+    if isinstance(error, FileNotFoundError):
+        return DamagedSnapshot(f"{path} cannot be read ({error.strerror}).")
+    return OutputError(
+        f"{path} cannot be read ({error.strerror}); mend the disk or its permissions, then run the "
+        "same again."
+    )
+
+
 def _json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ValueError as error:
         raise DamagedSnapshot(f"{path} cannot be read ({error}).") from error
     if not isinstance(found, dict):
         raise DamagedSnapshot(f"{path} is damaged.")

@@ -12,6 +12,11 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
+# The last is sent when a terminal is closed; not every system has it.
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+
 
 class StopNow(BaseException):
     """A second signal came: the step in progress is dropped."""
@@ -37,8 +42,9 @@ class Stop:
 
     def __enter__(self) -> "Stop":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._came)
+            for number in _SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+                    self._before[number] = signal.signal(number, self._came)
         return self
 
     def __exit__(

@@ -324,6 +324,8 @@ class Trainer:
                     "lanes": self.lanes.count,
                     "ranks": self.ranks.count,
                 },
+                # While numbers are not finite, those from before must stay.
+                prune=not self.guards.in_a_row,
             )
         if last:
             self._settle(self.snapshots.wait, go_on=False)

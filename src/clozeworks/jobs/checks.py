@@ -130,11 +130,11 @@ def _room(folder: Path, count: int, keep: int, watcher: Watcher) -> None:
 
 
 def _memory(count: int, recipe: Recipe, lanes: int, watcher: Watcher) -> None:
-    # The weight, two means, a gradient for each lane, and a copy while a snapshot is written.
-    needed = count * (4 + 8 + 4 * lanes + _SAVED)
+    # The weight, two means, and a gradient for each lane; what a piece needs comes on top.
+    needed = count * (4 + 8 + 4 * lanes)
     have = _available()
     said = f", {_size(have)} are available" if have else ""
-    watcher.note(f"Weights, optimiser and snapshot need {_size(needed)} of memory{said}.")
+    watcher.note(f"Weights, gradients and optimiser need {_size(needed)} of memory{said}.")
     if have and needed > have:
         watcher.note("This will not fit: use a smaller model, or a machine with more memory.")
 

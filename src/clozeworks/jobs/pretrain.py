@@ -92,6 +92,11 @@ class _Run:
         if self.ranks.leads:
             self._compare()
         recipe = self.recipe
+        if recipe.training.compile and self.ranks.device.type == "cpu":
+            raise SettingError(
+                "training.compile is true and the device is a CPU; there the pieces of a step run "
+                "side by side, which gains more; leave it out."
+            )
         stages = recipe.objectives()
         objective = stages[0][0]
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed)
@@ -165,6 +170,7 @@ class _Run:
         baseline = unigram_baseline(self.corpus, held_out, self.ranks)
         if snapshot is not None:
             trainer.resume(snapshot)
+            snapshot.tensors.clear()  # everything was copied, and the files need not stay mapped
             left = f"Going on from step {step:,} of {loaders.steps:,}."
             done = f"All {loaders.steps:,} steps are done; nothing is left to train."
             self.watcher.note(left if step < loaders.steps else done)

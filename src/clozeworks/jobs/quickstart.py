@@ -102,9 +102,7 @@ def quickstart(folder: Path, *changes: str, watcher: Watcher, say: Say) -> Start
     Raises:
         OutputError: The folder holds something else.
     """
-    held = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if held and TEXT not in held:
-        raise OutputError(f"{folder} holds {held[0]!r} already; name an empty folder or a new one.")
+    check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     corpus = _corpus(folder, say)
     if not (folder / RECIPE).exists():
@@ -119,12 +117,24 @@ def quickstart(folder: Path, *changes: str, watcher: Watcher, say: Say) -> Start
     return Started(folder, trained, before, after)
 
 
+def check_folder(folder: Path) -> None:
+    """Complains about a folder that holds something else.
+
+    Raises:
+        OutputError: It does.
+    """
+    held = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if held and TEXT not in held:
+        raise OutputError(f"{folder} holds {held[0]!r} already; name an empty folder or a new one.")
+
+
 def settled(folder: Path, *changes: str) -> Recipe:
     """The recipe of the quick start in a folder; the one that stands there already, if any."""
+    check_folder(folder)
     written = folder / RECIPE
     data = read_toml(written) if written.exists() else tomllib.loads(RECIPE_TEXT)
     data |= {"run": str(folder / RUN)}
-    data["data"] = {**data["data"], "corpus": str(folder / CORPUS)}
+    data["data"] = {**data.get("data", {}), "corpus": str(folder / CORPUS)}
     return read_recipe(data, changes)
 
 

@@ -40,7 +40,7 @@ class StageSettings:
     length: int
     """The most tokens of an example."""
     share: float = 1.0
-    """The share of the steps; what is left after the stages before it counts for the last."""
+    """The share of the steps; the shares of all stages add up to 1."""
     tokens: int | None = None
     """Tokens of a step, if not those of training.tokens. BERT has 256 texts a step in both of its
     stages, which are 32768 tokens at length 128 and 131072 at 512."""

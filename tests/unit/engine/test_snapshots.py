@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -202,7 +203,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_snapshot(
         # A process that is dead removes nothing.
         dead = mortal(shutil.rmtree)
         patch.setattr(module.shutil, "rmtree", lambda *a, **o: left[0] and dead(*a, **o))
-        snapshots._write(3, tensors(3.0), {"tokens": 3})
+        snapshots._write(3, tensors(3.0), '{"tokens": 3}', True)
     monkeypatch.undo()
     later = Snapshots(snapshots.folder, keep=2)
     snapshot, damaged = later.read_latest()
@@ -228,3 +229,24 @@ def test_the_state_of_an_optimiser_goes_into_a_fresh_one():
     found = optimizer_tensors(second, names)
     assert found.keys() == saved.keys()
     assert all(torch.equal(found[name], saved[name]) for name in saved)
+
+
+def test_without_pruning_all_older_ones_stay(filled, tensors):
+    snapshots = filled(1, 2)
+    snapshots.begin(3, tensors(3.0), {}, prune=False)
+    snapshots.wait()
+    assert snapshots.steps() == [1, 2, 3]
+
+
+def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(filled, monkeypatch):
+    snapshots = filled(1, 2)
+    real = Path.open
+
+    def failing(path, *args, **options):
+        if "step-000000002" in str(path):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", failing)
+    with pytest.raises(OutputError, match="mend the disk or its permissions"):
+        snapshots.read_latest()

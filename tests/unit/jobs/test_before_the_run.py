@@ -108,7 +108,7 @@ def test_memory_that_will_not_do(monkeypatch):
     monkeypatch.setattr(checks, "_available", lambda: 1_000_000)
     checks._memory(100_000, None, 2, notes)
     assert notes.notes == [
-        "Weights, optimiser and snapshot need 3.2 MB of memory, 1.0 MB are available.",
+        "Weights, gradients and optimiser need 2.0 MB of memory, 1.0 MB are available.",
         "This will not fit: use a smaller model, or a machine with more memory.",
     ]
     assert checks._size(999) == "999 bytes" and checks._size(3.2e12) == "3.2 TB"

@@ -1,0 +1,45 @@
+"""Progress never ends a run."""
+
+import sys
+
+from clozeworks.cli.training import TrainingProgress
+
+RECORD = {
+    "masked_lm": {"loss": 5.0, "accuracy": 0.2},
+    "tokens_per_second": 1000.0,
+    "share_of_peak": 0.5,
+    "rate": 1e-4,
+}
+
+
+class Gone:
+    """A pipe whose reader has left."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_has_left_does_no_harm(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Gone())
+    with TrainingProgress(10) as progress:
+        progress.note("A sentence.")
+        progress.stepped(1, RECORD)
+        progress.evaluated(1, {"evaluation": {"masked_lm": RECORD["masked_lm"]}})
+
+
+def test_a_line_says_how_far_and_how_fast(capsys):
+    with TrainingProgress(10, every=0.0) as progress:
+        progress.stepped(1, RECORD)
+        progress.stepped(2, RECORD)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == (
+        "step 1 of 10 (10%): masked_lm 5.000 (20.0% right), 1,000 tokens/s (50% of peak), "
+        "rate 1.00e-04"
+    )
+    assert second.startswith("step 2 of 10 (20%, ") and " left): masked_lm" in second
