@@ -66,12 +66,6 @@ class Ranks:
         for tensor, piece in zip(tensors, pieces, strict=True):
             tensor.copy_(piece.view_as(tensor))
 
-    def share(self, tensors: Sequence[Tensor]) -> None:
-        """Gives all ranks the tensors of the first, in place."""
-        if self.count > 1:
-            for tensor in tensors:
-                dist.broadcast(tensor, 0)
-
     def agreed(self, number: float) -> float:
         """The number of the first rank."""
         return self.summed([number if self.leads else 0.0])[0]
