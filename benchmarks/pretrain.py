@@ -160,9 +160,9 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     begin, wait = Snapshots.begin, Snapshots.wait_for_tensors
 
     def timed(method: Callable[..., None]) -> Callable[..., None]:
-        def call(*args: Any) -> None:
+        def call(*args: Any, **named: Any) -> None:
             before = time.perf_counter()
-            method(*args)
+            method(*args, **named)
             stops.append(time.perf_counter() - before)
 
         return call
