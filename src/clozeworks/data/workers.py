@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
+from clozeworks import errors
 from clozeworks.data.pieces import Piece, PieceMaker, PieceSettings
 from clozeworks.errors import ClozeworksError, InputError
 from clozeworks.text.tokenizer import Tokenizer
@@ -115,7 +116,7 @@ class _Processes:
         finally:
             self._idle.put(process)  # also one that ended: who asks it next must not wait forever
         if "error" in header:
-            raise ClozeworksError(header["error"])
+            raise _rebuilt(header["kind"], header["error"])
         arrays = {
             name: np.frombuffer(block, dtype)
             for (name, dtype), block in zip(header["arrays"], blocks, strict=True)
@@ -131,6 +132,20 @@ class _Processes:
                 if stream is not None:
                     with suppress(OSError):
                         stream.close()
+
+
+def _kind(error: ClozeworksError) -> str:
+    """The name of an error's class, or of the nearest one above it that `errors.py` has."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+
+
+def _rebuilt(kind: str, sentence: str) -> ClozeworksError:
+    """The error that a worker told of."""
+    found: type[ClozeworksError] = getattr(errors, kind)
+    # Some kinds make their sentence themselves when they are called; this one is made already.
+    error = found.__new__(found)
+    error.args = (sentence,)
+    return error
 
 
 def _send(stream: IO[bytes], blocks: Sequence[bytes], header: dict[str, Any]) -> None:
@@ -171,12 +186,13 @@ def _work(folder: str, settings: str) -> None:
         try:
             piece = maker.make([block.decode() for block in blocks])
         except ClozeworksError as error:
-            _send(answers, [], {"error": str(error)})
+            _send(answers, [], {"kind": _kind(error), "error": str(error)})
             continue
         except MemoryError:
             return  # the other side says what may have happened
         except Exception as error:
-            _send(answers, [], {"error": f"making tokens failed: {type(error).__name__}: {error}"})
+            sentence = f"making tokens failed: {type(error).__name__}: {error}"
+            _send(answers, [], {"kind": ClozeworksError.__name__, "error": sentence})
             continue
         counted = {key: value for key, value in vars(piece).items() if key != "arrays"}
         names = [(name, array.dtype.str) for name, array in piece.arrays.items()]
