@@ -226,3 +226,23 @@ def test_a_loss_that_is_never_finite_ends_with_a_sentence(command, recipe, run):
     assert "loss or gradient was not finite 10 times in a row" in outcome.err.splitlines()[-1]
     assert list((run / "snapshots").glob("step-*/manifest.json"))
     assert not (run / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "before"),
+    [(None, ""), ("1", ""), ("3", "torchrun --nproc-per-node 3 -m ")],
+)
+def test_how_to_go_on_with_as_many_processes(recipe, monkeypatch, capsys, ranks, before):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clozeworks.jobs.pretrain.pretrain", stopped)
+    if ranks is not None:
+        monkeypatch.setenv("WORLD_SIZE", ranks)
+    with pytest.raises(SystemExit) as caught:
+        main.run(["pretrain", str(recipe), "seed=4", "--device", "cpu"])
+    assert caught.value.code == 130
+    assert capsys.readouterr().err.endswith(
+        "Stopped; the newest snapshot counts. Go on with: "
+        f"{before}clozeworks pretrain {recipe} seed=4 --device cpu\n"
+    )

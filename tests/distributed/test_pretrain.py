@@ -118,7 +118,8 @@ def test_a_stop_leaves_a_snapshot_and_the_run_goes_on(start, finish, recipe, tmp
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert err.count("nothing is lost. Go on with: clozeworks pretrain ") == 1, err
+    command = f"torchrun --nproc-per-node 2 -m clozeworks pretrain {recipe}"
+    assert err.count(f"nothing is lost. Go on with: {command}\n") == 1, err
     step = done(run)
     assert 2 <= step < 12
     _, err = finish("pretrain", recipe, ranks=2)

@@ -39,10 +39,14 @@ def pretrain(
     from clozeworks.cli.training import TrainingProgress
     from clozeworks.jobs import pretrain as job
     from clozeworks.jobs.recipe import read_recipe
+    from clozeworks.jobs.run_folder import command_line
 
     settled = read_recipe(recipe, changes)
     where = ["--device", device] if device else []
-    command = shlex.join(["clozeworks", "pretrain", str(recipe), *changes, *where])
+    ranks = os.environ.get("WORLD_SIZE", "")  # what is no number, the job refuses
+    command = command_line(
+        ["pretrain", str(recipe), *changes, *where], int(ranks) if ranks.isdecimal() else 1
+    )
     try:
         with TrainingProgress(settled.training.steps) as progress:
             found = job.pretrain(settled, watcher=progress, device=device)

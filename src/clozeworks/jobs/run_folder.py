@@ -30,6 +30,17 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def command_line(arguments: Sequence[str], ranks: int) -> str:
+    """What to type to run a command, in as many processes as it had.
+
+    Args:
+        arguments: What follows `clozeworks`.
+        ranks: How many processes share the run.
+    """
+    several = ["torchrun", "--nproc-per-node", str(ranks), "-m"] if ranks > 1 else []
+    return shlex.join([*several, "clozeworks", *arguments])
+
+
 def command_of(session: Mapping[str, Any]) -> str | None:
     """What to type to run a session again; None if it was not begun by a command.
 
@@ -39,12 +50,10 @@ def command_of(session: Mapping[str, Any]) -> str | None:
     if not isinstance(words, Sequence) or isinstance(words, str) or len(words) < 2:
         return None
     program, *rest = map(str, words)
-    ranks = session.get("ranks")
     if Path(program).name not in ("clozeworks", "__main__.py"):
         return None
-    several = isinstance(ranks, int) and ranks > 1
-    start = ["torchrun", "--nproc-per-node", str(ranks), "-m"] if several else []
-    command = shlex.join([*start, "clozeworks", *rest])
+    ranks = session.get("ranks")
+    command = command_line(rest, ranks if isinstance(ranks, int) else 1)
     where = session.get("where")
     if isinstance(where, str) and Path(where) != Path.cwd():
         return f"cd {shlex.quote(where)} && {command}"
