@@ -1,0 +1,138 @@
+"""How well numbers are predicted: correlations, and how far off they are.
+
+The values are those of scipy, with 0 and a note where a correlation is not defined.
+
+Shapes: n items, g different numbers, D draws.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeworks.errors import InputError
+from clozeworks.tasks.metrics.bootstrap import (
+    Numbers,
+    Values,
+    check_lengths,
+    intervals_from_counts,
+    ratio,
+)
+from clozeworks.tasks.metrics.measured import Measured
+
+# What rounding leaves of the spread of equal numbers, beside their squares.
+_NO_SPREAD = 1e-12
+
+
+def numbers(
+    gold: Sequence[float] | NDArray[np.generic],
+    predicted: Sequence[float] | NDArray[np.generic],
+    *,
+    intervals: bool = False,
+    seed: int = 0,
+) -> Measured:
+    """Pearson and Spearman correlation, their mean, and the mean absolute and squared error.
+
+    Equal numbers share the mean of their ranks.
+
+    Args:
+        gold: The right numbers, (n,).
+        predicted: The given ones, (n,).
+        intervals: Whether to say how sure the values are.
+        seed: Decides the draws.
+
+    Raises:
+        InputError: They are not as many, there are none, or one is not a number.
+    """
+    check_lengths(len(gold), len(predicted))
+    right, said = _finite("gold", gold), _finite("predicted", predicted)
+    pairs = _Pairs(right, said)
+    notes = [
+        f"all {name} numbers are the same, so the correlations are 0."
+        for name, values in (("right", right), ("predicted", said))
+        if (values == values[0]).all()
+    ]
+    return Measured(
+        values={name: float(value[0]) for name, value in pairs.values(pairs.once).items()},
+        primary="spearman",
+        higher_is_better=True,
+        count=len(right),
+        intervals=intervals_from_counts(len(right), pairs.values, seed=seed) if intervals else {},
+        notes=tuple(notes),
+    )
+
+
+class _Pairs:
+    """Right and given numbers, ready for any number of draws."""
+
+    def __init__(self, right: Numbers, said: Numbers) -> None:
+        self.once: Numbers = np.ones((1, len(right)))
+        x, y = _centred(right), _centred(said)
+        off = said - right
+        self.sums = np.column_stack([x, y, x * x, y * y, x * y, np.abs(off), off * off])
+        self.right, self.said = _Ranks(right), _Ranks(said)
+
+    def values(self, counts: Numbers) -> Values:
+        """From how often each item came, (D, n), to the values."""
+        x, y, xx, yy, xy, absolute, squared = (counts @ self.sums / counts.shape[1]).T
+        pearson = _correlation(xy - x * y, xx - x * x, yy - y * y, xx, yy)
+        spearman = self._spearman(counts)
+        return {
+            "pearson": pearson,
+            "spearman": spearman,
+            "pearson_and_spearman": (pearson + spearman) / 2,
+            "mean_absolute_error": absolute,
+            "mean_squared_error": squared,
+        }
+
+    def _spearman(self, counts: Numbers) -> Numbers:
+        x, xx = self.right.ranks(counts)
+        y, yy = self.said.ranks(counts)
+        shared = np.einsum("dn,dn,dn->d", counts, x, y)
+        whole = np.full(len(counts), counts.shape[1] ** 3 / 12)
+        return _correlation(shared, xx, yy, whole, whole)
+
+
+class _Ranks:
+    """Where each number stands among all of them, in any draw."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self.order = np.argsort(numbers, kind="stable")
+        _, self.begins, self.group = np.unique(
+            numbers[self.order], return_index=True, return_inverse=True
+        )
+        self.group_of = np.empty(len(numbers), dtype=np.int64)
+        self.group_of[self.order] = self.group
+
+    def ranks(self, counts: Numbers) -> tuple[Numbers, Numbers]:
+        """The rank of each item less the mean rank, (D, n), and the sum of their squares, (D,)."""
+        times = np.add.reduceat(counts[:, self.order], self.begins, axis=1)  # (D, g)
+        # Those before it, and the middle of its equals; the mean of all ranks is (n + 1) / 2.
+        ranks = np.cumsum(times, axis=1) - times / 2 - counts.shape[1] / 2
+        squares: Numbers = np.einsum("dg,dg,dg->d", times, ranks, ranks)
+        return ranks[:, self.group_of], squares
+
+
+def _correlation(shared: Numbers, xx: Numbers, yy: Numbers, x: Numbers, y: Numbers) -> Numbers:
+    """A correlation from spreads, 0 where one of them is no more than rounding leaves of x or y."""
+    spread = (xx > _NO_SPREAD * x) & (yy > _NO_SPREAD * y)
+    whole = np.sqrt(np.where(spread, xx, 0)) * np.sqrt(np.where(spread, yy, 0))
+    return np.clip(ratio(shared, whole), -1, 1)
+
+
+def _centred(numbers: Numbers) -> Numbers:
+    """Numbers around 0 and at most 1, which changes no correlation and keeps squares finite."""
+    centred = numbers - numbers.mean()
+    largest = np.abs(centred).max()
+    scaled: Numbers = centred / largest if largest else centred
+    return scaled
+
+
+def _finite(name: str, numbers: Sequence[float] | NDArray[np.generic]) -> Numbers:
+    found = np.asarray(numbers, dtype=np.float64)
+    if wrong := np.flatnonzero(~np.isfinite(found)).tolist():
+        raise InputError(
+            f"{name}, item {wrong[0] + 1:,}, is {found[wrong[0]]}; it must be a finite number; "
+            "mend it, or leave the item out."
+        )
+    return found
