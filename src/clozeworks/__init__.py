@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from clozeworks.core.blueprint import Blueprint as Blueprint
     from clozeworks.errors import ClozeworksError as ClozeworksError
     from clozeworks.jobs.pretrain import pretrain as pretrain
+    from clozeworks.jobs.tokenizer import train_tokenizer as train_tokenizer
     from clozeworks.language_model import LanguageModel as LanguageModel
     from clozeworks.language_model import load as load
     from clozeworks.language_model import new as new
     from clozeworks.text.tokenizer import Tokenizer as Tokenizer
-    from clozeworks.text.train import train as train_tokenizer  # noqa: F401
 
 __version__ = "0.1.0"
 
@@ -27,7 +27,7 @@ _PLACES = {
     "Blueprint": ("core.blueprint", "Blueprint"),
     "Pooling": ("checkpoints.sentence", "Pooling"),
     "Tokenizer": ("text.tokenizer", "Tokenizer"),
-    "train_tokenizer": ("text.train", "train"),
+    "train_tokenizer": ("jobs.tokenizer", "train_tokenizer"),
     "ClozeworksError": ("errors", "ClozeworksError"),
 }
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import clozeworks as cw
 from clozeworks.families.family import published_sizes
 
 TEXTS = ["the cat sat on the mat", "北京的天气很好", "the dog"]
@@ -207,6 +208,20 @@ def test_from_text_to_vectors(command, tmp_path):
     assert command("fill", model, "the [MASK] sat").code == 0
     assert command("embed", model, text, "--out", tmp_path / "v.npy").code == 0
     assert np.load(tmp_path / "v.npy").shape == (40, 64)
+
+
+def test_a_tokenizer_from_a_column_of_tables(command, tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("id,body\n" + "7,grüner Tee\n" * 9, encoding="latin-1")
+    out = tmp_path / "tokenizer"
+    trained = command(
+        *("tokenizer", "train", tmp_path / "*.csv", "--column", "body", "--encoding", "latin-1"),
+        *("--size", "100", "--out", out),
+    )
+    assert (trained.code, trained.err) == (0, "read …\nlearn …\n")
+    entries = cw.Tokenizer.load(out).vocabulary()
+    assert {"gruner", "tee"} <= entries.keys()
+    assert not {"body", "id", "7", ","} & entries.keys()
 
 
 def test_help_and_version(command):

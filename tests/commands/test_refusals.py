@@ -297,7 +297,7 @@ def test_new_too_large(command, bert, tmp_path, listing):
 
 def test_tokenizer_commands(refused, bert, tmp_path):
     refused(
-        "no file was named; give at least one text file.",
+        "no file was named; give files, folders or globs with text.",
         *("tokenizer", "train", "--out", tmp_path / "tokenizer"),
     )
     refused(

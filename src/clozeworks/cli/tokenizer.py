@@ -18,45 +18,51 @@ app = App(
 
 @app.command
 def train(
-    *files: Path,
+    *files: str,
     out: Annotated[Path, Parameter(alias="-o")],
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
     size: int = 30000,
     min_frequency: int = 2,
     cased: Annotated[bool, Parameter(negative="")] = False,
+    column: Annotated[list[str] | None, Parameter(negative="")] = None,
+    encoding: str = "utf-8",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Train a tokenizer from text files.
+    """Train a tokenizer from text files, the same that a corpus is built from.
 
     Args:
-        files: Text files (.txt, also .gz), one paragraph per line.
+        files: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
         out: The folder to make.
         kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5).
         size: Entries of the vocabulary.
         min_frequency: How often a piece must occur.
         cased: Keep upper and lower case apart (WordPiece; byte-level and unigram always do).
+        column: The column or field that holds the text; "text" if not given.
+        encoding: What text files are written in.
         overwrite: Replace the folder if it holds something.
     """
     from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
     from clozeworks.cli.progress import Progress
     from clozeworks.errors import InputError, SettingError
+    from clozeworks.jobs.tokenizer import train_tokenizer
     from clozeworks.text.style import WordPieceStyle
-    from clozeworks.text.train import train as learn
 
     if not files:
-        raise InputError("no file was named; give at least one text file.")
+        raise InputError("no file was named; give files, folders or globs with text.")
     if cased and kind != "wordpiece":
         raise SettingError(f"--cased has no effect on {kind}, which keeps case; leave it out.")
     check_target(out, overwrite=overwrite)
     begin = time.monotonic()
     style = WordPieceStyle(lowercase=not cased) if kind == "wordpiece" else None
     with Progress("bytes") as progress:
-        tokenizer = learn(
+        tokenizer = train_tokenizer(
             files,
             kind=kind,
             size=size,
             style=style,
             min_frequency=min_frequency,
+            columns=column,
+            encoding=encoding,
             progress=progress.staged,
         )
     with fresh_folder(out, overwrite=overwrite) as place:

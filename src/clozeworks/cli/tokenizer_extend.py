@@ -108,19 +108,15 @@ def _read(
 ) -> Iterator[str]:
     """The texts of all files but those held out, whose words are counted."""
     from clozeworks.cli.progress import Progress
-    from clozeworks.data.documents import read_documents
+    from clozeworks.jobs.tokenizer import read_texts
 
-    number = 0
-    with Progress("documents", "read") as progress:
-        for path in found.files:
-            for document in read_documents(path, columns=column, encoding=encoding):
-                number += 1
-                if number % HELD_OUT:
-                    yield document.text
-                else:
-                    held.add(document.text)
-                if number % 1_000 == 0:
-                    progress(number, 0)
+    with Progress("bytes", "read") as progress:
+        texts = read_texts(found.files, columns=column, encoding=encoding, progress=progress)
+        for number, text in enumerate(texts, start=1):
+            if number % HELD_OUT:
+                yield text
+            else:
+                held.add(text)
 
 
 def _page(tokenizer: "Tokenizer", extension: "Extension", held: Counter[str]) -> Iterator[str]:

@@ -10,22 +10,14 @@ What the library's trainers leave open, and what is done here:
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.text.alphabet import choose_alphabet
-from clozeworks.text.corpus import (
-    Progress,
-    count_words,
-    no_progress,
-    read_files,
-    read_texts,
-    some,
-)
+from clozeworks.text.corpus import Progress, count_words, lines_of, no_progress, some
 from clozeworks.text.style import ByteLevelStyle, Kind, Style, UnigramStyle, WordPieceStyle
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.text.unigram import learn_pieces
@@ -42,35 +34,6 @@ LONGEST_STRETCH = 64
 CHARACTERS = 4_000_000
 
 
-def train(
-    files: Sequence[Path],
-    *,
-    kind: Kind,
-    size: int,
-    style: Style | None = None,
-    min_frequency: int = 2,
-    progress: Progress | None = None,
-) -> Tokenizer:
-    """Trains a tokenizer from text files.
-
-    Args:
-        files: UTF-8 text files, `.gz` allowed; their order does not matter.
-        kind: "wordpiece" (BERT), "bpe" (byte-level, RoBERTa) or "unigram" (ALBERT, T5).
-        size: Entries of the vocabulary; fewer only if the text has no more to offer.
-        style: How text is written; the kind's usual style if None.
-        min_frequency: How often a new piece must occur.
-        progress: Called as `progress(stage, done, total)`, in bytes while reading.
-
-    Raises:
-        InputError: A file cannot be used, or there is no text.
-        SettingError: A setting is impossible; a size too small names the smallest possible.
-    """
-    tell = progress or no_progress
-    return _train(
-        read_files([Path(path) for path in files], tell), kind, size, style, min_frequency, tell
-    )
-
-
 def train_from_iterator(
     texts: Iterable[str],
     *,
@@ -83,29 +46,18 @@ def train_from_iterator(
     """Trains a tokenizer from texts.
 
     Args:
-        texts: The texts.
-        kind: As for `train`.
-        size: As for `train`.
-        style: As for `train`.
-        min_frequency: As for `train`.
-        progress: As for `train`; while reading it is told texts, with a total of 0.
+        texts: The texts; their order does not matter.
+        kind: "wordpiece" (BERT), "bpe" (byte-level, RoBERTa) or "unigram" (ALBERT, T5).
+        size: Entries of the vocabulary; fewer only if the text has no more to offer.
+        style: How text is written; the kind's usual style if None.
+        min_frequency: How often a new piece must occur.
+        progress: Called with "learn", 0, 1 when all texts are read, and "learn", 1, 1 at the end.
 
     Raises:
         InputError: A text cannot be used, or there is no text.
         SettingError: A setting is impossible; a size too small names the smallest possible.
     """
     tell = progress or no_progress
-    return _train(read_texts(texts, tell), kind, size, style, min_frequency, tell)
-
-
-def _train(
-    blocks: Iterator[list[str]],
-    kind: str,
-    size: int,
-    style: Style | None,
-    min_frequency: int,
-    progress: Progress,
-) -> Tokenizer:
     if kind not in STYLES:
         raise UnknownName("kind", kind, STYLES)
     style = style or STYLES[kind]()
@@ -116,14 +68,14 @@ def _train(
         )
     if min_frequency < 1:
         raise SettingError(f"min_frequency is {min_frequency}; it must be at least 1; raise it.")
-    blocks = some(blocks)
+    blocks = some(lines_of(texts))
     if isinstance(style, WordPieceStyle):
-        backend = _wordpiece(blocks, size, style, min_frequency, progress)
+        backend = _wordpiece(blocks, size, style, min_frequency, tell)
     elif isinstance(style, ByteLevelStyle):
-        backend = _byte_level(blocks, size, style, min_frequency, progress)
+        backend = _byte_level(blocks, size, style, min_frequency, tell)
     else:
-        backend = _unigram(blocks, size, style, min_frequency, progress)
-    progress("learn", 1, 1)
+        backend = _unigram(blocks, size, style, min_frequency, tell)
+    tell("learn", 1, 1)
     return Tokenizer(backend, special=style.special)
 
 

@@ -100,8 +100,8 @@ def test_real_text_gives_the_same_bytes(data, tmp_path, kind):
     lines = some_texts(data, "en", 1500) + some_texts(data, "zh", 500)
     text.write_text("\n".join(lines), encoding="utf-8")
     program = (
-        "import sys; from pathlib import Path; from clozeworks.text.train import train; "
-        "train([Path(sys.argv[1])], kind=sys.argv[2], size=8000).save(Path(sys.argv[3]))"
+        "import sys, clozeworks as cw; "
+        "cw.train_tokenizer(sys.argv[1:2], kind=sys.argv[2], size=8000).save(sys.argv[3])"
     )
     found = set()
     for run in range(5):

@@ -1,0 +1,97 @@
+"""Trains a tokenizer from files of every kind that a corpus is built from."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from clozeworks.data.documents import Documents, find_files, read_documents
+from clozeworks.data.streaming import DEFAULT_ENCODING
+from clozeworks.errors import InputError
+from clozeworks.text.corpus import Progress, no_progress
+from clozeworks.text.style import Kind, Style
+from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.train import train_from_iterator
+
+
+def train_tokenizer(
+    inputs: Sequence[str | Path],
+    *,
+    kind: Kind,
+    size: int,
+    style: Style | None = None,
+    min_frequency: int = 2,
+    columns: Sequence[str] | None = None,
+    encoding: str = DEFAULT_ENCODING,
+    progress: Progress | None = None,
+) -> Tokenizer:
+    """Trains a tokenizer from files.
+
+    The same text gives the same tokenizer, whatever files it is in.
+
+    Args:
+        inputs: Files, folders and globs: `.txt`, `.jsonl`, `.csv`, `.tsv`, `.parquet`, packed or
+            not; their order does not matter.
+        kind: "wordpiece" (BERT), "bpe" (byte-level, RoBERTa) or "unigram" (ALBERT, T5).
+        size: Entries of the vocabulary; fewer only if the text has no more to offer.
+        style: How text is written; the kind's usual style if None.
+        min_frequency: How often a new piece must occur.
+        columns: The columns or fields that hold the text; `text`, or the only one of strings, if
+            not given.
+        encoding: What text files are written in.
+        progress: Called as `progress(stage, done, total)`, in bytes while reading.
+
+    Raises:
+        InputError: A file cannot be used, or there is no text.
+        MissingExtra: A file needs a library that is not installed.
+        SettingError: A setting is impossible; a size too small names the smallest possible.
+    """
+    if isinstance(inputs, str | Path):
+        raise InputError(
+            f"inputs is one name, {str(inputs)!r}; it must be a list of names; put it in a list."
+        )
+    tell = progress or no_progress
+    texts = read_texts(
+        find_files(inputs).files,
+        documents="line",  # words do not cross lines, and a document would have to fit in memory
+        columns=columns,
+        encoding=encoding,
+        progress=lambda done, total: tell("read", done, total),
+    )
+    return train_from_iterator(
+        texts, kind=kind, size=size, style=style, min_frequency=min_frequency, progress=tell
+    )
+
+
+def read_texts(
+    files: Sequence[Path],
+    *,
+    documents: Documents = "blank-line",
+    columns: Sequence[str] | None = None,
+    encoding: str = DEFAULT_ENCODING,
+    progress: Callable[[int, int], None],
+) -> Iterator[str]:
+    """Reads the documents of files, one file after the other.
+
+    Args:
+        files: The files, as `find_files` finds them.
+        documents: What is a document in a `.txt` file.
+        columns: The columns or fields that hold the text.
+        encoding: What text files are written in.
+        progress: Called with the bytes of all files that were read, and their number.
+
+    Raises:
+        InputError: A file cannot be used as it is, with the line where that is.
+    """
+    sizes = [path.stat().st_size for path in files]
+    total, before = sum(sizes), 0
+    for path, size in zip(files, sizes, strict=True):
+
+        def tell(read: int, before: int = before) -> None:
+            progress(before + read, total)
+
+        found = read_documents(
+            path, documents=documents, columns=columns, encoding=encoding, position=tell
+        )
+        for document in found:
+            yield document.text
+        before += size
+        progress(before, total)
