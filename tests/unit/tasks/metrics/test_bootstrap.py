@@ -1,0 +1,129 @@
+"""Intervals come from fair draws, hold what they promise, and are the same every time."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chisquare
+
+from clozeworks.errors import InputError
+from clozeworks.tasks.metrics import bootstrap
+from clozeworks.tasks.metrics.bootstrap import (
+    f1_from_counts,
+    intervals_from_sums,
+    intervals_of,
+    ratio,
+    resampled,
+)
+
+
+def mean(sums):
+    return {"mean": sums[:, 0] / sums[:, 1]}
+
+
+def with_ones(values):
+    return np.column_stack([values, np.ones(len(values))])
+
+
+def test_every_draw_has_as_many_items_and_every_item_the_same_chance():
+    counts = np.concatenate(list(resampled(20, draws=2000)))
+    assert counts.shape == (2000, 20)
+    assert (counts.sum(axis=1) == 20).all()
+    assert chisquare(counts.sum(axis=0)).pvalue > 1e-3
+    # With replacement a share of (1 - 1/20)^20 does not come; without, nothing would be missing.
+    assert abs((counts == 0).mean() - 0.95**20) < 0.01
+
+
+def test_draws_depend_on_the_seed_and_not_on_the_blocks(monkeypatch):
+    def draws(seed):
+        return np.concatenate(list(resampled(30, draws=50, seed=seed)))
+
+    whole = draws(0)
+    assert (draws(1) != whole).any()
+    monkeypatch.setattr(bootstrap, "_BLOCK", 70)
+    assert len(list(resampled(30, draws=50))) == 25
+    assert (draws(0) == whole).all()
+
+
+def test_work_comes_in_blocks_of_bounded_size(monkeypatch):
+    monkeypatch.setattr(bootstrap, "_BLOCK", 1000)
+    assert max(block.size for block in resampled(300, draws=20)) <= 1000
+    assert [block.shape for block in resampled(3000, draws=2)] == [(1, 3000)] * 2
+
+
+def test_kinds_are_sums_over_their_items():
+    kinds = np.array([2, 0, 2, 1, 0, 2])
+    items = np.concatenate(list(resampled(6, draws=40)))
+    alike = np.concatenate(list(resampled(6, kinds=kinds, draws=40)))
+    for kind in range(3):
+        assert (alike[:, kind] == items[:, kinds == kind].sum(axis=1)).all()
+
+
+def test_the_slow_way_gives_the_same_interval():
+    values = np.random.default_rng(0).normal(size=50)
+    fast = intervals_from_sums(with_ones(values), mean, draws=200, seed=3)
+    slow = intervals_of(lambda places: values[places].mean(), "mean", 50, draws=200, seed=3)
+    assert slow["mean"] == pytest.approx(fast["mean"])
+
+
+def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
+    values = np.random.default_rng(0).normal(size=2000)
+    low, high = intervals_from_sums(with_ones(values), mean, draws=4000)["mean"]
+    error = values.std() / np.sqrt(2000)
+    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.1 * error)
+    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.1 * error)
+
+
+def test_intervals_of_an_accuracy_hold_the_truth_in_95_of_100_samples():
+    truth, samples = 0.7, 400
+    held = narrow = 0
+    for sample in range(samples):
+        right = np.random.default_rng(sample).random(200) < truth
+        low, high = intervals_from_sums(with_ones(right), mean, draws=300, seed=sample)["mean"]
+        held += low <= truth <= high
+        middle, half = (low + high) / 2, (high - low) / 2
+        narrow += abs(truth - middle) <= 0.8 * half
+    # The interval is a little narrow for 200 items: the truth is held in 93 to 96 of 100 samples.
+    assert binomtest(held, samples, 0.945).pvalue > 1e-3
+    assert binomtest(narrow, samples, 0.945).pvalue < 1e-3  # the test can tell
+
+
+def test_f1_from_counts():
+    found = f1_from_counts(np.array([[1, 2, 1], [2, 2, 4], [0, 0, 0]]))
+    assert found.values == pytest.approx({"precision": 3 / 4, "recall": 3 / 5, "f1": 6 / 9})
+    assert (found.primary, found.count, found.notes, found.intervals) == ("f1", 3, (), {})
+
+
+def test_f1_is_resampled_by_text():
+    counts = np.random.default_rng(0).integers(0, 4, (80, 1)) + np.arange(3)
+    found = f1_from_counts(counts, intervals=True, seed=5)
+
+    def f1(places):
+        right, given, due = counts[places].sum(axis=0)
+        return 2 * right / (given + due)
+
+    assert found.intervals["f1"] == pytest.approx(intervals_of(f1, "f1", 80, seed=5)["f1"])
+    low, high = found.intervals["f1"]
+    assert low < found.value < high
+
+
+@pytest.mark.parametrize(
+    ("counts", "note"),
+    [
+        ([[0, 0, 2]], "nothing was found; precision and F1 are 0."),
+        ([[0, 2, 0]], "there was nothing to find; recall and F1 are 0."),
+    ],
+)
+def test_nothing_found_is_zero_with_a_note(counts, note):
+    found = f1_from_counts(np.array(counts), intervals=True)
+    assert set(found.values.values()) == {0.0}
+    assert set(found.intervals.values()) == {(0.0, 0.0)}
+    assert found.notes == (note,)
+
+
+def test_a_part_of_nothing_is_zero():
+    assert ratio(np.array([1.0, 3.0]), np.array([0.0, 4.0])).tolist() == [0.0, 0.75]
+
+
+def test_no_items_are_refused():
+    with pytest.raises(InputError) as error:
+        f1_from_counts(np.zeros((0, 3), dtype=np.int64))
+    assert str(error.value) == "there are no items to measure; give at least one."
