@@ -21,6 +21,7 @@ COMMANDS = {
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),
     "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
     "corpus": ("clozeworks.cli.corpus", "turn raw text into a corpus to train on"),
+    "data": ("clozeworks.cli.data", "look at labelled data before training on it"),
     "init": ("clozeworks.cli.init", "write a recipe to begin with"),
     "pretrain": ("clozeworks.cli.pretrain", "train a model on a corpus; stop and go on at will"),
     "runs": ("clozeworks.cli.runs", "list runs: how far each is, and how to go on"),

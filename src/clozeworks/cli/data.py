@@ -1,0 +1,178 @@
+"""`clozeworks data`: a look at labelled data before training on it."""
+
+import json
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from clozeworks.errors import InputError
+
+if TYPE_CHECKING:
+    from clozeworks.data.labelled.oddities import Finding
+    from clozeworks.data.labelled.report import Amount, Part, Report, Spread
+
+BAR = 30
+LONGEST_EXAMPLE = 120
+MOST_LABELS = 40
+app = App(
+    name="clozeworks data",
+    help="Look at labelled data before training on it.",
+    help_format="plaintext",
+    version_flags=[],
+)
+
+
+@app.command
+def check(
+    *files: Path,
+    task: Literal["classify", "compare", "tag", "answer", "fill"],
+    dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    columns: str | None = None,
+    header: bool | None = None,
+    labels: Literal["one", "several", "numbers"] | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    tokenizer: str | None = None,
+    window: int | None = None,
+    json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Print what labelled files hold: labels, lengths, bad rows, and what looks odd.
+
+    Args:
+        files: Files to train on: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, packed or not.
+        task: What they are for.
+        dev: Files to judge by.
+        columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
+            Roles: text, label; first, second; words, tags; question, context, answers.
+        header: Whether the first row of .csv and .tsv is a header; found out if not given.
+        labels: One label per row, several, or numbers; found out if not given.
+        separator: What stands between several labels of one cell, such as |.
+        encoding: What text files are written in.
+        tokenizer: A tokenizer or model folder; counts tokens.
+        window: The most tokens the model takes; as the tokenizer says if not given.
+        json_text: Print the report as JSON.
+    """
+    from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.labelled.columns import parse_columns
+    from clozeworks.data.labelled.reading import Reading, read_labelled
+    from clozeworks.data.labelled.report import report_on
+    from clozeworks.text.tokenizer import Tokenizer
+
+    if not files:
+        raise InputError("no file was named; give at least one.")
+    reading = Reading(
+        {} if columns is None else parse_columns(columns, task), header, labels, separator, encoding
+    )
+    counter = None if tokenizer is None else Tokenizer.load(tokenizer)
+    train = read_labelled(files, task, reading, bad=BadRows(skip=True))
+    judged = None
+    if dev:
+        judged = read_labelled(dev, task, train.reading, bad=BadRows(skip=True))
+    report = report_on(train, judged, tokenizer=counter, window=window)
+    if json_text:
+        print(json.dumps(asdict(report), ensure_ascii=False, indent=1))
+    else:
+        print(page(report))
+    if report.obstacle:
+        raise InputError(report.obstacle)
+    if not json_text:
+        words = [task, "MODEL", *map(str, files), *(["--dev", *map(str, dev)] if dev else [])]
+        words += ["--columns", columns] if columns else []
+        print(f"\nTrain on it: clozeworks finetune {shlex.join(words)}")
+
+
+def page(report: "Report") -> str:
+    """The report as text."""
+    parts = [("train", report.train)] + ([("dev", report.dev)] if report.dev else [])
+    lines: list[str] = []
+    for name, part in parts:
+        lines += [*_part(name, part), ""]
+    if report.findings:
+        lines.append("worth a look")
+        for finding in report.findings:
+            lines += _finding(finding)
+    else:
+        lines.append("nothing looks odd")
+    return "\n".join([*lines, *report.warnings])
+
+
+def _part(name: str, part: "Part") -> list[str]:
+    from clozeworks.cli.corpus_page import count, visible
+
+    unit = {"tags": "sentence", "answers": "question"}.get(part.kind, "row")
+    lines = [f"{name}: {count(part.rows, unit)} from {', '.join(part.files)}"]
+    lines += [f"  {part.found}"] if part.found else []
+    for title, rows in (
+        ("answers", part.answers),
+        ("tags of words" if part.kind == "tags" else "labels", part.labels),
+        ("entities", part.types),
+    ):
+        if rows:
+            lines += [f"  {title}", *_bars(rows)]
+    spreads = [*part.lengths, *([part.numbers] if part.numbers else [])]
+    lines += ["  sizes", *_spreads(spreads)]
+    if part.over_window is not None:
+        over = part.over_window
+        lines.append(f"  {over.name}: {over.count:,} ({over.share:.1%})")
+    for title, amount, sentences in (
+        ("cannot be used", part.bad, part.bad_rows),
+        ("mended", part.mended, part.mended_rows),
+    ):
+        if amount:
+            lines.append(f"  {title}: {count(amount, 'row')}")
+            lines += [f"    {visible(sentence)}" for sentence in sentences]
+            rest = amount - len(sentences)
+            lines += [f"    and {rest:,} more"] if rest else []
+    return lines
+
+
+def _bars(amounts: "tuple[Amount, ...]") -> list[str]:
+    shown = amounts[:MOST_LABELS]
+    wide = max(len(_short(amount.name)) for amount in shown)
+    digits = max(len(f"{amount.count:,}") for amount in shown)
+    most = max(amount.share for amount in amounts)
+    lines = [
+        f"    {_short(amount.name):<{wide}}  {amount.count:>{digits},}  {amount.share:>6.1%}  "
+        f"{'█' * round(BAR * amount.share / most) or '▏'}"
+        for amount in shown
+    ]
+    rest = len(amounts) - len(shown)
+    return [*lines, *([f"    and {rest:,} more"] if rest else [])]
+
+
+def _spreads(spreads: "list[Spread]") -> list[str]:
+    head = ["", "least", "mean", "median", "90 %", "99 %", "most"]
+    rows = [head]
+    for spread in spreads:
+        values = (spread.least, spread.median, spread.ninety, spread.ninety_nine, spread.most)
+        least, *rest = (f"{value:,.4g}" if value < 1000 else f"{value:,.0f}" for value in values)
+        rows.append([spread.what, least, f"{spread.mean:,.1f}", *rest])
+    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
+    return [
+        "    "
+        + "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _finding(finding: "Finding") -> list[str]:
+    from clozeworks.cli.corpus_page import count
+
+    lines = [f"  {count(finding.count, 'row')}: {finding.what}"]
+    for each in finding.examples:
+        note = f" ({each.note})" if each.note else ""
+        lines.append(f"    {each.place}: {_short(each.text)}{note}")
+    return lines
+
+
+def _short(text: str) -> str:
+    from clozeworks.cli.corpus_page import visible
+
+    shown = visible(text[: LONGEST_EXAMPLE + 1])
+    return shown if len(text) <= LONGEST_EXAMPLE else shown[:LONGEST_EXAMPLE] + "…"

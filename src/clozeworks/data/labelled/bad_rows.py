@@ -1,0 +1,80 @@
+"""Rows that cannot be used: collected, then refused together or dropped and counted."""
+
+from dataclasses import dataclass
+
+from clozeworks.errors import InputError
+
+# Reading ends after so many bad rows; what is wrong with all of them is clear by then.
+MOST_BAD_ROWS = 20
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot be used as it is.
+
+    Attributes:
+        place: The file and the row.
+        what: What is wrong, and what to do.
+    """
+
+    place: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
+
+
+class BadRows:
+    """The bad rows of one or several files.
+
+    Args:
+        skip: Whether they are dropped. If not, `finish` refuses them, or `add` when there are many.
+
+    Attributes:
+        rows: Those that cannot be used.
+        mended: Those that could be used after a small repair; `what` says which.
+    """
+
+    def __init__(self, *, skip: bool = False) -> None:
+        self.skip = skip
+        self.rows: list[BadRow] = []
+        self.mended: list[BadRow] = []
+
+    def add(self, place: str, what: str) -> None:
+        """Notes a bad row.
+
+        Args:
+            place: The file and the row.
+            what: What is wrong and what to do, without a full stop.
+
+        Raises:
+            InputError: If they are not to be dropped and there are many by now.
+        """
+        self.rows.append(BadRow(place, what))
+        if len(self.rows) >= MOST_BAD_ROWS:
+            self.finish(complete=False)
+
+    def mend(self, place: str, what: str) -> None:
+        """Notes a row that was repaired."""
+        self.mended.append(BadRow(place, what))
+
+    def finish(self, *, complete: bool = True) -> None:
+        """Ends the reading.
+
+        Args:
+            complete: Whether all rows have been looked at.
+
+        Raises:
+            InputError: If there are bad rows and they are not to be dropped.
+        """
+        if self.skip or not self.rows:
+            return
+        if len(self.rows) == 1:
+            raise InputError(f"{self.rows[0]}, or drop the row with --skip-bad-rows.")
+        count = f"{len(self.rows):,} rows" if complete else f"{len(self.rows):,} rows or more"
+        lines = [f"{count} cannot be used:", *(f"  {row}" for row in self.rows[:_SHOWN])]
+        if len(self.rows) > _SHOWN:
+            lines.append(f"  and {len(self.rows) - _SHOWN:,} more")
+        lines.append("Mend them, or drop them with --skip-bad-rows.")
+        raise InputError("\n".join(lines))

@@ -1,0 +1,327 @@
+"""Which column of a table is the text, which the label: named by a person or found.
+
+A column is found by its name, if that is one of the usual ones, or else by what it holds: texts are
+the longest strings, labels repeat. Either way the choice is stated, so that nobody trains on the
+wrong column without having been told.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from clozeworks.data.labelled.tables import Table
+from clozeworks.errors import InputError, SettingError, UnknownName
+
+Task = Literal["classify", "compare", "tag", "answer", "fill"]
+How = Literal["named", "known", "place", "content"]
+
+# Rows that are looked at to see what a column holds.
+_LOOKED_AT = 1_000
+_LONG = 80
+
+_TEXTS = (
+    *("text", "sentence", "review", "content", "document", "body", "comment", "message", "tweet"),
+    *("utterance", "review_body", "review_text", "abstract", "headline", "question", "query"),
+    *("input", "inputs", "title", "文本", "内容", "评论", "句子"),
+)
+_LABELS = (
+    *("label", "labels", "gold_label", "class", "category", "categories", "target", "sentiment"),
+    *("polarity", "intent", "topic", "emotion", "score", "scores", "similarity", "rating", "stars"),
+    *("relatedness_score", "is_duplicate", "quality", "label_text", "标签", "类别"),
+)
+# One pair after the other: a first text, and the second that belongs to it.
+PAIRS = (
+    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2")),
+    *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("text1", "text2"), ("first", "second")),
+    *(("#1_string", "#2_string"), ("question", "sentence"), ("query", "passage"), ("s1", "s2")),
+)
+_ROW_NAMES = ("id", "idx", "index", "guid", "uid", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a column is for.
+
+    Attributes:
+        name: What it is called in `--columns`.
+        known: Usual names, the likeliest first.
+        needed: Whether there must be one.
+    """
+
+    name: str
+    known: tuple[str, ...]
+    needed: bool = True
+
+
+ROLES: dict[str, tuple[Role, ...]] = {
+    "classify": (Role("text", _TEXTS), Role("label", _LABELS, needed=False)),
+    "compare": (
+        Role("first", tuple(first for first, _ in PAIRS)),
+        Role("second", tuple(second for _, second in PAIRS)),
+        Role("label", _LABELS, needed=False),
+    ),
+    "tag": (
+        Role("words", ("words", "tokens", "word", "token", "sentence")),
+        Role("tags", ("tags", "ner_tags", "ner", "pos_tags", "upos", "labels"), needed=False),
+    ),
+    "answer": (
+        Role("question", ("question", "query")),
+        Role("context", ("context", "passage", "paragraph", "document")),
+        Role("answers", ("answers", "answer", "answer_text"), needed=False),
+        Role("start", ("answer_start", "start"), needed=False),
+        Role("impossible", ("is_impossible", "impossible"), needed=False),
+        Role("id", ("id", "qid", "question_id"), needed=False),
+    ),
+    "fill": (Role("text", _TEXTS),),
+}
+_BY_CONTENT = {"text", "first", "second"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and what it was taken to be.
+
+    Attributes:
+        role: What for.
+        number: Which, counted from 1.
+        name: Its name; empty if the table has no header.
+        how: Whether a person named it, or it has a usual name or place, or by what it holds.
+    """
+
+    role: str
+    number: int
+    name: str
+    how: How
+
+    def __str__(self) -> str:
+        reason = {
+            "named": "as named",
+            "known": "by its name",
+            "place": "by its place",
+            "content": "by what it holds",
+        }
+        return f"{self.role}={self.name or self.number} ({reason[self.how]})"
+
+
+def parse_columns(written: str, task: Task) -> dict[str, str]:
+    """Reads `text=review,label=stars`.
+
+    Args:
+        written: Roles with the names of columns, or their numbers counted from 1.
+        task: Decides the roles.
+
+    Raises:
+        SettingError: If it is not written so, or names a role twice.
+        UnknownName: If a task has no such role.
+    """
+    roles = [role.name for role in ROLES[task]]
+    named: dict[str, str] = {}
+    for part in written.split(","):
+        role, equals, column = (piece.strip() for piece in part.partition("="))
+        if not equals or not column:
+            example = ",".join(f"{name}={number}" for number, name in enumerate(roles[:3], 1))
+            raise SettingError(
+                f"--columns is {written!r}; it must name columns or their numbers; write it like "
+                f"--columns {example}."
+            )
+        if role not in roles:
+            raise UnknownName(f"--columns for {task}", role, roles)
+        if role in named:
+            raise SettingError(f"--columns names {role!r} twice; a role has one column.")
+        named[role] = column
+    return named
+
+
+def find_columns(
+    table: Table, task: Task, named: Mapping[str, str], header: bool | None = None
+) -> tuple[Table, tuple[Column, ...]]:
+    """Finds out what the columns of a table are.
+
+    Args:
+        table: The table.
+        task: What it is for.
+        named: The columns a person named: by role, a name or a number counted from 1. What can be
+            a number is one.
+        header: Whether the first row of csv or tsv is a header; None to find out.
+
+    Returns:
+        The table, in which the first row is data if it is, and its columns.
+
+    Raises:
+        InputError: If a column is not there, or the first row seems to be data.
+    """
+    if header is None:
+        header = _has_header(table, task, named)
+    if not header and table.doubtful is not None:
+        table = table.without_header()
+    found: dict[str, Column] = {}
+    for role, column in named.items():
+        number = _number(table, role, column)
+        found[role] = Column(role, number, table.names[number - 1], "named")
+    if any(table.names):
+        _find_known(table, task, found)
+    _find_by_content(table, task, found)
+    return table, tuple(found[role.name] for role in ROLES[task] if role.name in found)
+
+
+def _number(table: Table, role: str, column: str) -> int:
+    if column.isdecimal() and 1 <= int(column) <= len(table.names):
+        return int(column)
+    count = table.names.count(column)
+    if count > 1:
+        raise InputError(
+            f"{table.origin} has {count} columns {column!r}; a name must be unique; give the "
+            f"number of one, for example --columns {role}={table.names.index(column) + 1}."
+        )
+    if count:
+        return table.names.index(column) + 1
+    plain = {_plain(name): name for name in reversed(table.names)}
+    near = get_close_matches(_plain(column), plain, n=1)
+    hint = f" Did you mean {plain[near[0]]!r}?" if near and plain[near[0]] else ""
+    raise InputError(
+        f"{table.origin} has no column {column!r}; {_listed(table)}; correct --columns.{hint}"
+    )
+
+
+def _find_known(table: Table, task: Task, found: dict[str, Column]) -> None:
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(table.names, start=1):
+        numbers.setdefault(_plain(name), number)
+    if task == "compare" and not {"first", "second"} & set(found):
+        for pair in PAIRS:
+            if all(name in numbers for name in pair):
+                for which, name in zip(("first", "second"), pair, strict=True):
+                    number = numbers[name]
+                    found[which] = Column(which, number, table.names[number - 1], "known")
+                break
+    for role in ROLES[task]:
+        if role.name in found or (task == "compare" and role.name != "label"):
+            continue
+        taken = {column.number for column in found.values()}
+        for name in role.known:
+            number = numbers.get(name, 0)
+            if number and number not in taken:
+                found[role.name] = Column(role.name, number, table.names[number - 1], "known")
+                break
+
+
+def _find_by_content(table: Table, task: Task, found: dict[str, Column]) -> None:
+    for role in ROLES[task]:
+        if role.name in found:
+            continue
+        taken = {column.number for column in found.values()}
+        free = [n for n in range(1, len(table.names) + 1) if n not in taken]
+        if role.name in _BY_CONTENT:
+            if role.name == "first":  # of the two longest the left one is the first
+                pair = sorted(_texts(table, free)[: 1 if "second" in found else 2])
+                number = pair[0] if len(pair) > ("second" not in found) else 0
+            else:
+                number = next(iter(_texts(table, free)), 0)
+        elif role.name == "label":
+            number = _labels(table, free)
+        else:
+            number = 0
+        if number:
+            found[role.name] = Column(role.name, number, table.names[number - 1], "content")
+        elif role.needed:
+            raise InputError(
+                f"{table.origin} has no column that looks like the {role.name}; {_listed(table)}; "
+                f"name it with --columns {role.name}=NAME."
+            )
+
+
+def _texts(table: Table, numbers: Sequence[int]) -> list[int]:
+    """The columns of strings that are not all numbers, the longest first."""
+    lengths: dict[int, float] = {}
+    for number in numbers:
+        cells = [cell for cell in _some(table, number) if cell is not None]
+        if cells and all(isinstance(cell, str) for cell in cells):
+            total = sum(map(len, cells))
+            if total and not all(is_number(cell) for cell in cells):
+                lengths[number] = total / len(cells)
+    return sorted(lengths, key=lambda number: (-lengths[number], number))
+
+
+def _labels(table: Table, numbers: Sequence[int]) -> int:
+    """The only column whose cells repeat; 0 if there is none, or are several."""
+    able = []
+    for number in numbers:
+        cells = [repr(cell) for cell in _some(table, number) if cell not in (None, "")]
+        usual_id = _plain(table.names[number - 1]) in _ROW_NAMES and bool(table.names[number - 1])
+        if not usual_id and 1 < len(set(cells)) < len(cells):
+            able.append(number)
+    return able[0] if len(able) == 1 else 0
+
+
+def _some(table: Table, number: int) -> list[Any]:
+    return [cells[number - 1] for _, cells in table.rows[:_LOOKED_AT]]
+
+
+def _has_header(table: Table, task: Task, named: Mapping[str, str]) -> bool:
+    """Whether the first row is a header; if it may be data and no number was named, an error."""
+    if table.doubtful is None:
+        return True
+    if not all(column.isdecimal() for column in named.values()):
+        return True  # then it is a header, or the name is wrong
+    known = {name for role in ROLES[task] for name in role.known} | {*_ROW_NAMES[:-1]}
+    for number, name in enumerate(table.names, start=1):
+        if _plain(name) in known and name not in _some(table, number):
+            return True
+    evidence = _data_in_header(table)
+    if not evidence or named:
+        return not evidence
+    raise InputError(
+        f"{table.place(table.doubtful)} looks like data, not like a header ({evidence}); name the "
+        f"columns by number, for example --columns {_example(table, task)}, or say --header."
+    )
+
+
+def _data_in_header(table: Table) -> str:
+    """What makes the first row look like data; empty if nothing does."""
+    for number, name in enumerate(table.names, start=1):
+        cells = [cell for cell in _some(table, number) if cell]
+        if name.strip() and name in cells:
+            return f"{_short(name)!r} stands in column {number} again"
+        if is_number(name) and all(map(is_number, cells)):
+            return f"column {number} holds numbers, and {_short(name)!r} is one"
+        if len(name) > _LONG:
+            return f"column {number} is {len(name):,} characters long"
+    return ""
+
+
+def _example(table: Table, task: Task) -> str:
+    whole = table.without_header()
+    numbers = list(range(1, len(whole.names) + 1))
+    wanted = [role.name for role in ROLES[task] if role.name in _BY_CONTENT]
+    texts = sorted(_texts(whole, numbers)[: len(wanted)])
+    given = dict(zip(wanted, texts, strict=False))
+    rest = [number for number in numbers if number not in texts]
+    if rest and any(role.name == "label" for role in ROLES[task]):
+        given["label"] = min(rest, key=lambda number: len(set(map(repr, _some(whole, number)))))
+    if not given:
+        given = {role.name: number for number, role in enumerate(ROLES[task], start=1)}
+    return ",".join(f"{role}={number}" for role, number in given.items())
+
+
+def is_number(cell: object) -> bool:
+    """Whether a cell is a number, or a string that says one."""
+    try:
+        float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _listed(table: Table) -> str:
+    if not any(table.names):
+        return f"it has {len(table.names):,} columns and no header"
+    return f"its columns: {', '.join(table.names)}"
+
+
+def _plain(name: str) -> str:
+    return name.casefold().strip().replace(" ", "_").replace("-", "_")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:40] + "…"

@@ -1,0 +1,207 @@
+"""What looks odd in labelled data: rows that stand twice, contradict each other, or hold debris.
+
+None of it stops a training; all of it is worth a look before one.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from clozeworks.data.labelled.items import Item, PairItem, QuestionItem, TextItem, WordsItem
+
+_EXAMPLES = 3
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_HTML = re.compile(
+    r"</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|script|span|strong|table|td|tr|u|ul)\b[^<>]*>"
+    r"|&(?:amp|gt|lt|nbsp|quot|#[0-9]+|#x[0-9a-fA-F]+);",
+    re.IGNORECASE,
+)
+# A text is very long if it has so many characters, and so many times those of the middle one.
+_LONG = 1_000
+_TIMES = 10
+# Below so many characters a text may well be a price or a date.
+_FEW = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row that shows what was found.
+
+    Attributes:
+        place: The file and the row.
+        text: What is there.
+        note: What there is to say about it: the other row, and what that one says.
+    """
+
+    place: str
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something odd, and where.
+
+    Attributes:
+        name: A short name of the kind.
+        what: The same for people.
+        count: How many rows.
+        examples: Up to three of them.
+    """
+
+    name: str
+    what: str
+    count: int
+    examples: tuple[Example, ...]
+
+
+def texts_of(item: Item) -> tuple[str, ...]:
+    """The texts of an item, in order."""
+    if isinstance(item, PairItem):
+        return item.first, item.second
+    if isinstance(item, QuestionItem):
+        return item.question, item.context
+    return (item.text,)
+
+
+def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, ...]:
+    """Looks for what is odd in training data, and between it and development data.
+
+    Args:
+        items: What is trained on.
+        dev: What the model is judged by.
+
+    Returns:
+        What was found, without what was not.
+    """
+    return tuple(
+        finding
+        for finding in (*_repeated(items), *_shared(items, dev), *_debris(items))
+        if finding.count
+    )
+
+
+def _finding(name: str, what: str, found: Sequence[tuple[Item, str]]) -> Finding:
+    """Makes a finding of items and notes about them."""
+    examples = tuple(
+        Example(item.place, " | ".join(texts_of(item)), note) for item, note in found[:_EXAMPLES]
+    )
+    return Finding(name, what, len(found), examples)
+
+
+def _key(item: Item) -> tuple[str, ...]:
+    return tuple(text.strip() for text in texts_of(item))
+
+
+def _answer(item: Item) -> Hashable:
+    """What is to be learned about an item; None if it is not known."""
+    if isinstance(item, TextItem | PairItem):
+        return item.label
+    if isinstance(item, WordsItem):
+        return item.tags
+    return (item.answers, item.impossible) if item.answers or item.impossible else None
+
+
+def _beside(item: Item, other: Item) -> str:
+    """The place of another item, without the file if it is the same."""
+    file = item.place.rpartition(", ")[0]
+    return other.place.removeprefix(f"{file}, ")
+
+
+def _difference(item: Item, other: Item) -> str:
+    """How the label of an item differs from that of another."""
+    where = _beside(item, other)
+    if isinstance(item, WordsItem) and isinstance(other, WordsItem):
+        if item.spans != other.spans:
+            return f"cut into other words in {where}"
+        tags = zip(item.words, item.tags or (), other.tags or (), strict=False)
+        word, here, there = next((each for each in tags if each[1] != each[2]), ("", "no tag", ""))
+        return f"{word!r} is {here}, in {where} {there or 'it has a tag'}"
+    if isinstance(item, TextItem | PairItem) and isinstance(other, TextItem | PairItem):
+        return f"{_shown(item.label)}, in {where} {_shown(other.label)}"
+    return f"other answers in {where}"
+
+
+def _shown(label: object) -> str:
+    return "+".join(label) if isinstance(label, tuple) else str(label)
+
+
+def _repeated(items: Sequence[Item]) -> Iterator[Finding]:
+    first: dict[tuple[str, ...], Item] = {}
+    twice: list[tuple[Item, str]] = []
+    contrary: list[tuple[Item, str]] = []
+    for item in items:
+        before = first.setdefault(_key(item), item)
+        if before is item:
+            continue
+        if _answer(before) == _answer(item):
+            twice.append((item, f"first in {_beside(item, before)}"))
+        else:
+            contrary.append((item, _difference(item, before)))
+    yield _finding("duplicates", "the text stood there before, with the same label", twice)
+    yield _finding("contradictions", "the text stood there before, with another label", contrary)
+
+
+def _shared(items: Sequence[Item], dev: Sequence[Item]) -> Iterator[Finding]:
+    known = {_key(item): item for item in items}
+    both = [(item, f"also in {known[_key(item)].place}") for item in dev if _key(item) in known]
+    yield _finding("in both", "development text that also stands in the training data", both)
+    contexts = {item.context: item for item in items if isinstance(item, QuestionItem)}
+    same = [
+        (item, f"also in {contexts[item.context].place}")
+        for item in dev
+        if isinstance(item, QuestionItem) and item.context in contexts
+    ]
+    yield _finding("context in both", "development context that also stands in training", same)
+
+
+def _debris(items: Sequence[Item]) -> Iterator[Finding]:
+    texts = list(_once(items))
+    columns = zip(*map(texts_of, items), strict=True)
+    long = [max(_LONG, _TIMES * median(map(len, column))) for column in columns]
+
+    def with_any(test: Callable[[str], object]) -> list[tuple[Item, str]]:
+        return [(item, "") for item, several in texts if any(map(test, several))]
+
+    yield _finding(
+        "very long",
+        f"at least {_TIMES} times as long as usual",
+        [
+            (item, "")
+            for item in items
+            if any(len(text) > most for text, most in zip(texts_of(item), long, strict=True))
+        ],
+    )
+    yield _finding("control characters", "control characters", with_any(_CONTROL.search))
+    yield _finding(
+        "replacement", "U+FFFD, where characters were lost", with_any(lambda text: "\ufffd" in text)
+    )
+    yield _finding("html", "remains of HTML", with_any(_HTML.search))
+    if not any(isinstance(item, WordsItem) for item in items[:1]):
+        # Of tagged text the words are cut apart already, and tables are usual among the sentences.
+        yield _finding("no letters", "mostly no letters", with_any(_mostly_no_letters))
+        yield _finding(
+            "outer spaces", "white space at the beginning or the end", with_any(_has_outer_space)
+        )
+
+
+def _once(items: Sequence[Item]) -> Iterator[tuple[Item, tuple[str, ...]]]:
+    """Items and their texts; a context, which has many questions, is given with the first only."""
+    contexts: set[str] = set()
+    for item in items:
+        texts = texts_of(item)
+        if isinstance(item, QuestionItem):
+            if item.context in contexts:
+                texts = texts[:1]
+            contexts.add(item.context)
+        yield item, texts
+
+
+def _mostly_no_letters(text: str) -> bool:
+    characters = len(text) - sum(map(str.isspace, text))
+    return characters >= _FEW and 2 * sum(map(str.isalpha, text)) < characters
+
+
+def _has_outer_space(text: str) -> bool:
+    return text[:1].isspace() or text[-1:].isspace()
