@@ -1,0 +1,92 @@
+"""How probable the right labels of a sequence are, when neighbours matter.
+
+Paper: Lafferty, McCallum & Pereira 2001 (conditional random fields).
+The idea: a path of labels scores the sum of what each word says for its label and of what each move
+between neighbours is worth; it is compared with all paths at once. The sum over all paths takes one
+pass over the words.
+Where papers and code differ: papers put no score on the first and the last label; code does.
+Trap: only positions that have labels may be given. Gather the first sub-token of each word first.
+
+Shapes: N words of all sequences, B sequences, L the longest, K labels.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.layout import Layout
+
+# What a forbidden move is worth. exp of it is 0 in every floating type; infinity would make
+# gradients that are no numbers where a label cannot be reached at all.
+FORBIDDEN = -10_000.0
+
+
+class MoveTensors(NamedTuple):
+    """A value for each first label, each move (row to column) and each last label.
+
+    Attributes:
+        start: (K,).
+        move: (K, K).
+        end: (K,).
+    """
+
+    start: Tensor
+    move: Tensor
+    end: Tensor
+
+    def forbid(self, allowed: "MoveTensors") -> "MoveTensors":
+        """The same scores with what is not allowed (False) made impossible."""
+        return MoveTensors(
+            *(
+                score.masked_fill(~mask, FORBIDDEN)
+                for score, mask in zip(self, allowed, strict=True)
+            )
+        )
+
+
+def log_likelihoods(scores: Tensor, labels: Tensor, layout: Layout, moves: MoveTensors) -> Tensor:
+    """The log-probability of each sequence's labels, (B,); 0 for one without words.
+
+    It is computed in float32 or wider.
+
+    Args:
+        scores: What the model says of each word, (N, K).
+        labels: The right label of each word, (N,).
+        layout: Where the sequences begin and end.
+        moves: The scores of moves; forbidden ones in place.
+    """
+    assert scores.shape[0] == labels.shape[0] == layout.total, "the layout is of other words"
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    moves = MoveTensors(*(part.to(scores.dtype) for part in moves))
+    return _path_scores(scores, labels, layout, moves) - _all_paths(scores, layout, moves)
+
+
+def _path_scores(scores: Tensor, labels: Tensor, layout: Layout, moves: MoveTensors) -> Tensor:
+    """The score of the right path of each sequence, (B,)."""
+    rows = layout.rows(scores.device)  # (N,)
+    first = layout.positions(scores.device) == 0
+    last = layout.positions(scores.device) == (layout.sizes(scores.device) - 1)[rows]
+    previous = labels.roll(1)  # at a first word another sequence's label, which is not looked at
+    steps = torch.where(first, moves.start[labels], moves.move[previous, labels])
+    steps = steps + torch.where(last, moves.end[labels], torch.zeros_like(steps))
+    steps = steps + scores.gather(1, labels[:, None])[:, 0]
+    return steps.new_zeros(len(layout)).index_add(0, rows, steps)
+
+
+def _all_paths(scores: Tensor, layout: Layout, moves: MoveTensors) -> Tensor:
+    """The logarithm of the sum of exp(score) over all paths of each sequence, (B,)."""
+    device = scores.device
+    rows, positions = layout.rows(device), layout.positions(device)
+    padded = scores.new_zeros(layout.longest, len(layout), scores.shape[1])
+    padded = padded.index_put((positions, rows), scores)  # (L, B, K)
+    sizes = layout.sizes(device)[:, None]  # (B, 1)
+    reached = moves.start.expand(len(layout), -1)  # (B, K)
+    for word, said in enumerate(padded):
+        if word > 0:
+            onward = torch.logsumexp(reached[:, :, None] + moves.move, dim=1)  # (B, K)
+            reached = torch.where(word < sizes, onward + said, reached)
+        else:
+            reached = reached + said
+    total = torch.logsumexp(reached + moves.end, dim=1)
+    return torch.where(sizes[:, 0] > 0, total, torch.zeros_like(total))

@@ -1,0 +1,242 @@
+"""Tag schemes: which tags may stand side by side, and which entities they spell.
+
+Papers: Ramshaw & Marcus 1995 (IOB1); Tjong Kim Sang & Veenstra 1999 (BIO, there IOB2); Ratinov &
+Roth 2009 (BIOES, there BILOU).
+The idea: a scheme is three sets of roles: those that begin an entity, those that go on with it, and
+those it may end with. What may follow what, what entities a sentence has, and how entities are
+written all follow from them.
+
+| scheme | two words, one word, side by side | needs |
+|---|---|---|
+| BIO | B I B | every entity begins with B |
+| IOB1 | I I B | B only where an entity touches one of the same type |
+| BIOES | B E S | ends are said too |
+| BMES | B E S | the same, with M for I |
+| IO | I I I | cannot tell entities of a type that touch |
+| plain | NOUN VERB | no entities: parts of speech |
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.tasks.tagging.tags import (
+    NO_TAG,
+    NOT_TAGS,
+    OUTSIDE,
+    Entity,
+    Spelling,
+    Tag,
+    spelling_of,
+)
+
+_OPEN = "BI"  # roles after which an entity can go on
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """The rules of a tag scheme.
+
+    Attributes:
+        name: As settings write it.
+        begins: Roles that begin an entity; the first is for entities of several words.
+        follows: Roles that go on with an entity.
+        ends: Roles an entity may end with.
+        parts: The role that begins an entity right behind one of the same type, and nowhere else.
+        letters: What the roles B, I, E and S are written as.
+    """
+
+    name: str
+    begins: str = ""
+    follows: str = ""
+    ends: str = ""
+    parts: str = ""
+    letters: str = "BIES"
+
+    @property
+    def roles(self) -> str:
+        """The roles it knows, without O."""
+        return "".join(role for role in "BIES" if role in self.begins + self.follows + self.parts)
+
+    def continues(self, previous: Tag, tag: Tag) -> bool:
+        """Says whether a tag goes on with the entity of the tag before it."""
+        same = previous.type == tag.type and previous.role in _OPEN
+        return same and tag.role in self.follows
+
+    def may_begin(self, previous: Tag, tag: Tag) -> bool:
+        """Says whether a tag can begin an entity behind another tag."""
+        touches = previous.role != OUTSIDE and previous.type == tag.type
+        return tag.role in self.begins or (touches and tag.role in self.parts)
+
+    def may_follow(self, previous: Tag, tag: Tag) -> bool:
+        """Says whether a tag may stand behind another; O stands for both ends of a sentence."""
+        if not self.begins:
+            return True
+        if self.continues(previous, tag):
+            return True
+        whole = previous.role == OUTSIDE or previous.role in self.ends
+        return whole and (tag.role == OUTSIDE or self.may_begin(previous, tag))
+
+    def fault(self, tags: Sequence[Tag]) -> int | None:
+        """The first word whose tag breaks the rules, or the number of words if the end does."""
+        for place, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
+            if not self.may_follow(previous, tag):
+                return place
+        return None
+
+    def spans(self, tags: Sequence[Tag]) -> list[Entity]:
+        """The entities that are spelled as the rules want; whatever breaks them is left out.
+
+        Raises:
+            SettingError: The scheme has no entities.
+        """
+        self.insist_on_entities()
+        found = []
+        begin: int | None = None
+        for place, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
+            if begin is not None and self.continues(previous, tag):
+                continue
+            if begin is not None and previous.role in self.ends:
+                found.append(Entity(previous.type, begin, place))
+            begin = place if self.may_begin(previous, tag) else None
+        return found
+
+    def tags(self, entities: Iterable[Entity], length: int, *, merge: bool = False) -> list[Tag]:
+        """The tags of a sentence from its entities.
+
+        Args:
+            entities: In any order.
+            length: The words of the sentence.
+            merge: Whether entities that touch may become one where the scheme cannot tell them
+                apart.
+
+        Raises:
+            InputError: Entities overlap or stand outside the sentence, or the scheme cannot tell
+                two of them apart.
+            SettingError: The scheme has no entities.
+        """
+        self.insist_on_entities()
+        tags = [NO_TAG] * length
+        before = Entity("", 0, 0)
+        for entity in sorted(entities, key=lambda entity: entity.begin_word):
+            _check_place(entity, before, length)
+            touches = before[::2] == (entity.type, entity.begin_word) and entity.begin_word > 0
+            if touches and not merge and not self._tells_apart:
+                raise InputError(
+                    f"words {entity.begin_word:,} and {entity.begin_word + 1:,}: two entities of "
+                    f"type {entity.type!r} touch; {self.name} cannot tell them apart; choose "
+                    "another scheme, or make them one with merge=True."
+                )
+            tags[entity.begin_word : entity.end_word] = self._entity_tags(entity, touches)
+            before = entity
+        return tags
+
+    @property
+    def _tells_apart(self) -> bool:
+        return "B" in self.begins or bool(self.parts)
+
+    def _entity_tags(self, entity: Entity, touches: bool) -> list[Tag]:
+        words = entity.end_word - entity.begin_word
+        if words == 1 and "S" in self.begins:
+            return [Tag("S", entity.type)]
+        first = self.parts if touches and self.parts else self.begins[0]
+        roles = [first] + ["I"] * (words - 1)
+        if "E" in self.follows:
+            roles[-1] = "E"
+        return [Tag(role, entity.type) for role in roles]
+
+    def insist_on_entities(self) -> None:
+        """Complains if the scheme has no entities."""
+        if not self.begins:
+            raise SettingError(
+                f"the scheme is {self.name!r}; its tags stand alone and spell no entities; "
+                f"choose one of: {', '.join(known for known in SCHEMES if known != self.name)}."
+            )
+
+
+def _check_place(entity: Entity, before: Entity, length: int) -> None:
+    shown = f"the entity {entity.type!r} of words {entity.begin_word + 1:,} to {entity.end_word:,}"
+    if not 0 <= entity.begin_word < entity.end_word <= length:
+        raise InputError(
+            f"{shown} does not fit; an entity has at least one word, and the sentence has "
+            f"{length:,}; correct its words."
+        )
+    if entity.begin_word < before.end_word:
+        raise InputError(
+            f"{shown} overlaps {before.type!r} of words {before.begin_word + 1:,} to "
+            f"{before.end_word:,}; a word can have one tag; remove one."
+        )
+
+
+PLAIN = Scheme("plain")
+BIO = Scheme("BIO", begins="B", follows="I", ends="BI")
+IOB1 = Scheme("IOB1", begins="I", follows="I", ends="BI", parts="B")
+BIOES = Scheme("BIOES", begins="BS", follows="IE", ends="ES")
+BMES = Scheme("BMES", begins="BS", follows="IE", ends="ES", letters="BMES")
+IO = Scheme("IO", begins="I", follows="I", ends="I")
+SCHEMES = {scheme.name: scheme for scheme in (BIO, IOB1, BIOES, BMES, IO, PLAIN)}
+
+
+def find_scheme(name: str) -> Scheme:
+    """The scheme of a name.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if name not in SCHEMES:
+        raise UnknownName("scheme", name, SCHEMES)
+    return SCHEMES[name]
+
+
+def scheme_of(labels: Iterable[str]) -> str:
+    """Guesses the scheme from the labels of a model.
+
+    Labels alone cannot tell IOB1 from BIO: the answer is then BIO, which nearly every model uses.
+
+    Raises:
+        InputError: The labels have roles, but those of no scheme.
+    """
+    names = set(labels) - NOT_TAGS
+    spelling = spelling_of(names)
+    if spelling is None:
+        return PLAIN.name
+    roles = {tag.role for label in names if (tag := spelling.read(label))} - {OUTSIDE}
+    if not roles:
+        return PLAIN.name
+    if roles <= {"B"} or (roles == {"B", "I"} and spelling.letters[1] == "I"):
+        return BIO.name
+    if roles == {"I"} and spelling.letters[1] == "I":
+        return IO.name
+    if "E" in roles and "B" not in roles:
+        raise InputError(
+            f"the labels have the letters {', '.join(_letters(roles, spelling))}; an entity of "
+            "several words would have no beginning; name the labels in one of the schemes "
+            f"{', '.join(SCHEMES)}, or choose plain."
+        )
+    return BMES.name if spelling.letters == BMES.letters else BIOES.name
+
+
+def _letters(roles: Iterable[str], spelling: Spelling) -> list[str]:
+    return sorted(spelling.letters["BIES".index(role)] for role in roles)
+
+
+def scheme_of_sequences(sequences: Sequence[Sequence[str]]) -> str:
+    """Guesses the scheme from the tags of sentences.
+
+    They are IOB1 if some entity begins with I and B stands only behind an entity of its own type.
+
+    Raises:
+        InputError: The labels have roles, but those of no scheme.
+    """
+    labels = {label for sequence in sequences for label in sequence}
+    guess = scheme_of(labels)
+    spelling = spelling_of(labels)
+    if guess != BIO.name or spelling is None:
+        return guess
+    begun_inside = False
+    for sequence in sequences:
+        tags = [spelling.read(label) or NO_TAG for label in sequence]
+        if IOB1.fault(tags) is not None:
+            return BIO.name
+        begun_inside = begun_inside or BIO.fault(tags) is not None
+    return IOB1.name if begun_inside else BIO.name
