@@ -31,7 +31,8 @@ def specs(slot: type) -> dict[str, type]:
     """Collects every concrete spec of a slot by kind.
 
     A slot is a base class. If it names a `folder`, the files there are imported first; specs
-    defined elsewhere (a test, a notebook) count as soon as they exist.
+    defined elsewhere (a test, a notebook) count as soon as they exist. A narrower slot with a
+    folder of its own has a list of its own.
     """
     folder = getattr(slot, "folder", None)
     for name in files(folder).values() if folder else ():
@@ -40,6 +41,8 @@ def specs(slot: type) -> dict[str, type]:
     waiting: list[type] = list(slot.__subclasses__())
     while waiting:
         cls = waiting.pop()
+        if cls.__dict__.get("folder", folder) != folder:
+            continue
         waiting += cls.__subclasses__()
         if not cls.__dict__.get("is_slot"):  # a narrower slot is no spec itself
             found[kind(cls)] = cls

@@ -20,16 +20,18 @@ from clozeworks.checkpoints.sentence import (
 )
 from clozeworks.checkpoints.tensors import WeightFiles, write_weights
 from clozeworks.checkpoints.whole_folder import fresh_folder
-from clozeworks.config import read_json
+from clozeworks.config import plain, read, read_json
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.model import Model
-from clozeworks.errors import CheckpointError, TokenizerError
+from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family, parts_of
 from clozeworks.families.weights import Names
 from clozeworks.text.tokenizer import Tokenizer
 
-# What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with.
+# What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with, heads
+# that no published architecture has, and what the model was trained for.
 NOTES = "clozeworks.json"
 SHARD_BYTES = 5 * 10**9
 
@@ -46,6 +48,8 @@ class Checkpoint:
     pooling: Pooling
     report: LoadReport
     prompts: Prompts = dataclasses.field(default_factory=Prompts)
+    notes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What `clozeworks.json` says."""
 
 
 def read_config(folder: Path) -> tuple[Config, Family]:
@@ -79,7 +83,8 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     sources = _sources(files, names, report)
     parts = _parts(found, sources)
     report.absent = sorted(found.architectures[name].parts - parts)
-    blueprint = found.blueprint(config, parts)
+    notes = read_json(folder / NOTES, optional=True)
+    blueprint = _with_own_heads(found.blueprint(config, parts), notes, folder / NOTES)
     blueprint = _untie_if_different(blueprint, files, sources, report)
     model = _filled(blueprint, files, sources, names, report, dtype)
     if report.is_fatal:
@@ -87,7 +92,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
             f"{folder} does not fit its config.json: {'; '.join(report.lines())}; "
             f"take both from the same model."
         )
-    tokenizer = _tokenizer(folder, found, blueprint, report)
+    tokenizer = _tokenizer(folder, found, blueprint, notes.get("tokenizer"), report)
     return Checkpoint(
         model=model.eval(),
         family=found,
@@ -96,6 +101,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
         pooling=read_pooling(folder),
         report=report,
         prompts=read_prompts(folder),
+        notes=notes,
     )
 
 
@@ -110,8 +116,10 @@ def save(
     """Writes a folder that Clozeworks, transformers and sentence-transformers load."""
     blueprint = checkpoint.model.blueprint
     found = checkpoint.family
-    written = found.config(blueprint)
-    parts = parts_of(blueprint)
+    own = {name: head for name, head in blueprint.heads.items() if name not in found.paths}
+    published = {name: head for name, head in blueprint.heads.items() if name not in own}
+    written = found.config(dataclasses.replace(blueprint, heads=published))
+    parts = parts_of(blueprint) - own.keys()
     name = _kept_architecture(checkpoint, parts) or found.fitting(parts)
     config = {
         **checkpoint.config,
@@ -140,6 +148,10 @@ def save(
         if checkpoint.tokenizer is not None:
             checkpoint.tokenizer.save(place, max_length=blueprint.room())
             notes["tokenizer"] = checkpoint.tokenizer.fingerprint
+        if own:
+            notes["heads"] = {name: plain(head) for name, head in own.items()}
+        if "task" in checkpoint.notes:
+            notes["task"] = checkpoint.notes["task"]
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
         write_prompts(place, checkpoint.prompts)
@@ -196,6 +208,20 @@ def _parts(found: Family, sources: dict[str, str]) -> Parts:
     return frozenset(
         part for part, path in found.paths.items() if any(ours.startswith(path) for ours in sources)
     )
+
+
+def _with_own_heads(blueprint: Blueprint, notes: dict[str, Any], place: Path) -> Blueprint:
+    """The blueprint with heads that no published architecture has, as our notes describe them."""
+    stated = notes.get("heads", {})
+    if not stated:
+        return blueprint
+    try:
+        own = {str(name): read(HeadSpec, head) for name, head in stated.items()}
+    except (ClozeworksError, AttributeError) as error:
+        raise CheckpointError(
+            f"{place}: heads cannot be read ({error}); restore the file."
+        ) from error
+    return dataclasses.replace(blueprint, heads={**blueprint.heads, **own}).check()
 
 
 def _untie_if_different(
@@ -266,7 +292,7 @@ def _said(dtype: torch.dtype) -> str:
 
 
 def _tokenizer(
-    folder: Path, found: Family, blueprint: Blueprint, report: LoadReport
+    folder: Path, found: Family, blueprint: Blueprint, expected: object, report: LoadReport
 ) -> Tokenizer | None:
     """The folder's tokenizer, checked against the weights; None if it has none."""
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
@@ -281,7 +307,6 @@ def _tokenizer(
         )
     if tokenizer.size < rows:
         report.notes.append(f"the embeddings have {rows - tokenizer.size:,} rows without a token")
-    expected = read_json(folder / NOTES, optional=True).get("tokenizer")
     if expected is not None and expected != tokenizer.fingerprint:
         raise TokenizerError(
             f"{folder}: the tokenizer is not the one this model was saved with (fingerprint "

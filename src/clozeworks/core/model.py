@@ -77,6 +77,9 @@ class Model(nn.Module):
         """What a head says of the texts, or of the asked tokens (n,) only."""
         reads = self.blueprint.heads[head].reads
         assert reads != "given", f"{head} is asked by the objective that brings it"
+        if reads == "texts":
+            said: Tensor = self.heads[head](hidden, layout)
+            return said
         if reads == "pooled":
             source = self.pooled(hidden, layout)
         else:

@@ -30,7 +30,9 @@ class Arranged:
         epochs: The epoch each example belongs to, (B,).
         indices: A number of its own in the epoch for each example, (B,).
         labels: What the arrangement knows of each example, such as 1 for a random second text,
-            (B,); None if it has nothing to say.
+            (B, …); None if it has nothing to say.
+        token_labels: What is known of each token, -1 for nothing, (N,); None if it is nothing at
+            all.
         views: How many neighbouring examples belong together, such as a text and its positive.
     """
 
@@ -41,7 +43,8 @@ class Arranged:
     lengths: Numbers
     epochs: Numbers
     indices: Numbers
-    labels: Numbers | None = None
+    labels: NDArray[Any] | None = None
+    token_labels: Numbers | None = None
     views: int = 1
 
     def __len__(self) -> int:
@@ -66,12 +69,9 @@ class Arranged:
         joined = {
             field.name: np.concatenate([getattr(piece, field.name) for piece in pieces])
             for field in fields(cls)
-            if field.name not in ("labels", "views")
+            if field.name != "views" and getattr(pieces[0], field.name) is not None
         }
-        labels = [piece.labels for piece in pieces if piece.labels is not None]
-        return cls(
-            **joined, labels=np.concatenate(labels) if labels else None, views=pieces[0].views
-        )
+        return cls(**joined, views=pieces[0].views)
 
     def cut(self, pieces: int) -> list["Arranged"]:
         """Pieces of about equally many tokens, in order; fewer where there are fewer examples.
@@ -99,6 +99,7 @@ class Arranged:
             epochs=self.epochs[examples],
             indices=self.indices[examples],
             labels=None if self.labels is None else self.labels[examples],
+            token_labels=None if self.token_labels is None else self.token_labels[tokens],
             views=self.views,
         )
 

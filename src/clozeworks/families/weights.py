@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+# What stands before the weights of a head that is not published.
+OWN = "clozeworks."
 _HOLES = {"layer": r"\d+", "kind": "weight|bias"}
 
 
@@ -33,6 +35,7 @@ class Names:
 
     `body` rules describe the encoder; published checkpoints put `prefix` before them when there is
     a head beside the encoder, and leave it out when there is none. `head` rules stand as they are.
+    Heads that no published architecture has go by a name of our own.
     """
 
     prefix: str
@@ -44,6 +47,8 @@ class Names:
     def ours(self, theirs: str) -> str | None:
         """Translates a published name; None if no rule knows it."""
         name = modern(theirs)
+        if name.startswith(OWN):
+            return "heads." + name.removeprefix(OWN)
         found = _apply(self._head_in, name)
         return found or _apply(self._body_in, name.removeprefix(self.prefix))
 
@@ -52,6 +57,8 @@ class Names:
         # The head's table comes first: RoBERTa's classifier keeps its pooler beside the head.
         if found := _apply(self._head_out, ours):
             return found
+        if ours.startswith("heads."):
+            return OWN + ours.removeprefix("heads.")
         found = _apply(self._body_out, ours)
         assert found is not None, f"no rule gives {ours} a published name"
         return self.prefix + found if prefixed else found

@@ -1,12 +1,14 @@
 """Fill gaps: rank the vocabulary for every mask in a text.
 
 Gaps of one text are guessed at the same time, each with the others still open; the scores of two
-gaps are therefore not those of a joint guess.
+gaps are therefore not those of a joint guess. A text that is too long is read through windows, and
+each gap is guessed where it has most context.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +18,7 @@ from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.embed import default_budget
 from clozeworks.tasks.packing import check_finite, device_of, evaluating, pack
+from clozeworks.tasks.windows import Window, Windows, asking, by_item, read_windows
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -65,7 +68,7 @@ def fill(
         texts: Texts with `[MASK]` or the model's own mask token.
         top: How many guesses per gap.
         words: If given, only these are ranked; each must be one token of the vocabulary.
-        max_length: The most tokens a text may have.
+        max_length: The most tokens the model takes.
     """
     if top < 1:
         raise SettingError(f"top is {top}; it must be at least 1.")
@@ -74,44 +77,63 @@ def fill(
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
-    encoded = tokenizer.encode(marked, max_length=max_length, offsets=True, advice="shorten it")
-    gaps = [
-        [place for place, token in enumerate(item.ids) if token == tokenizer.mask_id]
-        for item in encoded
-    ]
-    for number, places in enumerate(gaps, start=1):
-        if not places:
-            text = texts[number - 1]
-            shown = text if len(text) <= 40 else text[:39] + "…"
-            raise InputError(
-                f"text {number:,} ({shown!r}) has no gap; write [MASK] where a word is missing."
-            )
-    guesses: dict[int, list[list[Guess]]] = {}
+    windows = _windows(tokenizer, marked, texts, max_length)
+    guesses: list[dict[tuple[int, int], list[Guess]]] = [{} for _ in texts]
 
     def run(batch: list[int]) -> list[list[Guess]]:
-        packed = pack([encoded[text] for text in batch], device)
+        own = [windows[number] for number in batch]
+        packed = pack([window.encoded for window in own], device)
         starts = packed.layout.starts
-        asked = [starts[row] + place for row, text in enumerate(batch) for place in gaps[text]]
-        where = torch.tensor(asked, device=device)
+        asked = [start + window.wanted for start, window in zip(starts, own, strict=True)]
+        where = torch.from_numpy(np.concatenate(asked)).to(device)
         scores = model.scores("vocabulary", packed.hidden(model), packed.layout, where)
         shares = scores.float().softmax(dim=-1).cpu()
-        owners = [text for text in batch for _ in gaps[text]]
+        owners = [window.item for window in own for _ in range(len(window.wanted))]
         check_finite(model, shares, owners, "a score")
         return _ranked(tokenizer, shares, top, candidates)
 
-    batches = by_budget([len(item) for item in encoded], default_budget(device), workers(device))
+    lengths = [len(window) for window in windows]
     with evaluating(model):
+        batches = by_budget(lengths, default_budget(device), workers(device))
         for batch, ranked in side_by_side(run, batches, device):
             taken = iter(ranked)
-            for index in batch:
-                guesses[index] = [next(taken) for _ in gaps[index]]
+            for number in batch:
+                window = windows[number]
+                for place in window.wanted.tolist():
+                    assert window.encoded.offsets is not None
+                    guesses[window.item][window.encoded.offsets[place]] = next(taken)
     filled = []
     for number, text in enumerate(texts):
-        offsets = encoded[number].offsets or []
-        spans = [offsets[place] for place in gaps[number]]
-        best = _best(tokenizer, marked[number], spans, guesses[number])
-        filled.append(Filled(text, guesses[number], best))
+        spans = sorted(guesses[number])
+        found = [guesses[number][span] for span in spans]
+        filled.append(Filled(text, found, _best(tokenizer, marked[number], spans, found)))
     return filled
+
+
+def _windows(
+    tokenizer: Tokenizer, marked: Sequence[str], texts: Sequence[str], most: int | None
+) -> list[Window]:
+    """Windows with gaps; each gap is asked where it has most context.
+
+    Raises:
+        InputError: A text has no gap.
+    """
+    every = read_windows(tokenizer, marked, windows=Windows(), most=most, offsets=True)
+    found = []
+    for own in by_item(every):
+        ids = np.zeros(max(window.first + window.count for window in own), np.int64)
+        for window in own:
+            ids[window.first : window.first + window.count] = window.encoded.ids[window.moving]
+        gaps = np.flatnonzero(ids == tokenizer.mask_id)
+        if not len(gaps):
+            text = texts[own[0].item]
+            shown = text if len(text) <= 40 else text[:39] + "…"
+            raise InputError(
+                f"text {own[0].item + 1:,} ({shown!r}) has no gap; write [MASK] where a word is "
+                "missing."
+            )
+        found += [window for window in asking(own, gaps) if len(window.wanted)]
+    return found
 
 
 def _allowed(tokenizer: Tokenizer, words: Sequence[str]) -> Tensor:

@@ -93,7 +93,7 @@ def test_rows_without_a_token_are_used_first():
     with torch.no_grad():
         for parameter in wide.parameters():
             parameter.copy_(torch.randn_like(parameter))
-    model._checkpoint = replace(model._checkpoint, model=wide)
+    model.checkpoint = replace(model.checkpoint, model=wide)
     extension = extend(tokenizer, FIELD, 3)
     model.extend(FIELD, 3)
     assert model.blueprint.embeddings.tokens == rows

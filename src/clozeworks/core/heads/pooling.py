@@ -16,15 +16,11 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.layout import Layout
+from clozeworks.core.segments import text_sums
 from clozeworks.errors import SettingError, UnknownName
 
 # Tokens (N, W), their layout, and how many tokens stood before each text: to a vector each, (B, W).
 Rule = Callable[[Tensor, Layout, int], Tensor]
-
-
-def _sum(x: Tensor, layout: Layout) -> Tensor:
-    total: Tensor = torch.segment_reduce(x, "sum", lengths=layout.sizes(x.device), axis=0)
-    return total
 
 
 def _sizes(x: Tensor, layout: Layout) -> Tensor:
@@ -32,17 +28,17 @@ def _sizes(x: Tensor, layout: Layout) -> Tensor:
 
 
 def _mean(x: Tensor, layout: Layout, before: int) -> Tensor:
-    return _sum(x, layout) / _sizes(x, layout)
+    return text_sums(x, layout) / _sizes(x, layout)
 
 
 def _mean_by_root(x: Tensor, layout: Layout, before: int) -> Tensor:
-    return _sum(x, layout) / _sizes(x, layout).sqrt()
+    return text_sums(x, layout) / _sizes(x, layout).sqrt()
 
 
 def _weighted_mean(x: Tensor, layout: Layout, before: int) -> Tensor:
     # Compat: a prompt that is left out still moves the weights of what follows.
     weights = (layout.positions(x.device) + before + 1)[:, None].to(x.dtype)  # (N, 1)
-    return _sum(x * weights, layout) / _sum(weights, layout).clamp(min=1e-9)
+    return text_sums(x * weights, layout) / text_sums(weights, layout).clamp(min=1e-9)
 
 
 def _max(x: Tensor, layout: Layout, before: int) -> Tensor:

@@ -1,9 +1,9 @@
-"""What `cw.load` returns: a checkpoint that can fill, embed and save."""
+"""What `cw.load` returns: a checkpoint that can fill, embed, answer and save."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 import torch
 
@@ -12,17 +12,13 @@ from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, Prompts
+from clozeworks.checkpoints.tasks import AnyTask, with_task
 from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
-from clozeworks.families.family import (
-    Config,
-    Family,
-    published_sizes,
-    vocabulary_size,
-)
+from clozeworks.families.family import Family
+from clozeworks.language_model.asking import Asking
 from clozeworks.tasks import embed as embedding
 from clozeworks.tasks import fill as filling
 from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
@@ -30,28 +26,18 @@ from clozeworks.tasks.fill import Filled
 from clozeworks.text.extend import LEAST, Extension, extend
 from clozeworks.text.tokenizer import Tokenizer
 
-# The config's entry for the standard deviation of first weights.
-SPREAD = "initializer_range"
-# Settings that follow from something else, and what that is.
-DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
 
-
-class LanguageModel:
+class LanguageModel(Asking):
     """A model with its tokenizer, its family and everything its folder says."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self.name = name
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """Everything its folder says."""
-        return self._checkpoint
 
     @property
     def model(self) -> Model:
         """The network."""
-        return self._checkpoint.model
+        return self.checkpoint.model
 
     @property
     def blueprint(self) -> Blueprint:
@@ -61,41 +47,41 @@ class LanguageModel:
     @property
     def family(self) -> Family:
         """The published family."""
-        return self._checkpoint.family
+        return self.checkpoint.family
 
     @property
     def report(self) -> LoadReport:
         """What happened while weights were loaded."""
-        return self._checkpoint.report
+        return self.checkpoint.report
 
     @property
     def pooling(self) -> Pooling:
         """How texts become vectors; set it to change `embed` and what `save` writes."""
-        return self._checkpoint.pooling
+        return self.checkpoint.pooling
 
     @pooling.setter
     def pooling(self, value: Pooling) -> None:
-        self._checkpoint.pooling = replace(value, stated=True)
+        self.checkpoint.pooling = replace(value, stated=True)
 
     @property
     def prompts(self) -> Prompts:
         """What may stand before a text, by name; the folder may name a default."""
-        return self._checkpoint.prompts
+        return self.checkpoint.prompts
 
     @property
     def has_tokenizer(self) -> bool:
         """Whether the folder holds a tokenizer."""
-        return self._checkpoint.tokenizer is not None
+        return self.checkpoint.tokenizer is not None
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, or a complaint if the folder has none."""
-        if self._checkpoint.tokenizer is None:
+        if self.checkpoint.tokenizer is None:
             raise UnsupportedError(
                 f"{self.name} has no tokenizer; put tokenizer.json, or vocab.txt, or vocab.json "
                 f"with merges.txt into the folder."
             )
-        return self._checkpoint.tokenizer
+        return self.checkpoint.tokenizer
 
     @property
     def max_length(self) -> int | None:
@@ -248,8 +234,17 @@ class LanguageModel:
             The new pieces, and what the text costs before and after.
         """
         extension = extend(self.tokenizer, texts, count, least=least)
-        self._checkpoint = extended(self._checkpoint, extension)
+        self.checkpoint = extended(self.checkpoint, extension)
         return extension
+
+    def for_task(self, task: AnyTask, *, seed: int = 0) -> "LanguageModel":
+        """The same encoder with the head of a task, fresh where it had none.
+
+        Args:
+            task: Such as `Classify(labels=("negative", "positive"))`.
+            seed: Decides fresh weights.
+        """
+        return LanguageModel(with_task(self.checkpoint, task, seed=seed), self.name)
 
     def save(
         self,
@@ -268,7 +263,7 @@ class LanguageModel:
             card: What README.md says of the model; without it there is none.
         """
         folders.save(
-            self._checkpoint,
+            self.checkpoint,
             Path(folder),
             overwrite=overwrite,
             shard_bytes=shard_bytes,
@@ -308,74 +303,6 @@ def load(
     checkpoint = folders.load(resolve(name, revision=revision), dtype=_dtype(dtype))
     model = LanguageModel(checkpoint, str(name))
     return model if device is None else model.to(device)
-
-
-def new(
-    size: str,
-    tokenizer: Tokenizer | str | Path,
-    *,
-    heads: Sequence[str] = ("vocabulary",),
-    seed: int = 0,
-    **changes: Any,
-) -> LanguageModel:
-    """A model of a published size with fresh weights, for your own tokenizer.
-
-    Args:
-        size: A published size such as bert-tiny; `clozeworks show` lists them.
-        tokenizer: A tokenizer or its folder; it decides the vocabulary size.
-        heads: Which parts stand beside the encoder.
-        seed: Two models with the same seed are equal.
-        changes: Entries of the config to replace, for example hidden_size=256.
-    """
-    if not 0 <= seed < 2**63:
-        raise SettingError(f"seed is {seed}; it must be at least 0 and below 2**63.")
-    known = published_sizes()
-    if size not in known:
-        raise UnknownName("size", size, known)
-    found = known[size]
-    unknown = set(heads) - set(found.paths)
-    if unknown:
-        raise UnknownName("head", min(unknown), found.paths)
-    if not isinstance(tokenizer, Tokenizer):
-        tokenizer = Tokenizer.load(tokenizer, style=found.style)
-    base = found.blueprint(found.published(size), frozenset(heads))
-    settable = found.config(base).keys() - DECIDED.keys() | {SPREAD}
-    for key, value in changes.items():
-        if key in DECIDED:
-            raise SettingError(f"{key} is {value!r}; {DECIDED[key]} decides it; leave it out.")
-        if key not in settable:
-            raise UnknownName("setting", key, settable)
-    values = {SPREAD: 0.02, **found.published(size), **changes}
-    spread = Config(values, size).number(SPREAD, 0.02)
-    if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
-        raise SettingError(
-            f"{size} numbers positions from its padding token, {values['pad_token_id']}, but the "
-            f"tokenizer's is {tokenizer.pad_id}; train it with --kind bpe."
-        )
-    blueprint = found.blueprint(Config(values, size), frozenset(heads))
-    blueprint = vocabulary_size(blueprint, tokenizer.size)
-    try:
-        model = blueprint.build()
-    except RuntimeError as error:  # how torch says that memory cannot be had
-        raise SettingError(
-            f"{size} with these settings is too large for this machine ({error}); lower them."
-        ) from error
-    initialize(model, seed=seed, spread=spread)
-    config = {
-        **values,
-        "pad_token_id": tokenizer.pad_id,
-        "bos_token_id": tokenizer.first_id,
-        "eos_token_id": tokenizer.last_id,
-    }
-    checkpoint = Checkpoint(
-        model=model.eval(),
-        family=found,
-        config=config,
-        tokenizer=tokenizer,
-        pooling=Pooling(),
-        report=LoadReport(),
-    )
-    return LanguageModel(checkpoint, size)
 
 
 def _dtype(name: str | torch.dtype | None) -> torch.dtype | None:

@@ -1,0 +1,1 @@
+"""Labelled examples: read from files, checked, split, changed."""

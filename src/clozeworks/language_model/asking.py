@@ -1,0 +1,203 @@
+"""What a model with a task can be asked: classify, compare, tag, answer."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+from clozeworks.checkpoints.folder import Checkpoint
+from clozeworks.checkpoints.tasks import AnyTask, task_of
+from clozeworks.core.model import Model
+from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.errors import InputError, UnsupportedError
+from clozeworks.tasks.answer import Answer, Answered
+from clozeworks.tasks.answering import Progress, answers
+from clozeworks.tasks.classify import Classified, Classify
+from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.tag import Tag, Tagged
+from clozeworks.text.characters import words_of
+from clozeworks.text.tokenizer import Tokenizer
+
+Pair = tuple[str, str]
+Words = list[str] | tuple[str, ...]
+Kind = TypeVar("Kind", bound=AnyTask)
+
+
+class Asking(ABC):
+    """The part of a language model that answers.
+
+    Attributes:
+        name: What messages call the model.
+        checkpoint: Everything its folder says.
+    """
+
+    name: str
+    checkpoint: Checkpoint
+
+    @property
+    @abstractmethod
+    def model(self) -> Model:
+        """The network."""
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+
+    @property
+    @abstractmethod
+    def max_length(self) -> int | None:
+        """The most tokens it takes."""
+
+    @property
+    def task(self) -> AnyTask | None:
+        """What the model was trained to answer; None if it has no head for a task."""
+        return task_of(self.checkpoint, self.name)
+
+    @overload
+    def classify(self, texts: str, **options: Any) -> Classified: ...
+    @overload
+    def classify(self, texts: Sequence[str], **options: Any) -> list[Classified]: ...
+    def classify(self, texts: str | Sequence[str], **options: Any) -> Classified | list[Classified]:
+        """The label of each text; or several labels, or a number, as the model was trained.
+
+        Args:
+            texts: One text or several. Long ones are read through windows.
+            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+
+        Returns:
+            For one text a `Classified`, for several a list of them.
+        """
+        several = [texts] if isinstance(texts, str) else list(texts)
+        task = self._task(Classify, "classify texts", "…ForSequenceClassification")
+        if isinstance(task, Compare):
+            raise UnsupportedError(
+                f"{self.name} was trained on pairs of texts; it compares two; use compare."
+            )
+        found = self.ask([TextItem(text) for text in several], task, **options)
+        return found[0] if isinstance(texts, str) else found
+
+    @overload
+    def compare(self, pairs: Pair, **options: Any) -> Classified: ...
+    @overload
+    def compare(self, pairs: Sequence[Pair], **options: Any) -> list[Classified]: ...
+    def compare(
+        self, pairs: Pair | Sequence[Pair], **options: Any
+    ) -> Classified | list[Classified]:
+        """How the two texts of each pair are related.
+
+        Args:
+            pairs: Two texts, or a list of such pairs.
+            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+
+        Returns:
+            For one pair a `Classified`, for several a list of them.
+        """
+        alone = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
+        several: list[Any] = [pairs] if alone else list(pairs)
+        for number, pair in enumerate(several, start=1):
+            if isinstance(pair, str) or len(pair) != 2:
+                raise InputError(f"pair {number:,} is {pair!r}; it must be two texts; give two.")
+        task = self._task(Classify, "compare texts", "…ForSequenceClassification")
+        if not isinstance(task, Compare):  # a published folder cannot say which it is
+            fields = {f.name: getattr(task, f.name) for f in dataclasses.fields(task)}
+            task = Compare(**fields)
+        found = self.ask([PairItem(*pair) for pair in several], task, **options)
+        return found[0] if alone else found
+
+    def tag(self, texts: str | Sequence[str | Words], **options: Any) -> Tagged | list[Tagged]:
+        """The tag of every word, and the entities they make.
+
+        Args:
+            texts: One text or several; each may also be a list of words that are kept as they are.
+            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+
+        Returns:
+            For one text a `Tagged`, for several a list of them.
+        """
+        several = [texts] if isinstance(texts, str) else list(texts)
+        task = self._task(Tag, "tag words", "…ForTokenClassification")
+        found = self.ask(list(map(words_item, several)), task, **options)
+        return found[0] if isinstance(texts, str) else found
+
+    @overload
+    def answer(self, question: str, context: str, **options: Any) -> Answered: ...
+    @overload
+    def answer(
+        self, question: Sequence[str], context: Sequence[str], **options: Any
+    ) -> list[Answered]: ...
+    def answer(
+        self, question: str | Sequence[str], context: str | Sequence[str], **options: Any
+    ) -> Answered | list[Answered]:
+        """The stretch of a context that answers a question.
+
+        Args:
+            question: The question, or several.
+            context: The text its answer stands in; one for each question.
+            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+
+        Returns:
+            For one question an `Answered`, for several a list of them.
+        """
+        task = self._task(Answer, "answer questions", "…ForQuestionAnswering")
+        if isinstance(question, str) and isinstance(context, str):
+            one: Answered = self.ask([QuestionItem(question, context)], task, **options)[0]
+            return one
+        if isinstance(question, str) or isinstance(context, str) or len(question) != len(context):
+            raise InputError(
+                "questions and contexts do not match; each question needs its context; give two "
+                "texts, or two lists of equal length."
+            )
+        items = [QuestionItem(*pair) for pair in zip(question, context, strict=True)]
+        return self.ask(items, task, **options)
+
+    def ask(
+        self,
+        items: Sequence[Any],
+        task: AnyTask | None = None,
+        *,
+        budget: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Any]:
+        """The answer of a task for every item.
+
+        Args:
+            items: `TextItem`, `PairItem`, `WordsItem` or `QuestionItem`, as the task wants them.
+            task: What is asked; the model's own task if not given.
+            budget: Tokens per batch; chosen for the device if not given.
+            progress: Called with tokens done and tokens in all.
+        """
+        return answers(
+            task or self._task(object, "answer", "a task's head"),
+            self.model,
+            self.tokenizer,
+            items,
+            most=self.max_length,
+            budget=budget,
+            progress=progress,
+        )
+
+    def evaluate(
+        self, items: Sequence[Any], *, intervals: bool = True, progress: Progress | None = None
+    ) -> Measured:
+        """How good the model is on labelled items, with intervals of 95 %."""
+        task: AnyTask = self._task(object, "answer", "a task's head")
+        return task.measure(items, self.ask(items, task, progress=progress), intervals=intervals)
+
+    def _task(self, kind: Any, what: str, architecture: str) -> Any:
+        task = self.task
+        if not isinstance(task, kind) or task is None:
+            known = f"it can {task.name}" if task else "it has no head for a task"
+            raise UnsupportedError(
+                f"{self.name} cannot {what}: {known}; use a checkpoint with such a head "
+                f"({architecture}), or train one with clozeworks finetune."
+            )
+        return task
+
+
+def words_item(text: str | Words) -> WordsItem:
+    """A text with its words, or words with a text around them."""
+    if isinstance(text, str):
+        return WordsItem(text, tuple(words_of(text)))
+    return WordsItem.of_words(text)

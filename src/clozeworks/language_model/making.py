@@ -1,0 +1,87 @@
+"""New models: a published size with fresh weights, for your own tokenizer."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clozeworks.checkpoints.folder import Checkpoint
+from clozeworks.checkpoints.report import LoadReport
+from clozeworks.checkpoints.sentence import Pooling
+from clozeworks.core.initialize import initialize
+from clozeworks.errors import SettingError, UnknownName
+from clozeworks.families.family import Config, published_sizes, vocabulary_size
+from clozeworks.language_model.model import LanguageModel
+from clozeworks.text.tokenizer import Tokenizer
+
+# The config's entry for the standard deviation of first weights.
+SPREAD = "initializer_range"
+# Settings that follow from something else, and what that is.
+DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
+
+
+def new(
+    size: str,
+    tokenizer: Tokenizer | str | Path,
+    *,
+    heads: Sequence[str] = ("vocabulary",),
+    seed: int = 0,
+    **changes: Any,
+) -> LanguageModel:
+    """A model of a published size with fresh weights, for your own tokenizer.
+
+    Args:
+        size: A published size such as bert-tiny; `clozeworks show` lists them.
+        tokenizer: A tokenizer or its folder; it decides the vocabulary size.
+        heads: Which parts stand beside the encoder.
+        seed: Two models with the same seed are equal.
+        changes: Entries of the config to replace, for example hidden_size=256.
+    """
+    if not 0 <= seed < 2**63:
+        raise SettingError(f"seed is {seed}; it must be at least 0 and below 2**63.")
+    known = published_sizes()
+    if size not in known:
+        raise UnknownName("size", size, known)
+    found = known[size]
+    unknown = set(heads) - set(found.paths)
+    if unknown:
+        raise UnknownName("head", min(unknown), found.paths)
+    if not isinstance(tokenizer, Tokenizer):
+        tokenizer = Tokenizer.load(tokenizer, style=found.style)
+    base = found.blueprint(found.published(size), frozenset(heads))
+    settable = found.config(base).keys() - DECIDED.keys() | {SPREAD}
+    for key, value in changes.items():
+        if key in DECIDED:
+            raise SettingError(f"{key} is {value!r}; {DECIDED[key]} decides it; leave it out.")
+        if key not in settable:
+            raise UnknownName("setting", key, settable)
+    values = {SPREAD: 0.02, **found.published(size), **changes}
+    spread = Config(values, size).number(SPREAD, 0.02)
+    if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
+        raise SettingError(
+            f"{size} numbers positions from its padding token, {values['pad_token_id']}, but the "
+            f"tokenizer's is {tokenizer.pad_id}; train it with --kind bpe."
+        )
+    blueprint = found.blueprint(Config(values, size), frozenset(heads))
+    blueprint = vocabulary_size(blueprint, tokenizer.size)
+    try:
+        model = blueprint.build()
+    except RuntimeError as error:  # how torch says that memory cannot be had
+        raise SettingError(
+            f"{size} with these settings is too large for this machine ({error}); lower them."
+        ) from error
+    initialize(model, seed=seed, spread=spread)
+    config = {
+        **values,
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.first_id,
+        "eos_token_id": tokenizer.last_id,
+    }
+    checkpoint = Checkpoint(
+        model=model.eval(),
+        family=found,
+        config=config,
+        tokenizer=tokenizer,
+        pooling=Pooling(),
+        report=LoadReport(),
+    )
+    return LanguageModel(checkpoint, size)

@@ -1,0 +1,277 @@
+"""Extractive question answering: where in a context the answer begins and ends.
+
+Paper: Devlin et al. 2019 (two pointers over the tokens); Rajpurkar et al. 2016 and 2018 (SQuAD 1.1
+and 2.0).
+Data: questions with a context and the answers that stand in it; or none, if it holds no answer.
+Hides and asks: hides nothing; asks each window for the first and last token of the answer, and for
+the first token of all where the answer does not stand in the window as a whole.
+Loss: half of -log p(first) and half of -log p(last), each over the tokens of the window.
+Relations: what a person would slice out, so it answers with offsets; a generator answers freely.
+Where paper and code differ: the released code writes an answer's text again from its pieces and
+projects it onto the words; here the offsets of the tokens give it to the character.
+Example: `Answer()`, with questions that may have no answer `{kind = "answer", threshold = 0.0}`.
+
+Shapes: N tokens, B windows, T tokens of a window.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeworks.core.chance import Chance
+from clozeworks.core.layout import Layout
+from clozeworks.core.model import Model
+from clozeworks.core.segments import text_normalizers
+from clozeworks.core.spec import spec
+from clozeworks.data.labelled.items import ItemPlaces, QuestionItem
+from clozeworks.errors import InputError, SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.tasks.classify import softmax
+from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.task import Scores, Target, Task
+from clozeworks.tasks.windows import (
+    Window,
+    Windows,
+    first_tokens,
+    judged_in,
+    offsets_of,
+    read_windows,
+)
+from clozeworks.text.tokenizer import Tokenizer
+
+HEAD = "answer"
+# Paper: the length of a window; questions and contexts together.
+LENGTH = 384
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A stretch of the context that may be the answer.
+
+    Attributes:
+        text: Its characters; empty for "no answer".
+        begin: The first of them in the context.
+        end: Behind the last.
+        score: Its probability among all candidates.
+        points: The sum of the two scores it was found by.
+    """
+
+    text: str
+    begin: int
+    end: int
+    score: float
+    points: float
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a model answers.
+
+    Attributes:
+        text: The answer as it stands in the context; empty if there is none.
+        begin: Its first character in the context; None if there is none.
+        end: Behind its last.
+        score: Its probability among the candidates.
+        candidates: The best answers, best first; "no answer" among them if it may be given.
+        lead: By how much "no answer" is ahead of the best answer, in points; None if it may not be
+            given. There is no answer if it is above the threshold.
+        windows: Through how many windows the context was read.
+    """
+
+    text: str
+    begin: int | None
+    end: int | None
+    score: float
+    candidates: tuple[Candidate, ...]
+    lead: float | None = None
+    windows: int = 1
+
+
+@spec
+class Answer(Task[QuestionItem, Answered]):
+    """Finds the answer to a question in a context."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019; Rajpurkar et al. 2016"
+    per_token: ClassVar[bool] = True
+
+    threshold: float | None = None
+    """No answer is given if "none" is ahead by more than this; None: there always is an answer."""
+    n_best: int = 20
+    """Candidates that are looked at and kept."""
+    longest: int = 30
+    """The most tokens of an answer."""
+    rule: Literal["squad", "cmrc"] = "squad"
+    """How answers are compared with the right ones: squad, or cmrc for Chinese."""
+    windows: Windows = Windows(step=128)
+
+    def __post_init__(self) -> None:
+        for name, value in (("n_best", self.n_best), ("longest", self.longest)):
+            if value < 1:
+                raise SettingError(f"{name} is {value}; it must be at least 1.")
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """Two scores for every token."""
+        return frozenset({HEAD})
+
+    def windows_of(
+        self, items: Sequence[QuestionItem], tokenizer: Tokenizer, most: int | None
+    ) -> list[Window]:
+        """The question and a stretch of the context in each window."""
+        windows = self.windows
+        if windows.length is None:
+            windows = replace(windows, length=LENGTH if most is None else min(LENGTH, most))
+        places = ItemPlaces(items, "question")
+        for number, item in enumerate(items):
+            if not item.context.strip():
+                raise InputError(
+                    f"{places[number]}: the context is empty; an answer stands in its context; "
+                    "give one."
+                )
+        return read_windows(
+            tokenizer,
+            [item.question for item in items],
+            [item.context for item in items],
+            windows=windows,
+            most=most,
+            moves="second",
+            offsets=True,
+            places=places,
+        )
+
+    def targets(self, item: QuestionItem, windows: Sequence[Window]) -> list[Target]:
+        """First and last token of the first answer; twice 0 where it does not stand whole."""
+        if not item.answers:
+            if not item.impossible:
+                raise InputError(
+                    f"{item.place or 'the question'} has no answer; give one, or mark it as "
+                    "impossible."
+                )
+            return [Target(label=np.zeros(2, np.int64))] * len(windows)
+        right, offsets = item.answers[0], offsets_of(windows)
+        first = int(first_tokens([(right.begin, right.end)], offsets)[0])
+        last = int(np.searchsorted(offsets[:, 0], right.end)) - 1
+        found = []
+        for window in windows:
+            ends = np.array([first, last]) - window.first
+            inside = first >= 0 and ends[0] >= 0 and ends[1] < window.count
+            found.append(Target(label=ends + window.before if inside else np.zeros(2, np.int64)))
+        return found
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Asks for both ends."""
+        assert draft.clean.labels is not None
+        draft.parts[self.name] = {ANSWERS: draft.clean.labels}
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """Half for the first token, half for the last."""
+        layout = tensors.layout
+        scores = self.scores(model, hidden, layout)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # (N, 2)
+        ends = tensors.parts[self.name][ANSWERS]  # (B, 2)
+        places = layout.first(scores.device)[:, None] + ends
+        right = scores.gather(0, places)  # (B, 2)
+        total = (text_normalizers(scores, layout) - right).sum() / 2
+        highest = torch.segment_reduce(
+            scores.detach(), "max", lengths=layout.sizes(scores.device), axis=0
+        )
+        correct = (right.detach() >= highest).all(dim=1).sum()
+        return {self.name: Cost(total, len(layout), correct)}
+
+    def scores(
+        self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    ) -> Tensor:
+        """Two scores for every token, (N, 2)."""
+        return model.scores(HEAD, hidden, layout, asked)
+
+    def decode(
+        self, item: QuestionItem, windows: Sequence[Window], scores: Sequence[Scores]
+    ) -> Answered:
+        """The best pair of ends over all windows."""
+        offsets, owner = offsets_of(windows), judged_in(windows)
+        points, firsts, lasts = [], [], []
+        for number, (window, each) in enumerate(zip(windows, scores, strict=True)):
+            begin, end = _highest(each[:, 0], self.n_best), _highest(each[:, 1], self.n_best)
+            first = begin[:, None] - window.before + window.first  # in tokens of the context
+            last = end[None, :] - window.before + window.first
+            inside = (first >= window.first) & (last < window.first + window.count)
+            size = last - first
+            fits = inside & (size >= 0) & (size < self.longest)
+            own = owner[np.clip(first, 0, max(len(owner) - 1, 0))] if len(owner) else first < 0
+            rows, columns = np.nonzero(fits & (own == number))
+            sums = each[begin, 0].astype(np.float64)[:, None] + each[end, 1][None, :]
+            points.append(sums[rows, columns])
+            firsts.append(first[rows, 0])
+            lasts.append(last[0, columns])
+        none = min(float(each[0, 0]) + float(each[0, 1]) for each in scores)
+        found = self._best(
+            item, offsets, np.concatenate(points), np.concatenate(firsts), np.concatenate(lasts)
+        )
+        return self._answered(found, none, len(windows))
+
+    def _best(
+        self, item: QuestionItem, offsets: Any, points: Any, firsts: Any, lasts: Any
+    ) -> list[Candidate]:
+        """The best stretches, each text once."""
+        found: dict[str, Candidate] = {}
+        for number in np.argsort(-points, kind="stable").tolist():
+            begin, end = int(offsets[firsts[number], 0]), int(offsets[lasts[number], 1])
+            # Some tokenizers count the space before a word to the word.
+            begin += len(item.context[begin:end]) - len(item.context[begin:end].lstrip())
+            text = item.context[begin:end]
+            if text and text not in found:
+                found[text] = Candidate(text, begin, end, 0.0, float(points[number]))
+            if len(found) == self.n_best:
+                break
+        return list(found.values())
+
+    def _answered(self, found: list[Candidate], none: float, windows: int) -> Answered:
+        lead = None
+        if self.threshold is not None or not found:
+            lead = none - found[0].points if found else None
+            found = sorted([*found, Candidate("", 0, 0, 0.0, none)], key=lambda each: -each.points)
+        shares = softmax(np.array([each.points for each in found]))
+        rated = tuple(
+            replace(each, score=float(share)) for each, share in zip(found, shares, strict=True)
+        )
+        texts = [each for each in rated if each.text]
+        empty = not texts or (
+            self.threshold is not None and lead is not None and lead > self.threshold
+        )
+        if empty:
+            best = next(each for each in rated if not each.text)
+            return Answered("", None, None, best.score, rated, lead, windows)
+        best = texts[0]
+        return Answered(best.text, best.begin, best.end, best.score, rated, lead, windows)
+
+    def measure(
+        self, items: Sequence[QuestionItem], answers: Sequence[Answered], *, intervals: bool = False
+    ) -> Measured:
+        """Exact match and F1 by the official rules."""
+        from clozeworks.tasks.metrics.answers import cmrc, squad
+
+        gold = [tuple(answer.text for answer in item.answers) for item in items]
+        if self.rule == "cmrc":
+            return cmrc(gold, [answer.text for answer in answers], intervals=intervals)
+        if self.threshold is None:
+            return squad(gold, [answer.text for answer in answers], intervals=intervals)
+        # The best threshold can be found only from what would be said without one.
+        texts = [[each.text for each in answer.candidates if each.text] for answer in answers]
+        doubts = [math.inf if answer.lead is None else answer.lead for answer in answers]
+        return squad(
+            gold,
+            [found[0] if found else "" for found in texts],
+            doubts=doubts,
+            threshold=self.threshold,
+            intervals=intervals,
+        )
+
+
+def _highest(scores: Scores, count: int) -> Any:
+    """The places of the highest scores, highest first; of equal ones the earlier."""
+    return np.argsort(-scores, kind="stable")[:count]

@@ -1,0 +1,107 @@
+"""Labelled items as training examples: encoded when they are asked for.
+
+Encoding a step's items takes a small part of the time the step takes, so nothing is encoded
+beforehand: a run starts at once, and an epoch may show every item changed.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.arrangements.arrangement import Arrangement
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import InputError
+from clozeworks.tasks.task import Task
+from clozeworks.tasks.windows import by_item
+from clozeworks.text.tokenizer import Tokenizer
+
+# Items whose lengths are looked at to know how many make a step.
+_LOOKED_AT = 1_000
+# Windows of one item have neighbouring numbers.
+_MOST_WINDOWS = 1 << 20
+
+# An item, the epoch and the item's number to the item that is shown.
+Change = Callable[[Any, int, int], Any]
+
+
+class TaskExamples(Arrangement):
+    """Items of a task, by number; each gives as many sequences as it has windows.
+
+    Args:
+        task: The task.
+        items: Labelled items.
+        tokenizer: The model's tokenizer.
+        most: The most tokens the model takes.
+        change: Changes an item for an epoch; a pure function.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any, Any],
+        items: Sequence[Any],
+        tokenizer: Tokenizer,
+        *,
+        most: int | None,
+        change: Change | None = None,
+    ) -> None:
+        if not items:
+            raise InputError("there are no items; training needs at least one; check the file.")
+        self.task = task
+        self.items = items
+        self.tokenizer = tokenizer
+        self.most = most
+        self.change = change
+        limit = task.windows.limit(most)
+        self.longest = limit if limit is not None else 1 << 30
+
+    @cached_property
+    def mean_length(self) -> float:
+        """Tokens of an item, all its windows together: the mean of up to 1,000 of them."""
+        wanted = min(len(self.items), _LOOKED_AT)
+        chosen = np.linspace(0, len(self.items) - 1, wanted).astype(np.int64)
+        some = [self.items[index] for index in chosen]
+        windows = self.task.windows_of(some, self.tokenizer, self.most)
+        return sum(map(len, windows)) / wanted
+
+    def size(self, epoch: int) -> int:
+        """Every epoch shows every item."""
+        return len(self.items)
+
+    def take(self, epoch: int, indices: Numbers) -> Arranged:
+        """Some items of an epoch; the windows of each stand one after the other."""
+        self._check(epoch, indices)
+        numbers = indices.tolist()
+        items = [self.items[index] for index in numbers]
+        if self.change is not None:
+            items = [
+                self.change(item, epoch, index) for item, index in zip(items, numbers, strict=True)
+            ]
+        windows = self.task.windows_of(items, self.tokenizer, self.most)
+        targets = [
+            target
+            for item, own in zip(items, by_item(windows), strict=True)
+            for target in self.task.targets(item, own)
+        ]
+        own = np.array([indices[window.item] for window in windows], np.int64)
+        number = np.array([window.first for window in windows], np.int64)
+        labels = [target.label for target in targets if target.label is not None]
+        tokens = [target.tokens for target in targets if target.tokens is not None]
+        ids = _joined([window.encoded.ids for window in windows])
+        return Arranged(
+            ids=ids,
+            types=_joined([window.encoded.types for window in windows]),
+            special=_joined([window.encoded.special for window in windows]).astype(np.bool_),
+            word_starts=np.zeros(len(ids), np.bool_),
+            lengths=np.array([len(window) for window in windows], np.int64),
+            epochs=np.full(len(windows), epoch, np.int64),
+            indices=own * _MOST_WINDOWS + number % _MOST_WINDOWS,
+            labels=np.array(labels) if labels else None,
+            token_labels=np.concatenate(tokens) if tokens else None,
+        )
+
+
+def _joined(lists: Sequence[list[Any]]) -> Numbers:
+    return np.array([value for values in lists for value in values], dtype=np.int64)

@@ -1,0 +1,94 @@
+"""Label names: what a task knows, what an item says, what a published config writes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from clozeworks.data.labelled.items import Label
+from clozeworks.errors import CheckpointError, InputError, SettingError
+
+
+def check_names(labels: Sequence[str]) -> None:
+    """Insists on names that can be told apart.
+
+    Raises:
+        SettingError: There is none, one is empty, or one stands twice.
+    """
+    if not labels:
+        raise SettingError("labels is empty; a task needs at least one label; name them.")
+    for label in labels:
+        if not label.strip():
+            raise SettingError(f"labels holds {label!r}; a label needs a visible name; give one.")
+        if labels.count(label) > 1:
+            raise SettingError(f"labels holds {label!r} twice; each may stand once; remove one.")
+
+
+def right_label(label: Label, labels: Sequence[str], place: str) -> int:
+    """The number of an item's label.
+
+    Raises:
+        InputError: It has none, or one that is not known.
+    """
+    if isinstance(label, str) and label in labels:
+        return labels.index(label)
+    where = place or "the item"
+    if label is None:
+        raise InputError(f"{where} has no label; give it one of: {shown(labels)}.")
+    near = get_close_matches(str(label), labels, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(
+        f"{where}: the label is {label!r}; the model knows: {shown(labels)}; correct it, or train "
+        f"a model that knows it.{hint}"
+    )
+
+
+def number_of(label: Label, place: str) -> float:
+    """The number an item is labelled with.
+
+    Raises:
+        InputError: It has none, or it is not a finite number.
+    """
+    try:
+        value = float(label)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        where = place or "the item"
+        raise InputError(f"{where}: the label is {label!r}; it must be a number; correct it.")
+    return value
+
+
+def shown(labels: Sequence[str], most: int = 12) -> str:
+    """Labels in a message."""
+    more = f" and {len(labels) - most:,} more" if len(labels) > most else ""
+    return ", ".join(labels[:most]) + more
+
+
+def published_labels(labels: Sequence[str]) -> dict[str, Any]:
+    """Labels as published configs write them."""
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+
+
+def labels_of(config: Mapping[str, Any], count: int, place: str) -> tuple[str, ...]:
+    """The labels a published config names, in the order of the head.
+
+    Raises:
+        CheckpointError: They are not numbered from 0, or are not as many as the head has.
+    """
+    stated = config.get("id2label")
+    if not isinstance(stated, Mapping) or not stated:
+        return tuple(f"LABEL_{number}" for number in range(count))
+    try:
+        by_number = {int(number): str(label) for number, label in stated.items()}
+    except ValueError:
+        by_number = {}
+    if sorted(by_number) != list(range(count)):
+        raise CheckpointError(
+            f"{place}: id2label names {len(stated):,} labels; the head has {count:,}, and they "
+            f"must be numbered from 0 to {count - 1:,}; correct config.json."
+        )
+    return tuple(by_number[number] for number in range(count))

@@ -1,0 +1,303 @@
+"""Tagging: a tag for every word; entities where tags say how words belong together.
+
+Paper: Devlin et al. 2019 (a projection of the first piece of each word); Lafferty, McCallum,
+Pereira 2001 (conditional random fields).
+Data: words with tags: parts of speech, or entities in BIO, IOB1, BIOES, BMES or IO.
+Hides and asks: hides nothing; asks the first piece of each word for the word's tag. In a long text
+each word is asked where it has most context.
+Loss: -log softmax, summed over words; with `crf` -log p of the whole sequence of tags.
+Relations: tags that cannot follow each other never come out: the best valid sequence is found, with
+or without trained transitions.
+Example: `Tag(labels=("O", "B-PER", "I-PER"))`, with trained transitions
+`{kind = "tag", labels = ["O", "B-PER", "I-PER"], crf = true}`.
+
+Shapes: N tokens, n words, K tags.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.transitions import Transitions, TransitionsModule
+from clozeworks.core.layout import Layout
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.labelled.items import ItemPlaces, WordsItem
+from clozeworks.errors import InputError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.tasks.classify import softmax
+from clozeworks.tasks.labels import check_names, published_labels, right_label
+from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.tagging.entities import (
+    entities_of,
+    entity_counts,
+    macro_scores,
+    scores_by_type,
+)
+from clozeworks.tasks.tagging.schemes import Scheme, find_scheme, scheme_of
+from clozeworks.tasks.tagging.tags import Entity as Words
+from clozeworks.tasks.tagging.tags import Spelling, spelling_of
+from clozeworks.tasks.tagging.transitions import Moves, transitions
+from clozeworks.tasks.tagging.viterbi import MoveScores, best_path
+from clozeworks.tasks.task import Decoder, Scores, Target, Task
+from clozeworks.tasks.windows import (
+    Window,
+    Windows,
+    asking,
+    by_item,
+    first_tokens,
+    offsets_of,
+    read_windows,
+)
+from clozeworks.text.tokenizer import Tokenizer
+
+HEAD, TRANSITIONS = "tokens", "transitions"
+OUTSIDE = "O"
+# The score of a tag that a word without tokens cannot have.
+_UNLIKELY = -1e4
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Some words that name one thing.
+
+    Attributes:
+        type: What it is.
+        text: Its characters.
+        begin: The first of them in the text.
+        end: Behind the last.
+        score: The mean probability of its words' tags.
+    """
+
+    type: str
+    text: str
+    begin: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """What a model says of the words of a text.
+
+    Attributes:
+        text: The text.
+        spans: Where each word stands in it.
+        tags: The tag of each word.
+        scores: The probability of each tag.
+        entities: What the tags name together; none for parts of speech.
+        windows: Through how many windows the text was read.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    tags: tuple[str, ...]
+    scores: tuple[float, ...]
+    entities: tuple[Entity, ...]
+    windows: int = 1
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+        return tuple(self.text[begin:end] for begin, end in self.spans)
+
+
+@spec
+class Tag(Task[WordsItem, Tagged]):
+    """Gives every word a tag."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019; Lafferty et al. 2001"
+    per_token: ClassVar[bool] = True
+
+    labels: tuple[str, ...]
+    """The tags in the order of the head."""
+    scheme: str | None = None
+    """BIO, IOB1, BIOES, BMES, IO or plain; guessed from the labels if not given."""
+    crf: bool = False
+    """Whether what follows what is learned, beside what may follow what."""
+    metric: str | None = None
+    """What it is measured by first: f1 of entities, or token_accuracy where there are none."""
+    windows: Windows = Windows()
+
+    def __post_init__(self) -> None:
+        check_names(self.labels)
+        assert self.moves is not None  # complains about labels that are none of the scheme
+
+    @cached_property
+    def rules(self) -> Scheme:
+        """The scheme."""
+        return find_scheme(self.scheme or scheme_of(self.labels))
+
+    @cached_property
+    def moves(self) -> Moves:
+        """Which tag may follow which."""
+        return transitions(self.labels, self.rules)
+
+    @cached_property
+    def spelling(self) -> Spelling | None:
+        """How the tags are written."""
+        return spelling_of(self.labels)
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """A score for every tag and token."""
+        return frozenset({HEAD})
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """What follows what, if it is learned."""
+        return {TRANSITIONS: Transitions(count=len(self.labels))} if self.crf else {}
+
+    def windows_of(
+        self, items: Sequence[WordsItem], tokenizer: Tokenizer, most: int | None
+    ) -> list[Window]:
+        """The tokens of texts; asked are the first pieces of words."""
+        found = read_windows(
+            tokenizer,
+            [item.text for item in items],
+            windows=self.windows,
+            most=most,
+            offsets=True,
+            places=ItemPlaces(items, "text"),
+        )
+        return [
+            window
+            for item, own in zip(items, by_item(found), strict=True)
+            for window in asking(own, first_tokens(item.spans, offsets_of(own)))
+        ]
+
+    def targets(self, item: WordsItem, windows: Sequence[Window]) -> list[Target]:
+        """The number of each asked word's tag."""
+        if item.tags is None:
+            raise InputError(f"{item.place or 'the text'} has no tags; give each word one.")
+        labels = np.array([right_label(tag, self.labels, item.place) for tag in item.tags])
+        found = []
+        for window in windows:
+            assert window.about is not None
+            tokens = np.full(len(window), -1, np.int64)
+            tokens[window.wanted] = labels[window.about] if len(window.about) else -1
+            found.append(Target(tokens=tokens))
+        return found
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Asks for the tags of words."""
+        labels = draft.clean.token_labels
+        assert labels is not None
+        places = np.flatnonzero(labels >= 0)
+        draft.parts[self.name] = {ANSWERS: labels[places], "places": places}
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """What naming the tags costs, word by word or sequence by sequence."""
+        part = tensors.parts[self.name]
+        answers, places = part[ANSWERS], part["places"]
+        scores = self.scores(model, hidden, tensors.layout, places)
+        plain = Cost.of(scores, answers)
+        if not self.crf:
+            return {self.name: plain}
+        rows = tensors.layout.rows(places.device)[places]
+        sequences = Layout(torch.bincount(rows, minlength=len(tensors.layout)).tolist())
+        likelihood: Tensor = model.heads[TRANSITIONS](scores, answers, sequences)
+        return {self.name: replace(plain, total=-likelihood)}
+
+    def scores(
+        self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    ) -> Tensor:
+        """A score for each tag, (n, K)."""
+        return model.scores(HEAD, hidden, layout, asked)
+
+    def decoder(self, model: Model) -> Decoder:
+        """Decodes with what the model learned about moves."""
+        if not self.crf:
+            return self.decode
+        head = model.heads[TRANSITIONS]
+        assert isinstance(head, TransitionsModule)
+        learned = head.moves()
+        arrays = [part.detach().float().cpu().numpy() for part in learned]
+        return partial(self.decode, learned=MoveScores(*arrays))
+
+    def decode(
+        self,
+        item: WordsItem,
+        windows: Sequence[Window],
+        scores: Sequence[Scores],
+        learned: MoveScores | None = None,
+    ) -> Tagged:
+        """The best tags that may stand in a row, and the entities they spell."""
+        count = len(item.spans)
+        # A word that becomes no token is outside; where there is no outside it may be anything.
+        each = np.zeros((count, len(self.labels)))
+        if OUTSIDE in self.labels:
+            each[:, :] = _UNLIKELY
+            each[:, self.labels.index(OUTSIDE)] = 0
+        for window, rows in zip(windows, scores, strict=True):
+            if window.about is not None and len(window.about):
+                each[window.about] = rows
+        if not count:
+            return Tagged(item.text, (), (), (), (), len(windows))
+        shares = softmax(each)
+        with np.errstate(divide="ignore"):
+            path = best_path(np.log(shares) if learned is None else each, self.moves, learned)
+        sure = shares[np.arange(count), path]
+        tags = tuple(self.labels[number] for number in path.tolist())
+        entities = self._entities(item, tags, sure)
+        return Tagged(item.text, item.spans, tags, tuple(sure.tolist()), entities, len(windows))
+
+    def _entities(
+        self, item: WordsItem, tags: Sequence[str], sure: NDArray[np.float64]
+    ) -> tuple[Entity, ...]:
+        if not self.rules.begins:
+            return ()
+        found = []
+        for kind, first, end in entities_of(tags, self.rules, spelling=self.spelling):
+            begin, last = item.spans[first][0], item.spans[end - 1][1]
+            score = float(sure[first:end].mean())
+            found.append(Entity(kind, item.text[begin:last], begin, last, score))
+        return tuple(found)
+
+    def measure(
+        self, items: Sequence[WordsItem], answers: Sequence[Tagged], *, intervals: bool = False
+    ) -> Measured:
+        """F1 of entities as conlleval counts them, and the share of words with the right tag."""
+        from clozeworks.tasks.metrics.bootstrap import f1_from_counts
+        from clozeworks.tasks.metrics.glue import with_primary
+        from clozeworks.tasks.metrics.tags import token_accuracy
+
+        gold = [_given(item) for item in items]
+        said = [answer.tags for answer in answers]
+        measured = token_accuracy(gold, said, intervals=intervals)
+        if self.rules.begins:
+            counts = entity_counts(self._spelled(gold), self._spelled(said))
+            entities = f1_from_counts(counts.table.sum(axis=1), intervals=intervals)
+            by_type = {f"f1 {kind}": each.f1 for kind, each in scores_by_type(counts).items()}
+            measured = replace(
+                entities,
+                values={
+                    **entities.values,
+                    "macro_f1": macro_scores(counts).f1,
+                    **by_type,
+                    **measured.values,
+                },
+                intervals={**entities.intervals, **measured.intervals},
+            )
+        return measured if self.metric is None else with_primary(measured, self.metric)
+
+    def _spelled(self, sentences: Sequence[Sequence[str]]) -> list[list[Words]]:
+        return [entities_of(tags, self.rules, spelling=self.spelling) for tags in sentences]
+
+    def settings(self) -> Mapping[str, Any]:
+        """Labels as published configs state them."""
+        return published_labels(self.labels)
+
+
+def _given(item: WordsItem) -> tuple[str, ...]:
+    if item.tags is None:
+        raise InputError(f"{item.place or 'the text'} has no tags; scoring needs them; add them.")
+    return item.tags

@@ -1,0 +1,52 @@
+"""Kinds of characters, and the words of raw text, whatever the tokenizer.
+
+Words are cut as the labelled sets of this field cut them: punctuation stands alone, a Chinese
+character is a word, and what a hyphen, an apostrophe or a point holds together stays together
+(`don't`, `3.5`, `AT&T`, `U.S.`). Where words are known, they are used instead.
+"""
+
+import re
+import unicodedata
+
+# Blocks of ideographs as BERT knows them.
+IDEOGRAPHS = (
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b73f"
+    "\U0002b740-\U0002b81f\U0002b820-\U0002ceaf\U0002f800-\U0002fa1f"
+)
+_CHINESE = re.compile(f"[{IDEOGRAPHS}\u3000-\u303f\uff00-\uffef]")
+_LETTER = f"[^\\W{IDEOGRAPHS}]"
+_WORD = re.compile(
+    rf"[{IDEOGRAPHS}]"
+    r"|(?:[^\W\d_]\.){2,}"  # U.S., e.g.
+    rf"|{_LETTER}+(?:[-'’&/.@]{_LETTER}+|(?<=\d),(?=\d){_LETTER}+)*"
+    r"|[^\w\s]"
+)
+_JOINER = "\u200d"
+
+
+def is_chinese(text: str) -> bool:
+    """Whether every character is an ideograph or a mark of the East Asian script."""
+    return bool(text) and all(map(_CHINESE.match, text))
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Finds the words of a text: begin and end of each, in order."""
+    spans: list[tuple[int, int]] = []
+    for match in _WORD.finditer(text):
+        begin, end = match.span()
+        if spans and spans[-1][1] == begin and _holds(text[begin - 1], text[begin]):
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((begin, end))
+    return spans
+
+
+def _holds(before: str, after: str) -> bool:
+    """Whether two characters belong to one: a letter and its signs, the parts of an emoji."""
+    if after == _JOINER or before == _JOINER or _is_sign(after):
+        return True
+    return _is_sign(before) and after.isalnum()
+
+
+def _is_sign(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
