@@ -205,7 +205,8 @@ def best_threshold(
 
     It equals the official search while all doubts differ. Among equal doubts the official one stops
     where the score is best, which no threshold can do; this one takes all of them or none. And
-    where it is best to answer nothing, this one gives a threshold that does so.
+    where it is best to answer nothing, this one gives a threshold that does so. In both an answer
+    of nothing but articles and punctuation counts as spoken.
 
     Args:
         scores: The score of each answer as given, (n,).
