@@ -37,8 +37,9 @@ from clozeworks.tasks.windows import Windows, by_item
 from clozeworks.text.train import train_from_iterator
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
-WORDS = "the fox ran from London to New York and the lazy dog slept 我 爱 学 习 。 é 🙂".split()
-TOKENIZER = train_from_iterator([" ".join(WORDS)] * 5, kind="wordpiece", size=120)
+SENTENCE = "the fox ran from London to New York and the lazy dog slept 我 爱 学 习 。 é 🙂"
+WORDS = SENTENCE.split()
+TOKENIZER = train_from_iterator([SENTENCE] * 5, kind="wordpiece", size=120)
 ROOM = 48
 
 
