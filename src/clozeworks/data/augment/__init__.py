@@ -1,0 +1,64 @@
+"""Labelled texts changed at random, so that a small set teaches more. One file per way.
+
+| what happens to some words | way |
+|---|---|
+| they are left out | `Delete` |
+| they change places | `Swap` |
+| others come in beside them: from a list, or synonyms | `Insert` |
+| each becomes one of its synonyms | `Replace` |
+| each becomes what a masked language model says | `Guess` |
+| one of several ways, another for each item | `Several` |
+
+A way is built once and called with an item, a stream of random numbers, an epoch and the item's
+index. Labels, tags and answers stay right: tagged words stay in their order, and answers are never
+touched. A text keeps at least one word.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from clozeworks.core.spec import Slot, spec
+from clozeworks.data.augment.changing import Augment
+from clozeworks.errors import SettingError
+
+__all__ = ["MASK", "Augment", "AugmentSpec", "Guesser"]
+
+MASK = "[MASK]"
+# From texts with one `[MASK]` each to words for it, the best first.
+Guesser = Callable[[Sequence[str]], Sequence[Sequence[str]]]
+
+
+@spec
+class AugmentSpec(Slot):
+    """Slot: how labelled texts are changed."""
+
+    is_slot: ClassVar[bool] = True
+    folder: ClassVar[str | None] = "clozeworks.data.augment"
+
+    share: float = 1.0
+    """How likely an item is to be changed, in each epoch anew."""
+
+    def __post_init__(self) -> None:
+        check_chance("share", self.share)
+
+    def build(self, guess: Guesser | None = None) -> Augment:
+        """Makes what changes items; reads the files that are named.
+
+        Args:
+            guess: A masked language model, for the ways that need one.
+
+        Raises:
+            SettingError: A way needs a model, and there is none.
+            InputError: A file cannot be used as it is.
+        """
+        raise NotImplementedError
+
+
+def check_chance(name: str, value: float) -> None:
+    """Complains about a chance that changes nothing or is none.
+
+    Raises:
+        SettingError: It is not above 0 and at most 1.
+    """
+    if not 0 < value <= 1:
+        raise SettingError(f"augment.{name} is {value}; it must be above 0 and at most 1.")

@@ -1,0 +1,147 @@
+"""Changes items, text by text, so that labels, tags and answers stay right.
+
+What happens to an item is a function of the item, the seed, the epoch and its index: it is drawn
+anew in each epoch, and depends neither on the batch nor on the process that asks.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from clozeworks.core import chance as drawing
+from clozeworks.core.chance import Chance, Shares, Words
+from clozeworks.data.augment.edits import Edited
+from clozeworks.data.augment.passage import Changes, Passage
+from clozeworks.data.augment.spacing import rewrites
+from clozeworks.data.labelled.items import (
+    AnswerSpan,
+    Item,
+    PairItem,
+    QuestionItem,
+    TextItem,
+    WordsItem,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Random numbers for one text of one item.
+
+    Attributes:
+        chance: The stream of the text.
+        epoch: The epoch.
+        index: The number of the item.
+    """
+
+    chance: Chance
+    epoch: int
+    index: int
+
+    def words(self, name: str, count: int) -> Words:
+        """32 random bits for each draw, (n,); the name says what they are for."""
+        drawn: Words = self.chance.stream(name).words(self.epoch, self.index, count)[0]
+        return drawn
+
+    def shares(self, name: str, count: int) -> Shares:
+        """Numbers from 0 up to but not 1, (n,)."""
+        return drawing.shares(self.words(name, count))
+
+
+# Says which words of a text become which.
+Way = Callable[[Passage, Draw], Changes]
+
+
+class Augment(ABC):
+    """Changes items at random.
+
+    Attributes:
+        share: How likely an item is to be changed.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def __call__(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
+        """Changes an item, or leaves it as it is.
+
+        Args:
+            item: The item as it was read.
+            chance: The stream of random numbers for augmentation; it holds the seed.
+            epoch: The epoch.
+            index: The number of the item among all items.
+
+        Returns:
+            An item of the same kind, with the same label.
+        """
+        if self.share < 1 and chance.uniform(epoch, index, 1)[0, 0] >= self.share:
+            return item
+        return self.change(item, chance, epoch, index)
+
+    @abstractmethod
+    def change(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
+        """Changes an item that was chosen; the arguments are those of a call."""
+
+
+class WordByWord(Augment):
+    """Changes the words of all texts of an item in one way."""
+
+    def __init__(self, way: Way, share: float) -> None:
+        super().__init__(share)
+        self.way = way
+
+    def change(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
+        """Changes each text of an item with random numbers of its own."""
+
+        def text(before: str, name: str) -> str:
+            passage = Passage.of_text(before)
+            return self._edited(passage, Draw(chance.stream(name), epoch, index)).text
+
+        if isinstance(item, TextItem):
+            return replace(item, text=text(item.text, "text"))
+        if isinstance(item, PairItem):
+            first, second = text(item.first, "first"), text(item.second, "second")
+            return replace(item, first=first, second=second)
+        if isinstance(item, WordsItem):
+            return self._words(item, Draw(chance.stream("words"), epoch, index))
+        changed = self._context(item, Draw(chance.stream("context"), epoch, index))
+        return replace(changed, question=text(item.question, "question"))
+
+    def _edited(self, passage: Passage, draw: Draw) -> Edited:
+        changes = self.way(passage, draw) if passage.free or passage.entities else {}
+        return Edited(passage.text, [edit for edit, _ in rewrites(passage, changes)])
+
+    def _context(self, item: QuestionItem, draw: Draw) -> QuestionItem:
+        held = [(answer.begin, answer.end) for answer in item.answers]
+        edited = self._edited(Passage.of_text(item.context, held), draw)
+        answers = tuple(
+            AnswerSpan(answer.text, edited.moved(*span)[0])
+            for answer, span in zip(item.answers, held, strict=True)
+        )
+        return replace(item, context=edited.text, answers=answers)
+
+    def _words(self, item: WordsItem, draw: Draw) -> WordsItem:
+        passage = Passage.of_words(item)
+        if not passage.free and not passage.entities:
+            return item
+        changes = self.way(passage, draw)
+        rewritten = rewrites(passage, changes)
+        edited = Edited(item.text, [edit for edit, _ in rewritten])
+        # The number of the old word, and where the new one stands.
+        placed = [
+            (number, edited.moved(*span))
+            for number, span in enumerate(item.spans)
+            if number not in changes
+        ]
+        for place, (_, words) in enumerate(rewritten):
+            start = edited.landing(place)
+            placed += [(number, (start + begin, start + end)) for number, begin, end in words]
+        placed.sort()
+        spans = tuple(span for _, span in placed)
+        # A new word beside an old one is outside of entities, as the old one is.
+        tags = None if item.tags is None else tuple(item.tags[number] for number, _ in placed)
+        return replace(item, text=edited.text, spans=spans, tags=tags)
+
+
+def amount(rate: float, words: int) -> int:
+    """How many words are changed: the share of all, rounded down, but at least one."""
+    return max(1, int(rate * words + 1e-9))  # 0.29 * 100 is a little less than 29

@@ -1,0 +1,42 @@
+"""Leaves words out.
+
+Paper: Wei & Zou 2019 (EDA: random deletion).
+The idea: what a text says rarely hangs on a single word, so a text without some of them has the
+same label.
+Where we differ: punctuation stays where it is, and so do entities and answers.
+Example: `Delete(rate=0.1)`, or in a recipe `{kind = "delete", rate = 0.1}`.
+"""
+
+from typing import ClassVar
+
+from clozeworks.core.spec import spec
+from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment.changing import Draw, WordByWord
+from clozeworks.data.augment.passage import Changes, Passage
+
+
+@spec
+class Delete(AugmentSpec):
+    """Leaves out each word with the same chance, on its own; in a short text perhaps none."""
+
+    paper: ClassVar[str] = "Wei & Zou 2019"
+
+    rate: float = 0.1
+    """How likely each word is to go."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_chance("rate", self.rate)
+
+    def build(self, guess: Guesser | None = None) -> Augment:
+        """Makes what leaves words out."""
+        return WordByWord(self._changes, self.share)
+
+    def _changes(self, passage: Passage, draw: Draw) -> Changes:
+        drawn = draw.shares("delete", len(passage.free)).tolist()
+        pairs = zip(passage.free, drawn, strict=True)
+        going = {word: share for word, share in pairs if share < self.rate}
+        for group in passage.kept:
+            if group and going.keys() >= set(group):
+                del going[max(group, key=going.__getitem__)]
+        return dict.fromkeys(going, ())

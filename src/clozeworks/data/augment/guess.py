@@ -1,0 +1,86 @@
+"""Puts the guesses of a masked language model in the place of words.
+
+Paper: Kobayashi 2018 (contextual augmentation: words a language model predicts in the context), Wu
+et al. 2019 (conditional BERT: the model that predicts is BERT).
+The idea: what fits a gap fits the text, whether or not it is a synonym.
+Where we differ: both papers show the label to the model, so that a guess does not change it; a
+plain masked language model does not know it, so `most` keeps to its best guesses.
+Example: `Guess(rate=0.1)`, or in a recipe `{kind = "guess"}`; the job hands in the model.
+"""
+
+from typing import ClassVar
+
+from clozeworks.core.chance import below, order
+from clozeworks.core.spec import spec
+from clozeworks.data.augment import MASK, Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment.changing import Draw, WordByWord, amount
+from clozeworks.data.augment.passage import Changes, Passage, is_word
+from clozeworks.data.augment.synonyms import like
+from clozeworks.errors import SettingError
+from clozeworks.text.characters import words_of
+
+
+@spec
+class Guess(AugmentSpec):
+    """Replaces a share of the words by what a model says in their place."""
+
+    paper: ClassVar[str] = "Kobayashi 2018; Wu et al. 2019"
+
+    rate: float = 0.1
+    """Replacements for each word of the text; there is at least one."""
+    most: int = 5
+    """How many of the best guesses are drawn from, the word itself not among them."""
+    inside_entities: bool = False
+    """Whether tagged words are replaced, too; each by one other."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_chance("rate", self.rate)
+        if self.most < 1:
+            raise SettingError(f"augment.most is {self.most}; it must be at least 1.")
+
+    def build(self, guess: Guesser | None = None) -> Augment:
+        """Makes what replaces words by guesses.
+
+        Raises:
+            SettingError: There is no model.
+        """
+        if guess is None:
+            raise SettingError(
+                "augment.kind is 'guess', and there is no model that guesses; it needs a masked "
+                "language model; hand one in with build(guess=...), or choose another kind."
+            )
+        return WordByWord(lambda passage, draw: self._changes(passage, draw, guess), self.share)
+
+    def _changes(self, passage: Passage, draw: Draw, guess: Guesser) -> Changes:
+        words = passage.free + passage.entities * self.inside_entities
+        if not words or MASK in passage.text:  # a gap of its own would be guessed instead
+            return {}
+        drawn = draw.words("guess", 2 * len(words)).reshape(2, -1)
+        chosen = order(drawn[0])[: amount(self.rate, len(words))]
+        texts = [_with_gap(passage, words[place]) for place in chosen]
+        guesses = guess(texts)
+        if len(guesses) != len(texts):
+            raise SettingError(
+                f"guess gave words for {len(guesses):,} of {len(texts):,} texts; it must give a "
+                "list of words for each; correct the function."
+            )
+        put: dict[int, tuple[str, ...]] = {}
+        for place, offered in zip(chosen, guesses, strict=True):
+            old = passage.word(words[place])
+            others = [word for word in offered if _is_another(old, word)][: self.most]
+            if others:
+                put[words[place]] = (like(old, others[int(below(drawn[1, place], len(others)))]),)
+        return put
+
+
+def _with_gap(passage: Passage, number: int) -> str:
+    begin, end = passage.spans[number]
+    return f"{passage.text[:begin]}{MASK}{passage.text[end:]}"
+
+
+def _is_another(old: str, word: str) -> bool:
+    """Whether a guess is one whole word, and not the old one; a piece such as `##s` is none."""
+    return (
+        word.casefold() != old.casefold() and is_word(word) and words_of(word) == [(0, len(word))]
+    )

@@ -1,0 +1,71 @@
+"""Puts words in.
+
+Paper: Wei & Zou 2019 (EDA: random insertion of a synonym of a word of the text).
+The idea: a synonym somewhere else adds noise that fits the topic; words from a list add noise of
+any other kind.
+Where we differ: EDA counts on a dictionary of English; here the synonyms are given.
+Example: `Insert(words=("very", "quite"))`, or in a recipe `{kind = "insert", file = "near.tsv"}`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import ClassVar
+
+from clozeworks.core.chance import below
+from clozeworks.core.spec import spec
+from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment.changing import Draw, Way, WordByWord, amount
+from clozeworks.data.augment.passage import Changes, Passage
+from clozeworks.data.augment.synonyms import Synonyms, check_one_source, checked_word
+
+_HALF = 2**31
+
+
+@spec
+class Insert(AugmentSpec):
+    """Puts a share of words in: from a list, or synonyms of words of the text."""
+
+    paper: ClassVar[str] = "Wei & Zou 2019"
+
+    rate: float = 0.1
+    """New words for each word of the text; there is at least one."""
+    words: tuple[str, ...] = ()
+    """Words to choose from."""
+    synonyms: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Words, and what stands for each; a synonym of a word of the text is put in."""
+    file: str | None = None
+    """A .tsv or .json file with synonyms."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_chance("rate", self.rate)
+        check_one_source(words=self.words, synonyms=self.synonyms, file=self.file)
+
+    def build(self, guess: Guesser | None = None) -> Augment:
+        """Makes what puts words in; reads the file."""
+        return WordByWord(self._way(), self.share)
+
+    def _way(self) -> Way:
+        if self.words:
+            words = tuple(checked_word(word, "augment.words") for word in self.words)
+            return lambda passage, draw: self._changes(passage, draw, [words])
+        table = Synonyms.of(self.synonyms, self.file)
+        return lambda passage, draw: self._changes(
+            passage, draw, [found.others for found in table.found(passage)]
+        )
+
+    def _changes(self, passage: Passage, draw: Draw, offered: Sequence[tuple[str, ...]]) -> Changes:
+        free = passage.free
+        if not free or not offered:
+            return {}
+        put: dict[int, tuple[str, ...]] = {}
+        drawn = draw.words("insert", 4 * amount(self.rate, len(free))).reshape(-1, 4)
+        places, groups = below(drawn[:, 0], len(free)), below(drawn[:, 1], len(offered))
+        for place, group, choice, side in zip(
+            places, groups, drawn[:, 2], drawn[:, 3], strict=True
+        ):
+            number = free[place]
+            new = offered[group][int(below(choice, len(offered[group])))]
+            beside = put.get(number, (passage.word(number),))
+            put[number] = (new, *beside) if side < _HALF else (*beside, new)
+        return put

@@ -1,0 +1,59 @@
+"""Puts synonyms in the place of words.
+
+Paper: Wei & Zou 2019 (EDA: synonym replacement).
+The idea: a text with other words for the same things has the same label.
+Where we differ: EDA takes synonyms from WordNet and leaves stop words alone; here the synonyms are
+given, and a word without any stays. Capital letters stay as they were.
+Example: `Replace(synonyms={"big": ("large", "huge")})`, or in a recipe
+`{kind = "replace", file = "near.tsv"}`.
+"""
+
+from dataclasses import field
+from typing import ClassVar
+
+from clozeworks.core.chance import below, order
+from clozeworks.core.spec import spec
+from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment.changing import Draw, WordByWord, amount
+from clozeworks.data.augment.passage import Changes, Passage
+from clozeworks.data.augment.synonyms import Synonyms, check_one_source, like
+
+
+@spec
+class Replace(AugmentSpec):
+    """Replaces a share of the words, as far as they have synonyms."""
+
+    paper: ClassVar[str] = "Wei & Zou 2019"
+
+    rate: float = 0.1
+    """Replacements for each word of the text; there is at least one."""
+    synonyms: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Words, and what may stand for each."""
+    file: str | None = None
+    """A .tsv or .json file with synonyms."""
+    inside_entities: bool = False
+    """Whether tagged words are replaced, too; each by one other."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_chance("rate", self.rate)
+        check_one_source(synonyms=self.synonyms, file=self.file)
+
+    def build(self, guess: Guesser | None = None) -> Augment:
+        """Makes what replaces words; reads the file."""
+        table = Synonyms.of(self.synonyms, self.file)
+        return WordByWord(lambda passage, draw: self._changes(passage, draw, table), self.share)
+
+    def _changes(self, passage: Passage, draw: Draw, table: Synonyms) -> Changes:
+        found = table.found(passage, self.inside_entities)
+        if not found:
+            return {}
+        words = len(passage.free) + len(passage.entities) * self.inside_entities
+        drawn = draw.words("replace", 2 * len(found)).reshape(2, -1)
+        put: dict[int, tuple[str, ...]] = {}
+        for place in order(drawn[0])[: amount(self.rate, words)]:
+            first, last, others = found[place]
+            old = passage.text[passage.spans[first][0] : passage.spans[last][1]]
+            put |= dict.fromkeys(range(first, last + 1), ())
+            put[first] = (like(old, others[int(below(drawn[1, place], len(others)))]),)
+        return put

@@ -1,0 +1,79 @@
+"""One of several ways, another for each item.
+
+Paper: Wei & Zou 2019 (EDA: one of synonym replacement, random insertion, random swap and random
+deletion, each changing the same share alpha of the words).
+The idea: ways that harm different things can be mixed, each in a small dose.
+Where we differ: EDA makes some copies of every text once and keeps the texts themselves; here each
+epoch draws anew, and `share` says how often the text itself is left. With n copies that is
+n / (n + 1).
+Example: `Several.eda(file="near.tsv", rate=0.1, copies=4)`, or in a recipe
+`{kind = "several", parts = [{kind = "delete"}, {kind = "swap"}]}`.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from clozeworks.core.chance import Chance, below
+from clozeworks.core.spec import spec
+from clozeworks.data.augment import Augment, AugmentSpec, Guesser
+from clozeworks.data.augment.delete import Delete
+from clozeworks.data.augment.insert import Insert
+from clozeworks.data.augment.replace import Replace
+from clozeworks.data.augment.swap import Swap
+from clozeworks.data.labelled.items import Item
+from clozeworks.errors import SettingError
+
+
+@spec
+class Several(AugmentSpec):
+    """Changes each item in one of several ways, all equally likely."""
+
+    paper: ClassVar[str] = "Wei & Zou 2019"
+
+    parts: tuple[AugmentSpec, ...]
+    """The ways. A share below 1 in one of them makes that one rarer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.parts:
+            raise SettingError(
+                "augment.parts is empty; it must hold at least one way; add for example "
+                "{kind = 'delete'}."
+            )
+
+    @classmethod
+    def eda(cls, file: str, rate: float = 0.1, copies: int = 4) -> "Several":
+        """The four ways of EDA.
+
+        Args:
+            file: A .tsv or .json file with synonyms.
+            rate: The share of words that is changed, alpha in the paper.
+            copies: How many changed texts there are for each that is left as it is.
+
+        Raises:
+            SettingError: A number cannot be used.
+        """
+        if copies < 1:
+            raise SettingError(f"copies is {copies}; it must be at least 1.")
+        parts = (
+            Replace(file=file, rate=rate),
+            Insert(file=file, rate=rate),
+            Swap(rate=rate),
+            Delete(rate=rate),
+        )
+        return cls(parts=parts, share=copies / (copies + 1))
+
+    def build(self, guess: Guesser | None = None) -> Augment:
+        """Makes what chooses a way for each item."""
+        return _OneOfSeveral([part.build(guess) for part in self.parts], self.share)
+
+
+class _OneOfSeveral(Augment):
+    def __init__(self, parts: Sequence[Augment], share: float) -> None:
+        super().__init__(share)
+        self.parts = parts
+
+    def change(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
+        drawn = chance.stream("several").words(epoch, index, 1)
+        chosen = int(below(drawn, len(self.parts))[0, 0])
+        return self.parts[chosen](item, chance.stream(str(chosen)), epoch, index)
