@@ -7,12 +7,12 @@ compared with published ones; `seqeval`'s strict mode is `invalid="drop"`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeworks.errors import InputError
+from clozeworks.errors import InputError, UnknownName
 from clozeworks.tasks.tagging.schemes import BIO, Scheme
 from clozeworks.tasks.tagging.tags import (
     NO_TAG,
@@ -48,7 +48,10 @@ def entities_of(
     Raises:
         InputError: A tag cannot be read, or breaks the rules and that is refused.
         SettingError: The scheme has no entities.
+        UnknownName: `invalid` is something else.
     """
+    if invalid not in get_args(Invalid):
+        raise UnknownName("invalid", invalid, get_args(Invalid))
     scheme.insist_on_entities()
     spelling = spelling or spelling_of(labels) or PLAIN_SPELLING
     tags = spelling.read_all(labels)

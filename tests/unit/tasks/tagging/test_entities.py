@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.tasks.tagging.entities import (
     EntityScores,
     entities_of,
@@ -47,6 +47,14 @@ def test_strict():
     assert found("I-PER I-PER") == [("PER", 0, 2)]
     assert found("I-PER I-PER", BIO, invalid="drop") == []
     assert found("B-PER I-PER S-LOC", BIOES, invalid="drop") == [("LOC", 2, 3)]
+
+
+def test_another_way_to_read_what_is_invalid():
+    with pytest.raises(UnknownName) as caught:
+        found("B-PER", invalid="dropped")
+    assert str(caught.value) == (
+        "invalid is 'dropped'; known: drop, promote, refuse. Did you mean 'drop'?"
+    )
 
 
 def test_a_spelling_that_is_known_is_not_guessed():

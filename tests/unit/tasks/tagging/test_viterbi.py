@@ -211,6 +211,14 @@ class TestMarginals:
         np.testing.assert_allclose(sums.sum(axis=1), 1)
         assert sums[0, 2] == 0
 
+    def test_an_impossible_word_says_nothing_about_others(self):
+        moves = transitions(["O", "B-A", "I-A"], BIO)
+        scores = np.random.default_rng(2).normal(size=(5, 3))
+        scores[2] = 0.0
+        silent = marginals(scores, moves)
+        scores[2] = -np.inf
+        np.testing.assert_allclose(marginals(scores, moves), silent, rtol=1e-12)
+
     def test_long_sentences_do_not_underflow(self):
         moves = transitions(["O", "B-A", "I-A"], BIO)
         scores = np.random.default_rng(1).normal(size=(3000, 3)) - 50
