@@ -6,6 +6,8 @@ import shutil
 import pytest
 
 import clozeworks as cw
+from clozeworks.cli import tokenizer_extend
+from clozeworks.tasks.cloze_cost import cloze_cost
 
 FIELD = "the catamaran sat beside the gardenia and the dogmatic mathematician"
 LINES = [f"{FIELD} {number} times" for number in range(2000)]
@@ -38,13 +40,25 @@ def test_a_model_becomes_a_model(command, tiny_models, family, field, tmp_path):
     before, after = map(float, lines[2].removeprefix("tokens per word").split())
     assert 1 < after < before
     assert lines[3].startswith("unknown tokens")
-    assert lines[4].startswith("measured on 1,2")
-    assert lines[4].endswith(" words of documents held out, one in 20")
-    assert lines[5].startswith("new: ") and len(lines[5].split(", ")) == 9
-    assert lines[6] == (
+    assert lines[6].startswith("measured on 1,2")
+    assert lines[6].endswith(" words of documents held out, one in 20")
+    assert lines[8].startswith("new: ") and len(lines[8].split(", ")) == 9
+    assert lines[9] == (
         f"Go on with: clozeworks corpus build {field} --tokenizer {out} --out corpus"
     )
     wider = cw.load(out)
+    held = LINES[19::20]
+    costs = [
+        cloze_cost(one.model, one.tokenizer, held, beside=[other.tokenizer])
+        for one, other in ((old, wider), (wider, old))
+    ]
+    assert costs[0].words == costs[1].words > 100
+    assert lines[4].split() == ["nats", "per", "word", *(f"{cost.per_word:.3f}" for cost in costs)]
+    assert lines[5].split() == ["nats", "per", "token", *(f"{one.per_token:.3f}" for one in costs)]
+    assert lines[7] == (
+        f"nats: what {costs[0].words:,} hidden words cost the model; all pieces of a word are "
+        "hidden, and guessed independently of each other"
+    )
     assert wider.tokenizer.size == wider.blueprint.embeddings.tokens == old.tokenizer.size + 9
     assert len(wider.fill("the [MASK] sat", top=10**6).gaps[0]) == len(wider.tokenizer.vocabulary())
     build = command("corpus", "build", field, "--tokenizer", out, "--out", tmp_path / "corpus")
@@ -67,6 +81,34 @@ def test_a_config_without_weights_is_a_tokenizer(command, bert, field, tmp_path)
     (folder / "model.safetensors").unlink()
     outcome = command("tokenizer", "extend", folder, field, "--add", 2, "-o", tmp_path / "out")
     assert outcome.out.startswith(f"{tmp_path / 'out'}: tokenizer; 2 pieces added to ")
+
+
+def test_a_model_without_a_vocabulary_head_fills_no_gaps(command, bert, field, tmp_path):
+    body = tmp_path / "body"
+    command("new", "bert-tiny", "--heads", "pooler", "--tokenizer", bert, "--out", body)
+    outcome = command("tokenizer", "extend", body, field, "--add", 9, "-o", tmp_path / "out")
+    assert outcome.code == 0 and " words of documents held out, one in 20\n" in outcome.out
+    assert "nats" not in outcome.out
+
+
+def test_where_no_word_could_be_written_nothing_is_said_of_gaps(command, bert, tmp_path):
+    path = tmp_path / "zh.txt"
+    path.write_text("上海座城市\n\n" * 5000, encoding="utf-8")
+    outcome = command("tokenizer", "extend", bert, path, "--add", 9, "-o", tmp_path / "out")
+    assert outcome.code == 0 and " words of documents held out, one in 20\n" in outcome.out
+    assert "nats" not in outcome.out
+
+
+def test_of_many_documents_some_are_kept_whichever_come_first(bert, monkeypatch):
+    monkeypatch.setattr(tokenizer_extend, "KEPT", 50)
+    monkeypatch.setattr(tokenizer_extend, "BEGINNING", 30)
+    held = tokenizer_extend._HeldOut(cw.load(bert).tokenizer)
+    for number in range(1000):
+        held.add(f"cat {number} " + "sat on the mat " * 9)
+    kept = [int(text.split()[1]) for text in held.texts]
+    assert len(set(kept)) == 50 and 350 < sum(kept) / 50 < 650
+    assert all(text.endswith(("mat ", "the ", "on ", "sat ")) for text in held.texts)
+    assert max(map(len, held.texts)) <= 30 and held.words()["sat"] == 9000
 
 
 def test_few_documents_are_measured_on_themselves(command, bert, tmp_path):
