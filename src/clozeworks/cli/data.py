@@ -79,7 +79,9 @@ def check(
     if report.obstacle:
         raise InputError(report.obstacle)
     if not json_text:
-        words = [task, "MODEL", *map(str, files), *(["--dev", *map(str, dev)] if dev else [])]
+        words = [task, "MODEL", *map(str, files)]
+        for file in dev or ():
+            words += ["--dev", str(file)]
         words += ["--columns", columns] if columns else []
         print(f"\nTrain on it: clozeworks finetune {shlex.join(words)}")
 

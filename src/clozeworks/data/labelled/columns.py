@@ -36,7 +36,7 @@ PAIRS = (
     *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("text1", "text2"), ("first", "second")),
     *(("#1_string", "#2_string"), ("question", "sentence"), ("query", "passage"), ("s1", "s2")),
 )
-_ROW_NAMES = ("id", "idx", "index", "guid", "uid", "")
+_ROW_NAMES = ("id", "idx", "index", "guid", "uid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +158,12 @@ def find_columns(
     found: dict[str, Column] = {}
     for role, column in named.items():
         number = _number(table, role, column)
+        other = next((each.role for each in found.values() if each.number == number), None)
+        if other is not None:
+            raise InputError(
+                f"--columns gives column {column} of {table.origin} to {other} and to {role}; a "
+                "column has one role; correct --columns."
+            )
         found[role] = Column(role, number, table.names[number - 1], "named")
     if any(table.names):
         _find_known(table, task, found)
@@ -248,8 +254,7 @@ def _labels(table: Table, numbers: Sequence[int]) -> int:
     able = []
     for number in numbers:
         cells = [repr(cell) for cell in _some(table, number) if cell not in (None, "")]
-        usual_id = _plain(table.names[number - 1]) in _ROW_NAMES and bool(table.names[number - 1])
-        if not usual_id and 1 < len(set(cells)) < len(cells):
+        if _plain(table.names[number - 1]) not in _ROW_NAMES and 1 < len(set(cells)) < len(cells):
             able.append(number)
     return able[0] if len(able) == 1 else 0
 
@@ -264,7 +269,7 @@ def _has_header(table: Table, task: Task, named: Mapping[str, str]) -> bool:
         return True
     if not all(column.isdecimal() for column in named.values()):
         return True  # then it is a header, or the name is wrong
-    known = {name for role in ROLES[task] for name in role.known} | {*_ROW_NAMES[:-1]}
+    known = {name for role in ROLES[task] for name in role.known} | {*_ROW_NAMES}
     for number, name in enumerate(table.names, start=1):
         if _plain(name) in known and name not in _some(table, number):
             return True
@@ -306,6 +311,8 @@ def _example(table: Table, task: Task) -> str:
 
 def is_number(cell: object) -> bool:
     """Whether a cell is a number, or a string that says one."""
+    if isinstance(cell, str) and "_" in cell:  # Python reads 1_000, people do not mean it
+        return False
     try:
         float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError):

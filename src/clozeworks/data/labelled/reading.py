@@ -135,6 +135,12 @@ def read_labelled(
     for role in reading.columns:
         if role not in known:
             raise UnknownName(f"columns for {task}", role, known)
+    if "label" not in known and (reading.labels or reading.separator):
+        name = "--labels" if reading.labels else "--separator"
+        raise SettingError(
+            f"{name} is {(reading.labels or reading.separator)!r}; only classify and compare have "
+            f"labels of several kinds, and the task is {task}; leave it out."
+        )
     paths = [Path(file) for file in ([files] if isinstance(files, Path | str) else files)]
     if not paths:
         raise InputError("there are no files; name at least one.")
@@ -149,10 +155,14 @@ def read_labelled(
             if bad.rows
             else f"{', '.join(origins)}: there are no rows below the header; add some."
         )
-    found = " ".join(dict.fromkeys(_sentence(part, kind, task) for part in parts))
+    found = [_sentence(part, kind, task) for part in parts]
+    if len(set(found)) > 1:
+        found = [f"{origin}: {said}" for origin, said in zip(origins, found, strict=True)]
     if kind == "one" or kind == "several" or kind == "numbers":
         reading = replace(reading, labels=kind)
-    return Labelled(task, origins, items, kind, parts[0].columns, found, reading, bad)
+    return Labelled(
+        task, origins, items, kind, parts[0].columns, " ".join(dict.fromkeys(found)), reading, bad
+    )
 
 
 @dataclass(frozen=True)
@@ -187,7 +197,8 @@ def _read_file(path: Path, task: Task, reading: Reading, bad: BadRows) -> _Part:
     origin = printable(path)
     if task == "tag" and suffix in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
         lines = read_lines(path, encoding=reading.encoding)
-        sentences, columns = read_conll(lines, origin, reading.columns, bad)
+        conllu = suffix == CONLLU_SUFFIX
+        sentences, columns = read_conll(lines, origin, reading.columns, bad, conllu=conllu)
         return _Part(columns, sentences, header=False)
     if suffix == ".txt":
         return _lines(path, origin, reading)
@@ -196,6 +207,7 @@ def _read_file(path: Path, task: Task, reading: Reading, bad: BadRows) -> _Part:
         if not one_object_per_line(held):
             value = json_document(held, origin)
             if is_squad(value):
+                _check_no_columns(reading, f"{origin} has the layout of SQuAD")
                 return _Part((), read_squad(value, origin, bad))
     table = read_table(path, suffix, reading.encoding, bad)
     if not table.names:
@@ -211,11 +223,7 @@ def _read_file(path: Path, task: Task, reading: Reading, bad: BadRows) -> _Part:
 
 def _lines(path: Path, origin: str, reading: Reading) -> _Part:
     """Each line of a text file as a text without a label."""
-    if reading.columns:
-        raise SettingError(
-            f"--columns names columns, and {origin} has none: each of its lines is a text; leave "
-            "--columns out."
-        )
+    _check_no_columns(reading, f"each line of {origin} is a text")
     items = [
         TextItem(line, None, f"{origin}, line {number:,}")
         for number, line in enumerate(read_lines(path, encoding=reading.encoding), start=1)
@@ -224,6 +232,14 @@ def _lines(path: Path, origin: str, reading: Reading) -> _Part:
     if not items:
         raise nothing(origin)
     return _Part((), items, header=False)
+
+
+def _check_no_columns(reading: Reading, why: str) -> None:
+    if reading.columns:
+        named = ",".join(f"{role}={column}" for role, column in reading.columns.items())
+        raise SettingError(
+            f"--columns is {named!r}; {why}, and there are no columns; leave --columns out."
+        )
 
 
 def _text_rows(table: Table, columns: tuple[Column, ...], bad: BadRows) -> _Part:
@@ -278,13 +294,14 @@ def _items(
     bad: BadRows,
 ) -> list[TextItem | PairItem]:
     items: list[TextItem | PairItem] = []
+    advice = _advice(values, kind)
     for part in parts:
         for row, value, place in zip(part.texts, part.labels, part.places, strict=True):
             label: Label = None
             if kind != "none":
                 # Where several labels are written in one cell, an empty one says that none applies.
                 if is_empty(value) and not (separator and value == ""):
-                    bad.add(place, f"the label is empty; {_advice(values, kind)}")
+                    bad.add(place, f"the label is empty; {advice}")
                     continue
                 try:
                     label = read_label(value, kind, separator)

@@ -22,7 +22,7 @@ CONLL_SUFFIXES = (".conll", ".bio", ".bioes", ".bmes", ".iob", ".iob2", ".tsv", 
 CONLLU_SUFFIX = ".conllu"
 
 _BLANKS = re.compile("[ \t]+")
-_DOCUMENT = "-DOCSTART-"
+_DOCUMENT = re.compile(r"-DOCSTART-(?:[ \t]|$)")
 _WIDTH = 10  # columns of CoNLL-U
 _WORD = re.compile("[0-9]+")
 _LEFT_OUT = re.compile(r"[0-9]+-[0-9]+|[0-9]+\.[0-9]+")
@@ -40,16 +40,22 @@ class _Sentence:
 
 
 def read_conll(
-    lines: Iterable[str], origin: str, named: Mapping[str, str], bad: BadRows
+    lines: Iterable[str],
+    origin: str,
+    named: Mapping[str, str],
+    bad: BadRows,
+    *,
+    conllu: bool = False,
 ) -> tuple[list[WordsItem], tuple[Column, ...]]:
     """Reads words in columns.
 
     Args:
         lines: The lines of the file.
         origin: The file, for messages.
-        named: The numbers of the columns of `words` and `tags`, from 1. In CoNLL-U, which is
-            recognised, `upos` and `xpos` are names.
+        named: The numbers of the columns of `words` and `tags`, from 1. In CoNLL-U `upos` and
+            `xpos` are names.
         bad: Told about lines that cannot be used.
+        conllu: Whether it is CoNLL-U; if not said, that is recognised.
 
     Returns:
         The sentences, and the columns. With a single column there are no tags.
@@ -58,12 +64,12 @@ def read_conll(
         InputError: If there is no word, or a column that is not there was named.
         SettingError: If a column is not named by number.
     """
-    first, held = _first(iter(lines))
+    first, held = _first(iter(lines), conllu)
     if not first:
         raise nothing(origin)
-    tabs = "\t" in first
-    width = len(_cells(first, tabs))
-    conllu = tabs and width == _WIDTH and first.startswith(("1\t", "1-"))
+    tabs = conllu or "\t" in first
+    width = _WIDTH if conllu else len(_cells(first, tabs))
+    conllu = tabs and width == _WIDTH and (conllu or first.startswith(("1\t", "1-")))
     word, tag = _columns(named, width, conllu, origin)
     items: list[WordsItem] = []
     sentence = _Sentence()
@@ -78,10 +84,7 @@ def read_conll(
         sentence = _Sentence()
 
     for number, line in enumerate(held, start=1):
-        if not line.strip(" \t"):
-            end()
-            continue
-        if line.startswith(_DOCUMENT):
+        if not line.strip(" \t") or _DOCUMENT.match(line):
             end()
             continue
         if conllu and line.startswith("#"):
@@ -106,14 +109,18 @@ def read_conll(
     )
 
 
-def _first(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+def _first(lines: Iterator[str], conllu: bool) -> tuple[str, Iterator[str]]:
     """The first line with a word, and all lines."""
-    held = []
+    held: list[str] = []
+    comment = ""
     for line in lines:
         held.append(line)
-        if line.strip(" \t") and not line.startswith((_DOCUMENT, "# ")):
+        if not line.strip(" \t") or _DOCUMENT.match(line):
+            continue
+        if not line.startswith("# "):
             return line, _chained(held, lines)
-    return "", iter(held)
+        comment = comment or ("" if conllu else line)  # it may be a word if there is no other
+    return comment, iter(held)
 
 
 def _chained(held: list[str], rest: Iterator[str]) -> Iterator[str]:
@@ -153,9 +160,10 @@ def _columns(
 def _wrong(cells: Sequence[str], width: int, conllu: bool, word: int, tag: int | None) -> str:
     if len(cells) != width:
         columns = "1 column" if len(cells) == 1 else f"{len(cells):,} columns"
+        rule = f"CoNLL-U has {width}, with tabs" if conllu else f"the first word has {width}"
         return (
-            f"there {'is' if len(cells) == 1 else 'are'} {columns}; the first word has {width}; "
-            "put a word, and what belongs to it, on a line"
+            f"there {'is' if len(cells) == 1 else 'are'} {columns}; {rule}; put each word, and "
+            "what belongs to it, on a line"
         )
     if conllu and not _WORD.fullmatch(cells[0]):
         return f"the number of the word is {cells[0]!r}; it must be one like 1, 1-2 or 1.1; mend it"

@@ -1,0 +1,162 @@
+"""Questions in the layout of SQuAD and in flat rows; answers that are not where they should be."""
+
+import json
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from clozeworks.data.labelled.items import AnswerSpan, QuestionItem
+from clozeworks.data.labelled.reading import read_labelled
+
+CONTEXT = "Anna met Anna in Rome, 在罗马。"
+
+
+def squad(*questions, context=CONTEXT):
+    return json.dumps(
+        {"data": [{"title": "t", "paragraphs": [{"context": context, "qas": questions}]}]}
+    )
+
+
+def asked(*answers, **more):
+    spans = [{"text": text, "answer_start": begin} for text, begin in answers]
+    return {"question": "Where?", "id": "q1", "answers": spans, **more}
+
+
+PLACE = "a.json, question 2 (id q1)"
+
+
+def test_squad(labelled):
+    content = squad(
+        asked(("Rome", 17), ("Rome", 17), ("in Rome", 14)),
+        asked(is_impossible=True),
+        asked(("罗马", 24), is_impossible=False),
+    )
+    read = labelled("a.json", content, "answer")
+    first, second, third = read.items
+    assert first == QuestionItem(
+        "Where?",
+        CONTEXT,
+        (AnswerSpan("Rome", 17), AnswerSpan("in Rome", 14)),
+        False,
+        "q1",
+        "a.json, question 1 (id q1)",
+    )
+    assert (second.answers, second.impossible) == ((), True)
+    assert (third.answers, third.impossible) == ((AnswerSpan("罗马", 24),), False)
+    assert (read.kind, read.found) == ("answers", "The layout is SQuAD's.")
+
+
+def test_squad_has_no_columns(wrong):
+    wrong(
+        "--columns is 'question=q'; a.json has the layout of SQuAD, and there are no columns; "
+        "leave --columns out.",
+        *("a.json", squad(asked(("Rome", 17))), "answer"),
+        columns={"question": "q"},
+    )
+
+
+def test_questions_without_answers(labelled):
+    question = {"question": "Where?"}
+    read = labelled("a.json", squad(question), "answer")
+    assert read.items == [QuestionItem("Where?", CONTEXT, place="a.json, question 1")]
+    assert read.kind == "none"
+
+
+def test_flat_rows(labelled, folder):
+    row = {"id": 7, "question": "Where?", "context": CONTEXT}
+    spans = (AnswerSpan("Rome", 17),)
+    for answers in (
+        {"text": ["Rome"], "answer_start": [17]},
+        {"text": "Rome", "answer_start": 17},
+        [{"text": "Rome", "answer_start": 17}],
+        ["Rome"],
+        "Rome",
+    ):
+        for name in ("a.jsonl", "a.json"):
+            content = json.dumps({**row, "answers": answers})
+            read = labelled(name, content if name == "a.jsonl" else f"[{content}]", "answer")
+            unit = "line" if name == "a.jsonl" else "object"
+            expected = QuestionItem("Where?", CONTEXT, spans, False, "7", f"{name}, {unit} 1")
+            assert read.items == [expected]
+    read = labelled("a.json", f"{content}\n{content}\n", "answer")
+    assert [item.place for item in read.items] == ["a.json, line 1", "a.json, line 2"]
+    empty = {"text": [], "answer_start": []}
+    assert labelled("a.jsonl", json.dumps({**row, "answers": empty}), "answer").items[0].impossible
+    columns = {name: [value] for name, value in row.items()}
+    columns["answers"] = [{"text": ["Rome"], "answer_start": [17]}]
+    parquet.write_table(pyarrow.table(columns), "a.parquet")
+    assert read_labelled("a.parquet", "answer").items[0].answers == spans
+    csv = f'question,context,answer,answer_start,is_impossible\nWho?,"{CONTEXT}",Anna,9,0\n'
+    read = labelled("a.csv", f'{csv}Who?,"{CONTEXT}",,,True\n', "answer")
+    assert [item.answers for item in read.items] == [(AnswerSpan("Anna", 9),), ()]
+    assert [item.impossible for item in read.items] == [False, True]
+
+
+@pytest.mark.parametrize("begin", [0, 18, 400, -1])
+def test_an_answer_is_moved_if_it_stands_there_once(labelled, begin):
+    read = labelled("a.json", squad(asked(("Rome", begin))), "answer")
+    assert read.items[0].answers == (AnswerSpan("Rome", 17),)
+    assert [str(row) for row in read.bad.mended] == [
+        f"a.json, question 1 (id q1): the answer 'Rome' stood at 17, not at {begin}; it was moved"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (
+            asked(("Anna", 2)),
+            "the answer 'Anna' stands in the context more than once, and not at 2; correct "
+            "answer_start",
+        ),
+        (
+            asked(("Anna", None)),
+            "the answer 'Anna' stands in the context more than once, and there is no place for it; "
+            "correct answer_start",
+        ),
+        (
+            asked(("x" * 50, 2)),
+            f"the answer '{'x' * 40}…' does not stand in the context; copy it from there",
+        ),
+        (asked((" ", 4)), "an answer is empty; write it, or leave it out"),
+        (asked((3, 4)), "an answer is a number; it must be a string; correct it"),
+        (
+            asked(("Rome", "x")),
+            "the place of an answer is 'x'; it must be a whole number; mend it",
+        ),
+        (
+            asked(("Rome", 17), is_impossible=True),
+            "the question is marked as impossible and has an answer; take one of them out",
+        ),
+        ({**asked(), "question": " "}, "the question is empty; give it one"),
+        ({**asked(), "question": 3}, "the question is a number; it must be a string; correct it"),
+        ({**asked(), "answers": 3}, "the answers are a number; write a list of answers"),
+        (
+            {**asked(), "answers": {"text": ["a"], "answer_start": []}},
+            "the answers have no list of texts and of as many places; mend them",
+        ),
+    ],
+)
+def test_bad_questions(bad, question, said):
+    items = bad(PLACE, said, "a.json", squad(asked(("Rome", 17)), question), "answer")
+    assert len(items) == 1
+
+
+def test_overlapping_answers_count_as_two(bad):
+    content = squad(asked(("b", 3)), asked(("aa", 5)), context="aaab")
+    said = (
+        "the answer 'aa' stands in the context more than once, and not at 5; correct answer_start"
+    )
+    bad(PLACE, said, "a.json", content, "answer")
+
+
+def test_bad_layout(bad, labelled):
+    good = json.loads(squad(asked(("Rome", 17))))
+    place = "a.json, question 2"
+    for paragraph in (3, {"context": "x"}, {"qas": 4}):
+        good["data"][0]["paragraphs"][1:] = [paragraph]
+        said = "this is null; it must be an object; mend it"
+        bad(place, said, "a.json", json.dumps(good), "answer")
+    good["data"][0]["paragraphs"][1:] = [{"context": "", "qas": [asked()]}]
+    bad(PLACE, "the context is empty; give it one", "a.json", json.dumps(good), "answer")
