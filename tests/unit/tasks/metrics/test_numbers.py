@@ -75,11 +75,12 @@ def test_equal_numbers_have_no_correlation_and_a_note(value):
 
 
 def test_draws_of_equal_numbers_count_as_zero():
-    # One item of three differs: it is missing from (2/3)^3 of the draws.
-    found = numbers([0.1, 0.1, 0.7], [0.1, 0.1, 0.7], intervals=True)
-    assert found.values["pearson"] == pytest.approx(1)
-    assert found.intervals["pearson"] == pytest.approx((0, 1))
-    assert found.intervals["spearman"] == pytest.approx((0, 1))
+    # The last item is missing from (2/3)^3 of the draws; what rounding leaves of the spread of the
+    # others would be a correlation of 1.
+    found = numbers([0.3, 0.3, 0.4], [1.0, 1.0, 0.5], intervals=True)
+    assert found.values["pearson"] == pytest.approx(-1)
+    assert found.intervals["pearson"] == pytest.approx((-1, 0))
+    assert found.intervals["spearman"] == pytest.approx((-1, 0))
 
 
 def test_one_item_has_no_correlation():

@@ -197,6 +197,10 @@ def test_equal_doubts_are_taken_together():
     score, threshold = best_threshold(scores, np.zeros(3), answerable, np.array([True] * 3))
     assert score == pytest.approx(2 / 3)
     assert threshold < 0
+    # What gains nothing is not answered.
+    score, threshold = best_threshold(scores[:2], np.zeros(2), answerable[:2], np.array([True] * 2))
+    assert score == 1 / 2
+    assert threshold < 0
     score, threshold = best_threshold(
         scores, np.array([0.1, 0.2, 0.2]), answerable, np.array([True] * 3)
     )

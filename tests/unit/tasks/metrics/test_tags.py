@@ -10,10 +10,11 @@ from clozeworks.tasks.metrics.tags import token_accuracy
 
 def test_words_and_whole_sentences_are_counted():
     found = token_accuracy(
-        [["DET", "NOUN", "VERB"], ["NOUN"], []], [["DET", "VERB", "VERB"], ["NOUN"], []]
+        [["DET", "NOUN", "VERB"], ["NOUN", "VERB"], ["NOUN"], []],
+        [["DET", "VERB", "VERB"], ["NOUN", "NOUN"], ["NOUN"], []],
     )
-    assert found.values == pytest.approx({"token_accuracy": 3 / 4, "sentence_accuracy": 2 / 3})
-    assert (found.primary, found.count) == ("token_accuracy", 3)
+    assert found.values == pytest.approx({"token_accuracy": 4 / 6, "sentence_accuracy": 2 / 4})
+    assert (found.primary, found.count) == ("token_accuracy", 4)
 
 
 def test_sentences_are_resampled():
