@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from clozeworks.engine.best import Best, Judge
 from clozeworks.engine.evaluate import evaluate
 from clozeworks.engine.gradients import Cost, Gradients, Measured
 from clozeworks.engine.guards import Guards
@@ -21,6 +22,7 @@ from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.metrics import Metrics
 from clozeworks.engine.peak import matmul_peak, operations
 from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.rates import Rates
 from clozeworks.engine.settings import Keeping, Training, Watching
 from clozeworks.engine.snapshots import Snapshot, Snapshots, fill_optimizer, optimizer_tensors
 from clozeworks.engine.stages import Pieces, Stages
@@ -88,6 +90,9 @@ class Trainer:
         snapshots: Where snapshots are.
         metrics: The file of what is measured; None on ranks that do not write.
         watcher: Who is told.
+        rates: How the rate differs from layer to layer.
+        judge: Measures the model beside its loss at each evaluation; None if nothing else counts.
+        best: Keeps the best weights by what the judge finds.
     """
 
     model: nn.Module
@@ -104,10 +109,13 @@ class Trainer:
     snapshots: Snapshots
     metrics: Metrics | None
     watcher: Watcher
+    rates: Rates = field(default_factory=Rates)
+    judge: Judge | None = None
+    best: Best = field(default_factory=Best)
     guards: Guards = field(default_factory=Guards)
 
     def __post_init__(self) -> None:
-        self.optimizer = self.training.optimizer.build(self.model)
+        self.optimizer = self.training.optimizer.build(self.model, self.rates.apply(self.model))
         self.step = 0
         self.tokens = 0
         self._names = {id(value): name for name, value in self.model.named_parameters()}
@@ -146,6 +154,7 @@ class Trainer:
         self.tokens = state["tokens"]
         self.guards = Guards.from_state(state["guards"])
         self._window = Window.from_state(self.names, state["window"])
+        self.best.resume(state["best"], snapshot.tensors.get("best", {}))
         self._before = state["seconds"]
         if state["lanes"] != self.lanes.count or state["ranks"] != self.ranks.count:
             self.watcher.note(
@@ -181,7 +190,7 @@ class Trainer:
                         measured = gradients.take(step, pieces)
                     self._update(measured)
                     self._report()
-                    if self._must_stop(stop):
+                    if self._must_stop(stop) or self.best.hopeless:
                         break
                     self._keep_if_due()
             except StopNow:
@@ -191,7 +200,7 @@ class Trainer:
                     self.snapshots.wait()
                 raise
             self._keep(last=True)
-            finished = self.step >= self.stages.steps
+            finished = self.step >= self.stages.steps or self.best.hopeless
             return Outcome(self.step, finished, stop.signal, self.tokens, self.seconds, self.guards)
 
     def _count_operations(self, gradients: Gradients, pieces: Pieces) -> None:
@@ -207,6 +216,10 @@ class Trainer:
 
     def _update(self, measured: Measured) -> None:
         """Makes the step, unless its numbers are not finite."""
+        for group in self.optimizer.param_groups:
+            if self.step < group["since"]:
+                for parameter in group["params"]:
+                    parameter.grad = None
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = _norm(grads)
         self.snapshots.wait_for_tensors()
@@ -220,7 +233,7 @@ class Trainer:
             if clip is not None and norm > clip:
                 torch._foreach_mul_(grads, clip / norm)
             for group in self.optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["factor"]
             self.optimizer.step()
         self.optimizer.zero_grad()
         self.tokens += measured.tokens
@@ -266,6 +279,12 @@ class Trainer:
                 "loss": part.loss,
                 "accuracy": part.accuracy,
                 "perplexity": math.exp(min(part.loss, 100.0)),
+            }
+        if self.judge is not None:
+            judged = self.judge()
+            record["judged"] = {
+                **judged.record,
+                "best": self.best.look(judged, self.model, self.step),
             }
         self._log(record)
         self.watcher.evaluated(self.step, record)
@@ -315,12 +334,14 @@ class Trainer:
                 {
                     "model": dict(self.model.named_parameters()),
                     "optimizer": optimizer_tensors(self.optimizer, self._names),
+                    **({"best": dict(self.best.weights)} if self.best.weights else {}),
                 },
                 {
                     "tokens": self.tokens,
                     "seconds": self.seconds,
                     "guards": self.guards.state(),
                     "window": self._window.state(),
+                    "best": self.best.state(),
                     "lanes": self.lanes.count,
                     "ranks": self.ranks.count,
                 },

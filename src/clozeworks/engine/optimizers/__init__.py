@@ -8,7 +8,8 @@
 
 Rules all of them keep:
 
-- The rate is read from `group["lr"]` at every step, so that a schedule can change it from outside.
+- The rate is read from `group["lr"]` at every step, so that a schedule can change it from outside;
+  what it is multiplied with there is the group's `factor`.
 - Biases and everything that belongs to a norm are not decayed; everything else is, embeddings too.
 - All state is tensors in `optimizer.state[parameter]`. Copies of them put into a fresh optimiser of
   the same spec go on bit for bit.
@@ -23,10 +24,16 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.spec import Slot, spec
+from clozeworks.engine.rates import Places
 from clozeworks.errors import SettingError
 
 DECAYED = "decayed"
 NOT_DECAYED = "not decayed"
+
+
+def everywhere_alike(name: str) -> tuple[float, int]:
+    """The full rate for every parameter, from the first step on."""
+    return 1.0, 0
 
 
 @spec
@@ -44,8 +51,12 @@ class OptimizerSpec(Slot):
         if self.rate <= 0:
             raise SettingError(f"optimizer.rate is {self.rate}; it must be above 0.")
 
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
+    def build(self, model: nn.Module, places: Places = everywhere_alike) -> torch.optim.Optimizer:
         """Makes the optimiser of a model's parameters, which are on their device already.
+
+        Args:
+            model: The model.
+            places: How the rate differs from parameter to parameter.
 
         Raises:
             SettingError: The model has no parameter that may change.
@@ -85,42 +96,51 @@ def check_moments(betas: tuple[float, ...], eps: float, decay: float) -> None:
         raise SettingError(f"optimizer.decay is {decay}; it must be at least 0.")
 
 
-def by_role(model: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Parameter groups for an optimiser: what is decayed, and what is not.
+def by_role(
+    model: nn.Module, decay: float, places: Places = everywhere_alike
+) -> list[dict[str, Any]]:
+    """Parameter groups for an optimiser: what is decayed, and what is not, at which rate.
 
     Tied parameters are taken once, by their first name; frozen ones are left out. A group has its
-    `role`, `"decayed"` or `"not decayed"`; a group without parameters is left out.
+    `role`, `"decayed"` or `"not decayed"`, the `factor` of its rate, and the step it changes
+    `since`; a group without parameters is left out.
 
     Args:
         model: Any module.
         decay: The weight decay of what is decayed.
+        places: How the rate differs from parameter to parameter.
 
     Raises:
         SettingError: No parameter may change.
     """
-    roles: dict[str, list[nn.Parameter]] = {DECAYED: [], NOT_DECAYED: []}
+    groups: dict[tuple[str, float, int], list[nn.Parameter]] = {}
     done: set[int] = set()
-    for module in model.modules():
-        for name, parameter in module.named_parameters(recurse=False):
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(prefix=path, recurse=False):
             if id(parameter) in done:
                 continue
             done.add(id(parameter))
             if not parameter.requires_grad:
                 continue
             spared = isinstance(module, nn.LayerNorm | nn.RMSNorm) or name.endswith("bias")
-            roles[NOT_DECAYED if spared else DECAYED].append(parameter)
-    decays = {DECAYED: decay, NOT_DECAYED: 0.0}
-    groups = [
-        {"params": parameters, "role": role, "weight_decay": decays[role]}
-        for role, parameters in roles.items()
-        if parameters
-    ]
+            place = (NOT_DECAYED if spared else DECAYED, *places(name))
+            groups.setdefault(place, []).append(parameter)
     if not groups:
         raise SettingError(
             f"all {len(done):,} parameter tensors of the model are frozen; at least one must be "
             "free to change; freeze fewer."
         )
-    return groups
+    decays = {DECAYED: decay, NOT_DECAYED: 0.0}
+    return [
+        {
+            "params": groups[role, factor, since],
+            "role": role,
+            "weight_decay": decays[role],
+            "factor": factor,
+            "since": since,
+        }
+        for role, factor, since in sorted(groups)
+    ]
 
 
 def fused(parameters: Iterable[Tensor]) -> bool | None:

@@ -15,7 +15,14 @@ import torch
 from torch import nn
 
 from clozeworks.core.spec import spec
-from clozeworks.engine.optimizers import OptimizerSpec, by_role, check_moments, fused
+from clozeworks.engine.optimizers import (
+    OptimizerSpec,
+    by_role,
+    check_moments,
+    everywhere_alike,
+    fused,
+)
+from clozeworks.engine.rates import Places
 
 
 @spec
@@ -35,10 +42,10 @@ class AdamW(OptimizerSpec):
         super().__post_init__()
         check_moments(self.betas, self.eps, self.decay)
 
-    def build(self, model: nn.Module) -> torch.optim.AdamW:
+    def build(self, model: nn.Module, places: Places = everywhere_alike) -> torch.optim.AdamW:
         """Makes the optimiser."""
         return torch.optim.AdamW(
-            by_role(model, self.decay),
+            by_role(model, self.decay, places),
             lr=self.rate,
             betas=self.betas,
             eps=self.eps,

@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 from torch import nn
 
 from clozeworks.core.spec import spec
-from clozeworks.engine.optimizers import OptimizerSpec, by_role, check_moments
+from clozeworks.engine.optimizers import OptimizerSpec, by_role, check_moments, everywhere_alike
 from clozeworks.engine.optimizers.uncorrected import Moments, Uncorrected, adam_step
+from clozeworks.engine.rates import Places
 
 
 @spec
@@ -35,10 +36,10 @@ class BertAdam(OptimizerSpec):
         super().__post_init__()
         check_moments(self.betas, self.eps, self.decay)
 
-    def build(self, model: nn.Module) -> "BertAdamOptimizer":
+    def build(self, model: nn.Module, places: Places = everywhere_alike) -> "BertAdamOptimizer":
         """Makes the optimiser."""
         settings = {"lr": self.rate, "betas": self.betas, "eps": self.eps}
-        return BertAdamOptimizer(by_role(model, self.decay), settings)
+        return BertAdamOptimizer(by_role(model, self.decay, places), settings)
 
 
 class BertAdamOptimizer(Uncorrected):

@@ -17,8 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.spec import spec
-from clozeworks.engine.optimizers import DECAYED, OptimizerSpec, by_role, check_moments
+from clozeworks.engine.optimizers import (
+    DECAYED,
+    OptimizerSpec,
+    by_role,
+    check_moments,
+    everywhere_alike,
+)
 from clozeworks.engine.optimizers.uncorrected import Moments, Uncorrected, adam_step
+from clozeworks.engine.rates import Places
 
 
 @spec
@@ -38,10 +45,10 @@ class Lamb(OptimizerSpec):
         super().__post_init__()
         check_moments(self.betas, self.eps, self.decay)
 
-    def build(self, model: nn.Module) -> "LambOptimizer":
+    def build(self, model: nn.Module, places: Places = everywhere_alike) -> "LambOptimizer":
         """Makes the optimiser."""
         settings = {"lr": self.rate, "betas": self.betas, "eps": self.eps}
-        return LambOptimizer(by_role(model, self.decay), settings)
+        return LambOptimizer(by_role(model, self.decay, places), settings)
 
 
 class LambOptimizer(Uncorrected):

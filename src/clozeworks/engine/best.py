@@ -1,0 +1,90 @@
+"""The best weights of a run by what counts in the end, and when to stop waiting for better ones."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a model was found to be worth.
+
+    Attributes:
+        value: The number that decides.
+        higher_is_better: Whether more is better.
+        record: All that was measured, as plain data.
+    """
+
+    value: float
+    higher_is_better: bool
+    record: dict[str, Any]
+
+
+# Measures the model as it stands.
+Judge = Callable[[], Judged]
+
+
+@dataclass
+class Best:
+    """Keeps the best weights so far.
+
+    Attributes:
+        patience: Evaluations without a better value after which a run ends; None: it never does.
+        value: The best value; None before the first evaluation.
+        step: The step it was reached at.
+        waited: Evaluations since then.
+        weights: Copies of all parameters that may change, by name.
+    """
+
+    patience: int | None = None
+    value: float | None = None
+    step: int = 0
+    waited: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def look(self, judged: Judged, model: nn.Module, step: int) -> bool:
+        """Keeps the weights if they are better than the best; says whether they are.
+
+        Of equal values the earlier one stays; a value that is not a number is never better.
+        """
+        sign = 1.0 if judged.higher_is_better else -1.0
+        better = judged.value == judged.value and (
+            self.value is None or sign * judged.value > sign * self.value
+        )
+        if not better:
+            self.waited += 1
+            return False
+        self.value, self.step, self.waited = judged.value, step, 0
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if not parameter.requires_grad:
+                    continue
+                if name in self.weights:
+                    self.weights[name].copy_(parameter)
+                else:
+                    self.weights[name] = parameter.detach().clone()
+        return True
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it was waited long enough."""
+        return self.patience is not None and self.waited >= self.patience
+
+    def restore(self, model: nn.Module) -> None:
+        """Puts the best weights back."""
+        own = dict(model.named_parameters())
+        with torch.no_grad():
+            for name, weights in self.weights.items():
+                own[name].copy_(weights)
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot keeps of it beside the weights."""
+        return {"value": self.value, "step": self.step, "waited": self.waited}
+
+    def resume(self, state: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        """Goes on from a snapshot."""
+        self.value, self.step, self.waited = state["value"], state["step"], state["waited"]
+        self.weights = {name: tensor.clone() for name, tensor in weights.items()}
