@@ -89,9 +89,7 @@ def _grouped(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
 def _stratified(strata: Sequence[str], share: float, chance: Chance) -> set[int]:
     groups = {name: places for name, places in _grouped(strata).items() if len(places) > 1}
     wanted = {name: share * len(places) for name, places in groups.items()}
-    amounts = {
-        name: min(max(1, int(wanted[name])), len(places) - 1) for name, places in groups.items()
-    }
+    amounts = {name: max(1, int(amount)) for name, amount in wanted.items()}
     # What rounding down left over goes to those that lost most.
     rest = round(share * len(strata)) - sum(amounts.values())
     by_loss = sorted(groups, key=lambda name: (amounts[name] - wanted[name], str(name)))

@@ -164,6 +164,14 @@ class TestHeaders:
         )
         assert len(labelled("a.csv", content, columns={"text": "1", "label": "2"}).items) == 3
 
+    def test_a_year_may_be_a_name(self, labelled):
+        content = "2024,urteil\ngood film,ja\nbad film,nein\nfine film,ja\n"
+        read = labelled("a.csv", content)
+        assert [(column.name, column.how) for column in read.columns] == [
+            ("2024", "content"),
+            ("urteil", "content"),
+        ]
+
     def test_it_can_be_said(self, labelled):
         content = "0,1\ngood,1\nbad,0\n"
         named = {"text": "1", "label": "2"}

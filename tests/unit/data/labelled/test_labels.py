@@ -34,6 +34,7 @@ def test_kinds():
     assert kind_of_labels(["1_2.5", "2"]) == "one"
     assert kind_of_labels(["1.5", "a", "b"]) == "one"
     assert kind_of_labels(["nan", "inf", "1"]) == "one"
+    assert kind_of_labels(["1.5"] * 20 + ["3,5"]) == "numbers"
     assert kind_of_labels([["a"], [], "b"]) == "several"
     assert kind_of_labels(["a|b"], "|") == "several"
     assert kind_of_labels(["a|b"]) == "one"

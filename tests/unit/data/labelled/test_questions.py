@@ -102,6 +102,12 @@ def test_an_answer_is_moved_if_it_stands_there_once(labelled, begin):
     ]
 
 
+def test_places_are_not_counted_from_the_end(labelled):
+    read = labelled("a.json", squad(asked(("。", -1))), "answer")
+    assert read.items[0].answers == (AnswerSpan("。", len(CONTEXT) - 1),)
+    assert len(read.bad.mended) == 1
+
+
 @pytest.mark.parametrize(
     ("question", "said"),
     [
