@@ -23,6 +23,9 @@ from clozeworks.tasks.labels import labels_of
 from clozeworks.tasks.task import Task
 
 AnyTask = Task[Any, Any]
+# What a config says of a head. Of another head it would be wrong: question answering elsewhere has
+# as many outputs as there are labels.
+_OF_HEADS = frozenset({"id2label", "label2id", "num_labels", "problem_type"})
 
 
 def task_of(checkpoint: Checkpoint, place: str) -> AnyTask | None:
@@ -99,7 +102,8 @@ def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkp
             f"{family.model_type} has no {missing[0]!r} head, which {task.name} needs; use another "
             "family."
         )
-    config = {**checkpoint.config, **task.settings()}
+    kept = {key: value for key, value in checkpoint.config.items() if key not in _OF_HEADS}
+    config = {**kept, **task.settings()}
     made = family.blueprint(Config(config), parts)
     blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
     network = task.equip(blueprint).build()
