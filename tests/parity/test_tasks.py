@@ -196,14 +196,16 @@ def ends_by_peer(folder, items, length, step):
         )
         for row, ids in enumerate(encoded["input_ids"]):
             rows.append(ids)
-            found = [None]
-            if item.answers:
-                right = item.answers[0]
-                found = [
-                    encoded.char_to_token(row, place, sequence_index=1)
-                    for place in (right.begin, right.end - 1)
-                ]
-            ends.append([0, 0] if None in found else found)
+            pieces = [
+                (place, encoded.token_to_chars(row, place))
+                for place, part in enumerate(encoded.sequence_ids(row))
+                if part == 1
+            ]
+            right = item.answers[0] if item.answers else AnswerSpan("", -1)
+            # A character may have several pieces: the first begins, the last ends.
+            begins = [place for place, at in pieces if at.start <= right.begin < at.end]
+            lasts = [place for place, at in pieces if at.start <= right.end - 1 < at.end]
+            ends.append([begins[0], lasts[-1]] if begins and lasts else [0, 0])
     return rows, torch.tensor(ends)
 
 
