@@ -1,23 +1,17 @@
 """Pre-training: a corpus and a recipe in, a model folder out; stopped and gone on at will."""
 
 import json
-import platform
-import shutil
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from clozeworks import __version__, config
+from clozeworks import config
 from clozeworks.core.model import Model
-from clozeworks.data.atomic import atomic_file
+from clozeworks.data.arrangements import Arrangement
 from clozeworks.data.corpus import INDEX_FOLDER, VALIDATION, Corpus
 from clozeworks.data.loader import Loader
-from clozeworks.data.locking import locked
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.memory import memory_kept
@@ -34,9 +28,10 @@ from clozeworks.jobs.checks import first_loss, preflight
 from clozeworks.jobs.notes import Notes
 from clozeworks.jobs.pretrained import Pretrained, Quiet
 from clozeworks.jobs.pretraining_card import pretraining_card
-from clozeworks.jobs.recipe import FREE, Recipe, differences, read_recipe
+from clozeworks.jobs.recipe import Recipe, read_recipe
 from clozeworks.jobs.report import Story, write_report
-from clozeworks.jobs.run_folder import MODEL, RECIPE, SESSIONS, SNAPSHOTS
+from clozeworks.jobs.run_folder import MODEL, SNAPSHOTS
+from clozeworks.jobs.session import begin_session, held, refuse_another_recipe
 from clozeworks.jobs.starting import starting_model, trained_network
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.draft import Source
@@ -72,7 +67,7 @@ def pretrain(
     with Ranks(device) as ranks:
         if not ranks.leads:
             return _Run(recipe, folder, ranks, Quiet()).run()
-        with _held(folder):
+        with held(folder):
             return _Run(recipe, folder, ranks, Notes(watcher, folder)).run()
 
 
@@ -90,7 +85,7 @@ class _Run:
 
     def run(self) -> Pretrained:
         if self.ranks.leads:
-            self._compare()
+            refuse_another_recipe(self.folder, self.snapshots, self._written())
         recipe = self.recipe
         if recipe.training.compile and self.ranks.device.type == "cpu":
             raise SettingError(
@@ -133,7 +128,9 @@ class _Run:
         loaders = Stages(
             [
                 Stage(
-                    self._loader("train", stage, lanes, tokens=tokens),
+                    self._loader(
+                        "train", stage, lanes, self._arranged("train", stage), tokens=tokens
+                    ),
                     steps,
                     f"texts of up to {length} tokens",
                 )
@@ -146,7 +143,7 @@ class _Run:
         if self.ranks.leads:
             if snapshot is None:
                 preflight(recipe, self.folder, network, loaders, lanes, self.watcher)
-            self._begin(step)
+            begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
             if recipe.watching.tensorboard:
                 self.board = Board(self.watcher, self.folder, step if snapshot else None)
@@ -216,20 +213,25 @@ class _Run:
         )
         return write_report(story, self.watcher)
 
+    def _arranged(self, part: str, objective: Objective) -> Arrangement:
+        return objective.arranged().arrange(
+            self.corpus.split(part),
+            self.corpus.tokenizer,
+            self.recipe.seed,
+            self.corpus.folder / INDEX_FOLDER,
+        )
+
     def _loader(
         self,
         part: str,
         objective: Objective,
         lanes: Lanes,
+        arrangement: Arrangement,
         *,
         tokens: int | None = None,
         examples: int | None = None,
-        ahead: int = 4,
     ) -> Loader[Pieces]:
         recipe, split = self.recipe, self.corpus.split(part)
-        arrangement = objective.arranged().arrange(
-            split, self.corpus.tokenizer, recipe.seed, self.corpus.folder / INDEX_FOLDER
-        )
         if examples is None and tokens is not None and tokens < arrangement.mean_length:
             raise SettingError(
                 f"training.tokens is {tokens:,}; one example has {arrangement.mean_length:,.0f} on "
@@ -245,39 +247,19 @@ class _Run:
             examples=None if examples is None else max(1, min(examples, arrangement.size(0))),
             rank=self.ranks.rank,
             ranks=self.ranks.count,
-            ahead=ahead,
         )
 
     def _held_out(self, objective: Objective, lanes: Lanes) -> Pieces:
         """This rank's share of the text a model is measured on: the same at every step."""
         if VALIDATION not in self.corpus.splits:
             return []
-        arrangement = objective.arranged().arrange(
-            self.corpus.split(VALIDATION), self.corpus.tokenizer, self.recipe.seed
-        )
+        arrangement = self._arranged(VALIDATION, objective)
         wanted = round(self.recipe.watching.tokens / arrangement.mean_length)
         wanted = max(self.ranks.count, wanted)
         if arrangement.size(0) < self.ranks.count:
             return []
-        loader = self._loader(VALIDATION, objective, lanes, examples=wanted)
+        loader = self._loader(VALIDATION, objective, lanes, arrangement, examples=wanted)
         return loader.batch(0)
-
-    def _compare(self) -> None:
-        """Refuses to go on with another recipe than the run was begun with."""
-        place = self.folder / RECIPE
-        if not place.exists() or not self.snapshots.steps():
-            return
-        old, new = config.read_json(place), self._written()
-        for key in FREE:
-            old.pop(key, None)
-            new.pop(key, None)
-        changed = differences(old, new)
-        if changed:
-            raise SettingError(
-                f"{self.folder} was begun with another recipe: {'; '.join(changed[:8])}; a run "
-                "goes on with the recipe it was begun with; change it back, or name another "
-                "folder with run=FOLDER."
-            )
 
     def _written(self) -> dict[str, Any]:
         data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
@@ -286,28 +268,6 @@ class _Run:
             "tokenizer": self.corpus.manifest["tokenizer"]["fingerprint"],
         }
         return data
-
-    def _begin(self, step: int) -> None:
-        """Notes what this session runs on; cleans up after those that were killed."""
-        self.snapshots.remove_leftovers()
-        self.snapshots.remove_after(step)
-        with atomic_file(self.folder / RECIPE, "w") as file:
-            json.dump(self._written(), file, indent=1, ensure_ascii=False)
-            file.write("\n")
-        session = {
-            "began": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": sys.argv,
-            "where": str(Path.cwd()),
-            "clozeworks": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "device": str(self.ranks.device),
-            "threads": torch.get_num_threads(),
-            "ranks": self.ranks.count,
-        }
-        with (self.folder / SESSIONS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(session, ensure_ascii=False) + "\n")
 
     def _export(
         self,
@@ -344,34 +304,3 @@ def _check_lengths(model: LanguageModel, lengths: Sequence[int]) -> None:
                 f"the examples have up to {length:,} tokens; the model takes at most {room:,}; "
                 "shorten them, or raise model.config.max_position_embeddings."
             )
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Holds the folder of a run; one that was made for nothing goes again.
-
-    Raises:
-        OutputError: It holds something else, or another program uses it.
-    """
-    _check_folder(folder)
-    made = not folder.exists()
-    with locked(folder):
-        try:
-            yield
-        except BaseException:
-            if made and [path.name for path in folder.iterdir()] == [".lock"]:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuses a folder that holds something else than a run."""
-    if not folder.exists() or (folder / RECIPE).exists():
-        return
-    if not folder.is_dir():
-        raise OutputError(f"{folder} is a file; name a folder for the run.")
-    held = sorted(path.name for path in folder.iterdir() if path.name != ".lock")
-    if held:
-        raise OutputError(
-            f"{folder} holds {held[0]!r} and is no run; name an empty folder or a new one."
-        )
