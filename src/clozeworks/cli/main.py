@@ -17,6 +17,11 @@ COMMANDS = {
     "quickstart": ("clozeworks.cli.quickstart", "train a small BERT on a text everybody has"),
     "fill": ("clozeworks.cli.fill", "guess the words missing from a text"),
     "embed": ("clozeworks.cli.embed", "turn texts into vectors"),
+    "classify": ("clozeworks.cli.classify", "say what texts are about"),
+    "compare": ("clozeworks.cli.compare", "say how two texts are related"),
+    "tag": ("clozeworks.cli.tag", "find entities, or parts of speech"),
+    "answer": ("clozeworks.cli.answer", "find the answer to a question in a text"),
+    "evaluate": ("clozeworks.cli.evaluate", "measure how good a model is on labelled data"),
     "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),
     "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
@@ -25,6 +30,7 @@ COMMANDS = {
     "init": ("clozeworks.cli.init", "write a recipe to begin with"),
     "pretrain": ("clozeworks.cli.pretrain", "train a model on a corpus; stop and go on at will"),
     "runs": ("clozeworks.cli.runs", "list runs: how far each is, and how to go on"),
+    "probe": ("clozeworks.cli.probe", "what a frozen model's vectors are worth for a task"),
     "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
 }
 

@@ -1,0 +1,234 @@
+"""What the commands that ask a model share: options, answers in order, and a closing line."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from clozeworks.errors import InputError, SettingError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from clozeworks.checkpoints.tasks import AnyTask
+    from clozeworks.cli.asked_items import Asked, Task
+    from clozeworks.cli.progress import Progress
+    from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.labelled.items import Item
+    from clozeworks.language_model.model import LanguageModel
+    from clozeworks.tasks.compare import Compare
+
+# Prints an answer for people.
+Show = Callable[["Console", "Item", Any], None]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How items are read and answers written.
+
+    Attributes:
+        columns: Which columns of a file are what, by name or number. Found if not given.
+        header: Whether the first row of .csv and .tsv is a header; found out if not given.
+        encoding: What files and standard input are written in.
+        skip_bad_rows: Drop rows that cannot be used, such as blank texts, and count them.
+        json_lines: Print one JSON object per item, or text for people. If not given: text if the
+            output is a terminal, JSON otherwise.
+        out: Write JSON lines to this file (.jsonl); it appears when it is complete.
+        overwrite: Replace the output file if it exists.
+        budget: Tokens per batch.
+    """
+
+    columns: str | None = None
+    header: bool | None = None
+    encoding: str = "utf-8"
+    skip_bad_rows: Annotated[bool, Parameter(negative="")] = False
+    json_lines: Annotated[bool | None, Parameter(name="--json")] = None
+    out: Annotated[Path | None, Parameter(alias="-o")] = None
+    overwrite: Annotated[bool, Parameter(negative="")] = False
+    budget: int | None = None
+
+    def check(self, top: int | None = None) -> None:
+        """Finds out, before long work begins, whether its result can be written.
+
+        Args:
+            top: How many labels or candidates are shown.
+
+        Raises:
+            SettingError: An option has a value it may not have.
+            OutputError: The output file cannot be written.
+        """
+        from clozeworks.data.vectors import check_output
+
+        for name, value in (("--top", top), ("--budget", self.budget)):
+            if value is not None and value < 1:
+                raise SettingError(f"{name} is {value}; it must be at least 1.")
+        if self.out is None:
+            return
+        if self.json_lines is False:
+            raise SettingError("--no-json has no effect on --out, which is JSON; leave one out.")
+        check_output(self.out, overwrite=self.overwrite, suffixes=(".jsonl",))
+
+    def open(self, source: str, task: "Task") -> "tuple[Asked, BadRows]":
+        """What is asked about, and where its bad rows are noted."""
+        from clozeworks.cli.asked_items import asked_items
+        from clozeworks.data.labelled.bad_rows import BadRows
+
+        bad = BadRows(skip=self.skip_bad_rows)
+        asked = asked_items(
+            source,
+            task,
+            columns=self.columns,
+            header=self.header,
+            encoding=self.encoding,
+            bad=bad,
+        )
+        return asked, bad
+
+    def check_two_texts(self) -> None:
+        """Insists that no option speaks of a file where there is none.
+
+        Raises:
+            SettingError: One does.
+        """
+        for name, value in (("--columns", self.columns), ("--header", self.header)):
+            if value is not None:
+                raise SettingError(f"{name} is given, but no table is; leave {name} out.")
+        if self.skip_bad_rows:
+            raise SettingError("--skip-bad-rows is given, but no file is; leave it out.")
+
+
+def as_compare(task: Any) -> "Compare":
+    """The same task for two texts; a published folder cannot say for how many it is."""
+    import dataclasses
+
+    from clozeworks.tasks.compare import Compare
+
+    if isinstance(task, Compare):
+        return task
+    return Compare(**{each.name: getattr(task, each.name) for each in dataclasses.fields(task)})
+
+
+def answer_all(
+    loaded: "LanguageModel",
+    task: "AnyTask",
+    asked: "Asked",
+    bad: "BadRows",
+    options: Options,
+    *,
+    what: str,
+    show: Show,
+    top: int | None = None,
+) -> None:
+    """Asks a model about items chunk by chunk; each is written before the next is read.
+
+    Args:
+        loaded: The model.
+        task: What is asked.
+        asked: What about.
+        bad: Rows that could not be used.
+        options: Where answers go.
+        what: What an item is called.
+        show: Prints an answer for people.
+        top: How many scores or candidates a JSON object holds.
+    """
+    from clozeworks.cli.highlight import terminal
+    from clozeworks.cli.progress import Progress
+    from clozeworks.cli.records import record_of
+    from clozeworks.data.atomic import atomic_file
+
+    if asked.found:
+        print(asked.found, file=sys.stderr)
+    readable = options.json_lines is False or (
+        options.json_lines is None and options.out is None and sys.stdout.isatty()
+    )
+    count = long = 0
+    begin = time.monotonic()
+    with ExitStack() as stack:
+        file: IO[str] = sys.stdout
+        if options.out is not None:
+            file = stack.enter_context(atomic_file(options.out, "w"))
+        tokens = None
+        if not (file is sys.stdout and sys.stdout.isatty()):  # answers would run into a bar
+            tokens = Tokens(stack.enter_context(Progress("tokens")), asked.share)
+        console = terminal() if readable else None
+        for chunk in asked.chunks:
+            answers = loaded.ask(chunk, task, budget=options.budget, progress=tokens)
+            if tokens is not None:
+                tokens.next_chunk()
+            for item, answer in zip(chunk, answers, strict=True):
+                if console is not None:
+                    show(console, item, answer)
+                else:
+                    record = record_of(item, answer, top)
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.flush()
+            count += len(chunk)
+            long += sum(answer.windows > 1 for answer in answers)
+        if not count:
+            raise _nothing(asked.origin, bad)
+    if asked.direct and options.out is None and not long:
+        return
+    print(closing(count, what, time.monotonic() - begin, long, bad, options.out), file=sys.stderr)
+
+
+class Tokens:
+    """Progress in tokens over a source whose end is not known: it is reckoned from its share.
+
+    Args:
+        progress: What is told.
+        share: Which share of the source has been read; None if nobody knows.
+    """
+
+    def __init__(self, progress: "Progress", share: Callable[[], float | None]) -> None:
+        self._progress = progress
+        self._share = share
+        self._before = self._total = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Notes tokens of this chunk, and how many it has."""
+        self._total = total
+        share = self._share()
+        reckoned = round((self._before + total) / share) if share else 0
+        self._progress(self._before + done, reckoned)
+
+    def next_chunk(self) -> None:
+        """Counts the chunk as done."""
+        self._before += self._total
+
+
+def closing(
+    count: int, what: str, seconds: float, long: int, bad: "BadRows", out: Path | None
+) -> str:
+    """The last line: how many, how fast, what was special."""
+    rate = count / max(seconds, 1e-9)
+    pace = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    parts = [f"{_count(count, what)} in {seconds:.1f} s, {pace} a second"]
+    if long:
+        parts.append(f"{long:,} needed more than one window")
+    if bad.rows:
+        parts.append(f"{_count(len(bad.rows), 'bad row')} dropped, the first: {bad.rows[0]}")
+    if out is not None:
+        parts.append(f"answers in {out}")
+    return "; ".join(parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _nothing(origin: str, bad: "BadRows") -> InputError:
+    if bad.rows:
+        return InputError(
+            f"{origin}: no row is left, {len(bad.rows):,} were bad; the first: {bad.rows[0]}."
+        )
+    return InputError(
+        f"{origin} holds nothing to ask about; there must be at least one row; check where it "
+        "comes from."
+    )

@@ -1,0 +1,169 @@
+"""What `clozeworks evaluate` prints: values, then how well each label is known."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clozeworks.tasks.metrics.labels import LabelScores
+    from clozeworks.tasks.metrics.measured import Measured
+
+# A larger table of mistakes cannot be read in a terminal.
+MOST_CONFUSED = 12
+_WIDEST = 24
+
+
+@dataclass(frozen=True)
+class Details:
+    """How well each label is known.
+
+    Attributes:
+        what: What a label is called: label, tag or type.
+        labels: Precision, recall and F1 of each.
+        confusion: How often each label was taken for each other one, (right, given); empty if
+            there are too many, or if it makes no sense.
+    """
+
+    what: str = "label"
+    labels: "tuple[LabelScores, ...]" = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        found: dict[str, Any] = {}
+        if self.labels:
+            found[f"by_{self.what}"] = [asdict(each) for each in self.labels]
+        if self.confusion:
+            found["confusion"] = [list(row) for row in self.confusion]
+        return found
+
+
+def details_of(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> Details:
+    """How well each label of a task is known.
+
+    Args:
+        task: The task.
+        items: Labelled items.
+        answers: What the model said.
+    """
+    import numpy as np
+
+    from clozeworks.tasks.classify import Classify
+    from clozeworks.tasks.metrics.labels import per_label
+    from clozeworks.tasks.tag import Tag
+
+    if isinstance(task, Tag):
+        return _tagged(task, items, answers)
+    if not isinstance(task, Classify) or task.problem == "number":
+        return Details()
+    right = np.array([task.right(item) for item in items])
+    if task.problem == "several":
+        said = np.array([[label in answer.label for label in task.labels] for answer in answers])
+        return Details(labels=per_label(right > 0.5, said, task.labels))
+    said = np.array([task.labels.index(answer.label) for answer in answers])
+    return _numbered(right, said, task.labels, "label")
+
+
+def _numbered(right: Any, said: Any, labels: Sequence[str], what: str) -> Details:
+    from clozeworks.tasks.metrics.labels import confusion, per_label
+
+    table: list[list[int]] = []
+    if len(labels) <= MOST_CONFUSED:
+        table = confusion(right, said, labels).tolist()
+    return Details(what, per_label(right, said, labels), tuple(map(tuple, table)))
+
+
+def _tagged(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> Details:
+    import numpy as np
+
+    from clozeworks.tasks.metrics.labels import LabelScores
+    from clozeworks.tasks.tagging.entities import entities_of, entity_counts, scores_by_type
+
+    gold, said = [item.tags for item in items], [answer.tags for answer in answers]
+    if not task.rules.begins:
+        number = {label: place for place, label in enumerate(task.labels)}
+        flat = [np.array([number[tag] for tags in each for tag in tags]) for each in (gold, said)]
+        return _numbered(flat[0], flat[1], task.labels, "tag")
+    spelled = [
+        [entities_of(tags, task.rules, spelling=task.spelling) for tags in each]
+        for each in (gold, said)
+    ]
+    found = scores_by_type(entity_counts(spelled[0], spelled[1]))
+    scores = (
+        LabelScores(k, each.precision, each.recall, each.f1, each.gold) for k, each in found.items()
+    )
+    return Details("type", tuple(scores))
+
+
+def page(title: str, measured: "Measured", details: Details) -> str:
+    """The whole page.
+
+    Args:
+        title: Its first line.
+        measured: The values; the primary one stands first.
+        details: How well each label is known.
+    """
+    lines = [title, "", *values_table(measured)]
+    if details.labels:
+        head = (details.what, "precision", "recall", "f1", "count")
+        rows = [
+            (
+                _short(each.label),
+                *map(number, (each.precision, each.recall, each.f1)),
+                f"{each.support:,}",
+            )
+            for each in details.labels
+        ]
+        lines += ["", *aligned([head, *rows])]
+    if details.confusion:
+        names = [_short(each.label) for each in details.labels]
+        counts = [
+            (name, *(f"{count:,}" for count in row))
+            for name, row in zip(names, details.confusion, strict=True)
+        ]
+        lines += ["", "right (down) and given (across)", *aligned([("", *names), *counts])]
+    if measured.notes:
+        lines += ["", *(f"note: {note}" for note in measured.notes)]
+    return "\n".join(lines)
+
+
+def values_table(measured: "Measured") -> list[str]:
+    """A line for each value with its interval, the primary one first."""
+    names = [measured.primary]
+    # What is known of each type of entity stands in a table of its own.
+    names += [name for name in measured.values if name not in names and " " not in name]
+    rows = [["", "value", "95 % interval"]]
+    for name in names:
+        low, high = measured.intervals.get(name, (math.nan, math.nan))
+        interval = "" if math.isnan(low) else f"{number(low)} to {number(high)}"
+        rows.append([name, number(measured.values[name]), interval])
+    return aligned(rows)
+
+
+def number(value: float) -> str:
+    """A value with three digits behind the point, or with three that count if it is tiny."""
+    return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as columns: the first to the left, the others to the right."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first + " " * (widths[0] - cell_len(first))]
+        cells += [
+            " " * (width - cell_len(cell)) + cell
+            for cell, width in zip(rest, widths[1:], strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _short(label: str) -> str:
+    from clozeworks.cli.highlight import safe
+
+    label = safe(label)
+    return label if len(label) <= _WIDEST else label[: _WIDEST - 1] + "…"

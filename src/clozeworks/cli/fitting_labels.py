@@ -1,0 +1,83 @@
+"""The labels of a file beside those of a checkpoint: the same names, numbers, or a complaint."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from clozeworks.errors import InputError
+
+if TYPE_CHECKING:
+    from clozeworks.data.labelled.items import Item
+
+_NAMED = 5  # unknown labels a message names
+
+
+def fitted(items: "Sequence[Item]", labels: Sequence[str]) -> "tuple[Sequence[Item], str]":
+    """Items with labels that a checkpoint knows.
+
+    Numbers are taken for the labels of these numbers if the checkpoint has no other names
+    (`LABEL_0`), or if the file has exactly as many, from 0 on.
+
+    Args:
+        items: Items with labels or tags.
+        labels: The checkpoint's.
+
+    Returns:
+        The items, and a sentence about what was taken for what, if anything was.
+
+    Raises:
+        InputError: The file has labels that the checkpoint does not know.
+    """
+    from clozeworks.data.labelled.labels import label_set
+    from clozeworks.tasks.labels import shown
+
+    given = label_set(items)
+    unknown = [label for label in given if label not in labels]
+    if not unknown:
+        return items, ""
+    names = _by_number(given, labels)
+    if names:
+        pairs = [f"{number} is {names[number]}" for number in given]
+        return [_renamed(item, names) for item in items], f"Labels by number: {shown(pairs)}."
+    raise _unknown(items, unknown, labels)
+
+
+def _by_number(given: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
+    numbers = {str(number): label for number, label in enumerate(labels)}
+    nameless = all(label == f"LABEL_{number}" for number, label in enumerate(labels))
+    if all(label in numbers for label in given) and (nameless or len(given) == len(labels)):
+        return numbers
+    return {}
+
+
+def _renamed(item: "Item", names: Mapping[str, str]) -> "Item":
+    from clozeworks.data.labelled.items import QuestionItem, WordsItem
+
+    if isinstance(item, QuestionItem):
+        return item
+    if isinstance(item, WordsItem):
+        return replace(item, tags=tuple(names[tag] for tag in item.tags or ()))
+    if isinstance(item.label, tuple):
+        return replace(item, label=tuple(names[label] for label in item.label))
+    return replace(item, label=names[str(item.label)])
+
+
+def _unknown(items: "Sequence[Item]", unknown: Sequence[str], labels: Sequence[str]) -> InputError:
+    from clozeworks.data.labelled.labels import labels_of_item
+    from clozeworks.tasks.labels import shown
+
+    first = next(item for item in items if set(labels_of_item(item)) & set(unknown))
+    label = next(label for label in labels_of_item(first) if label in unknown)
+    near = {name: get_close_matches(name, labels, n=1) for name in unknown}
+    hints = [f"{name!r} may be {found[0]!r}" for name, found in near.items() if found]
+    more = [name for name in unknown if name != label]
+    others = f" (also {', '.join(more[:_NAMED])}" if more else ""
+    if others:
+        rest = len(more) - _NAMED
+        others += f" and {rest:,} more)" if rest > 0 else ")"
+    hint = f" {', '.join(hints[:_NAMED])}." if hints else ""
+    return InputError(
+        f"{first.place or 'the item'}: the label is {label!r}{others}; the model knows: "
+        f"{shown(labels)}; correct the labels, or evaluate a model that knows them.{hint}"
+    )

@@ -1,0 +1,103 @@
+"""Answers for people: texts cut to the width of the terminal, and what was found marked in them.
+
+Where there are colours a find has one; without them (`NO_COLOR`, a plain terminal, a file) it
+stands in brackets.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
+# What a terminal would obey instead of showing it, and what turns the direction of writing.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_WHITE = re.compile(r"\s+")
+
+
+def terminal() -> "Console":
+    """Standard output, written with colours where it shows them."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def has_colours(console: "Console") -> bool:
+    """Whether colours are shown and wanted."""
+    return console.color_system is not None and not console.no_color
+
+
+def safe(text: str) -> str:
+    """A text in which what a terminal would obey is written out; line ends and tabs stay."""
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def shortened(text: str, width: int) -> "Text":
+    """A text on one line, cut to a width; East Asian characters count two.
+
+    Args:
+        text: The text.
+        width: Cells of the terminal, at least 10 are used.
+    """
+    from rich.text import Text
+
+    width = max(10, width)
+    # No more than this can be shown, and a text may be a whole book.
+    shown = Text(safe(_WHITE.sub(" ", text[: 20 * width].strip())))
+    if len(text) > 20 * width:
+        shown.append(" …")
+    shown.truncate(width, overflow="ellipsis")
+    return shown
+
+
+def marked(
+    text: str, finds: Sequence[tuple[int, int, str]], types: Sequence[str], *, colours: bool
+) -> "Text":
+    """A text with finds marked, each with its type behind it.
+
+    Args:
+        text: The text.
+        finds: Begin, end and type of each, in order; the type may be empty.
+        types: All types in an order that decides colours.
+        colours: Whether there are colours; otherwise brackets are used.
+    """
+    from rich.text import Text
+
+    order = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(types)}
+    shown, done = Text(), 0
+    for begin, end, kind in finds:
+        colour = order.get(kind, COLOURS[0])
+        inner = safe(text[begin:end])
+        shown.append(safe(text[done:begin]))
+        if colours:
+            shown.append(inner, style=f"bold {colour}")
+            shown.append(f" {safe(kind)}" if kind else "", style=f"dim {colour}")
+        else:
+            shown.append(f"[{inner}{' ' + safe(kind) if kind else ''}]")
+        done = end
+    shown.append(safe(text[done:]))
+    return shown
+
+
+def around(text: str, begin: int, end: int, width: int, *, colours: bool) -> "Text":
+    """A stretch of a text on one line, with a find in its middle marked.
+
+    Args:
+        text: The text.
+        begin: The first character of the find.
+        end: Behind its last.
+        width: About so many characters are shown.
+        colours: Whether there are colours.
+    """
+    from rich.text import Text
+
+    beside = max(10, (width - (end - begin)) // 2 - 2)
+    first, last = max(0, begin - beside), min(len(text), end + beside)
+    # One character for one, so that the find stays where it is.
+    stretch = re.sub(r"\s", " ", text[first:last])
+    inner = marked(stretch, [(begin - first, end - first, "")], (), colours=colours)
+    shown = Text("…" if first > 0 else "").append_text(inner)
+    return shown.append("…" if last < len(text) else "")

@@ -1,0 +1,83 @@
+"""Answers as JSON can hold them: one object per item, with everything that is known about it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clozeworks.data.labelled.items import Item
+    from clozeworks.tasks.answer import Answered
+    from clozeworks.tasks.classify import Classified
+    from clozeworks.tasks.tag import Tagged
+
+Record = dict[str, Any]
+
+
+def record_of(item: "Item", answer: Any, top: int | None = None) -> Record:
+    """An item and what a model says of it.
+
+    Args:
+        item: The item. The context of a question is left out: many questions share a long one.
+        answer: The answer.
+        top: How many scores of labels, or candidates for an answer, are kept; all if not given.
+    """
+    from clozeworks.data.labelled.items import PairItem, QuestionItem, WordsItem
+
+    place = {"place": item.place} if item.place else {}
+    if isinstance(item, QuestionItem):
+        asked = {"id": item.id} if item.id else {}
+        return {**asked, "question": item.question, **_answered(answer, top), **place}
+    if isinstance(item, WordsItem):
+        return {"text": item.text, **_tagged(answer), **place}
+    if isinstance(item, PairItem):
+        texts = {"first": item.first, "second": item.second}
+        return {**texts, **_classified(answer, top), **place}
+    return {"text": item.text, **_classified(answer, top), **place}
+
+
+def gold_of(item: "Item") -> Any:
+    """What is right for an item, as JSON can hold it."""
+    from clozeworks.data.labelled.items import QuestionItem, WordsItem
+
+    if isinstance(item, QuestionItem):
+        return [{"text": each.text, "begin": each.begin} for each in item.answers]
+    if isinstance(item, WordsItem):
+        return list(item.tags or ())
+    return list(item.label) if isinstance(item.label, tuple) else item.label
+
+
+def best_scores(scores: Mapping[str, float], top: int | None) -> dict[str, float]:
+    """The labels with the highest scores, highest first."""
+    return dict(sorted(scores.items(), key=lambda each: -each[1])[:top])
+
+
+def _classified(answer: "Classified", top: int | None) -> Record:
+    label = list(answer.label) if isinstance(answer.label, tuple) else answer.label
+    found: Record = {"label": label}
+    if answer.score is not None:  # a number has none
+        found |= {"score": answer.score, "scores": best_scores(answer.scores, top)}
+    return {**found, "windows": answer.windows}
+
+
+def _tagged(answer: "Tagged") -> Record:
+    return {
+        "entities": [asdict(entity) for entity in answer.entities],
+        "words": list(answer.words),
+        "spans": list(answer.spans),
+        "tags": list(answer.tags),
+        "scores": list(answer.scores),
+        "windows": answer.windows,
+    }
+
+
+def _answered(answer: "Answered", top: int | None) -> Record:
+    found: Record = {
+        "answer": answer.text,
+        "begin": answer.begin,
+        "end": answer.end,
+        "score": answer.score,
+        "candidates": [asdict(each) for each in answer.candidates[:top]],
+    }
+    if answer.lead is not None:
+        found["lead"] = answer.lead
+    return {**found, "windows": answer.windows}
