@@ -32,7 +32,7 @@ class Passage:
         spans: Where each word begins and ends, in order.
         free: The numbers of the words that may be changed in any way, in order.
         entities: The numbers of tagged words; each may only be replaced by one other.
-        kept: Groups of free words; of each group one must stay.
+        kept: Groups of words; of each group one must stay.
     """
 
     text: str
@@ -63,7 +63,7 @@ class Passage:
         numbers = _named(item.text, item.spans)
         free = tuple(number for number in numbers if tags[number] == OUTSIDE)
         tagged = tuple(number for number in numbers if tags[number] != OUTSIDE)
-        kept = tuple(_between(tags, free)) if set(tags) != {OUTSIDE} else (free,)
+        kept = tuple(_between(tags)) if set(tags) != {OUTSIDE} else (free,)
         return cls(item.text, item.spans, free, tagged, kept)
 
     def word(self, number: int) -> str:
@@ -103,11 +103,9 @@ def _touches(text: str, span: Span, held: Sequence[Span]) -> bool:
     return any(first < end and begin < last for first, last in held)
 
 
-def _between(tags: Sequence[str], free: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The runs of free words between two tagged words, unless something else stays there."""
-    changeable = set(free)
+def _between(tags: Sequence[str]) -> Iterator[tuple[int, ...]]:
+    """The runs of words between two tagged ones."""
     for outside, group in groupby(range(len(tags)), lambda number: tags[number] == OUTSIDE):
         run = tuple(group)
-        inner = run[0] > 0 and run[-1] + 1 < len(tags)
-        if outside and inner and changeable.issuperset(run):
+        if outside and run[0] > 0 and run[-1] + 1 < len(tags):
             yield run

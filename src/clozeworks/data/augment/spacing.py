@@ -100,11 +100,11 @@ def _closed(text: str, left: Span, inner: Sequence[Span], right: Span) -> str:
     """The one gap where words were deleted."""
     before, after = _before(text, left[0]), _behind(text, right[1])
     has_left, has_right = left[0] < left[1], right[0] < right[1]
-    if has_left and not has_right and after and _closes(after):
+    if not has_right and after and _closes(after):
         return ""
     if not before or not after:
         return text[slice(*(right if before else left))]
-    if has_right and not has_left and (is_chinese(before) or _opens(text, left[0])):
+    if not has_left and _opens(text, left[0]):
         return ""
     # The end of a line outlives the words beside it; otherwise the smaller gap stays.
     line_end = next((gap for gap in (left, *inner, right) if "\n" in text[slice(*gap)]), None)

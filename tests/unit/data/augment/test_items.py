@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from clozeworks.core.chance import Chance
 from clozeworks.data.augment.changing import Draw
 from clozeworks.data.augment.delete import Delete
+from clozeworks.data.augment.guess import Guess
 from clozeworks.data.augment.passage import Passage
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.swap import Swap
@@ -123,6 +124,17 @@ def test_words_of_entities_are_replaced_only_if_that_is_wanted():
     )
     new = Replace(rate=1.0, synonyms=table, inside_entities=True).build()(item, CHANCE, 0, 0)
     assert (new.words, new.tags) == (("aged", "Eve", "Doe"), item.tags)
+
+
+def test_words_of_entities_are_guessed_only_if_that_is_wanted():
+    item = WordsItem.of_words(["old", "Ann", "Lee"], ["O", "B-PER", "I-PER"])
+    spec = Guess(rate=1.0)
+    for inside, words in ((False, ("x", "Ann", "Lee")), (True, ("x", "X", "X"))):
+        augment = dataclasses.replace(spec, inside_entities=inside).build(
+            lambda texts: [["x"]] * len(texts)
+        )
+        new = augment(item, CHANCE, 0, 0)
+        assert (new.words, new.tags) == (words, item.tags)
 
 
 def test_tags_move_with_their_words():

@@ -92,6 +92,11 @@ class TestSwap:
             counts[first, second] += 1
         return [counts[pair] for pair in combinations(range(6), 2)]
 
+    def test_no_word_is_swapped_twice(self):
+        for text in changed(Swap(rate=1.0, which="neighbours"), TEN, 30):
+            assert sorted(text.split()) == TEN.split()
+            assert text != TEN
+
     @pytest.mark.parametrize(("rate", "moved"), [(0.1, 2), (0.3, 6), (0.5, 10), (1.0, 10)])
     def test_the_rate_counts_pairs(self, rate, moved):
         for text in changed(Swap(rate=rate), TEN, 20):
@@ -159,8 +164,9 @@ class TestReplace:
 
     def test_the_longest_wins(self):
         table = {"new": ("old",), "new york": ("Gotham",), "new york city": ("Metropolis",)}
-        spec = Replace(rate=1.0, synonyms=table)
-        assert changed(spec, "new york city, new york, new", 1) == ["Metropolis, Gotham, old"]
+        spec = Replace(rate=1.0, synonyms={**table, "york": ("leeds",), "city": ("town",)})
+        text = "new york city, new york, new, york, city"
+        assert set(changed(spec, text, 5)) == {"Metropolis, Gotham, old, leeds, town"}
 
     def test_the_rate_counts_words(self):
         spec = Replace(rate=0.29, synonyms={letter: (letter * 2,) for letter in TEN.split()})
@@ -203,6 +209,11 @@ class TestSeveral:
         counts = Counter(changed(Several(parts=(often, rare)), "a", 1_000))
         assert chisquare([counts["x"], counts["y"], counts["a"]], [500, 250, 250]).pvalue > 1e-3
 
+    def test_shares_multiply(self):
+        parts = (Replace(rate=1.0, synonyms={"a": ("x",)}, share=0.5),)
+        counts = Counter(changed(Several(parts=parts, share=0.5), "a", 800))
+        assert chisquare([counts["x"], counts["a"]], [200, 600]).pvalue > 1e-3
+
     def test_eda(self, tmp_path):
         file = tmp_path / "near.tsv"
         file.write_text("a\tx\n", encoding="utf-8")
@@ -219,3 +230,11 @@ def test_the_share_is_that_of_items_that_are_changed(epoch):
         texts = changed(Swap(share=share), SIX, 800, epoch)
         hit = sum(text != SIX for text in texts)
         assert abs(hit - 800 * share) < 3.3 * np.sqrt(800 * share * (1 - share))
+
+
+def test_each_epoch_changes_other_items():
+    first, second = (
+        [text != SIX for text in changed(Swap(share=0.5), SIX, 300, epoch)] for epoch in (0, 1)
+    )
+    same = sum(one == other for one, other in zip(first, second, strict=True))
+    assert abs(same - 150) < 3.3 * np.sqrt(300 / 4)
