@@ -327,6 +327,7 @@ def _print(
         impossible = sum(getattr(item, "impossible", False) for item in labelled.items)
         if impossible:
             print(
-                f"\n{impossible:,} of the questions have no answer, and the model always gives one; "
-                "measure with --threshold 0 to let it give none, and to find the best threshold."
+                f"\n{impossible:,} of the questions have no answer, and the model always gives "
+                "one; measure with --threshold 0 to let it give none, and to find the best "
+                "threshold."
             )

@@ -1,7 +1,6 @@
 """Answers as JSON can hold them: one object per item, with everything that is known about it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def _classified(answer: "Classified", top: int | None) -> Record:
 
 def _tagged(answer: "Tagged") -> Record:
     return {
-        "entities": [asdict(entity) for entity in answer.entities],
+        "entities": [dict(vars(entity)) for entity in answer.entities],
         "words": list(answer.words),
         "spans": list(answer.spans),
         "tags": list(answer.tags),
@@ -76,7 +75,7 @@ def _answered(answer: "Answered", top: int | None) -> Record:
         "begin": answer.begin,
         "end": answer.end,
         "score": answer.score,
-        "candidates": [asdict(each) for each in answer.candidates[:top]],
+        "candidates": [dict(vars(each)) for each in answer.candidates[:top]],
     }
     if answer.lead is not None:
         found["lead"] = answer.lead
