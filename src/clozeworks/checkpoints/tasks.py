@@ -83,8 +83,8 @@ def _problem(config: Mapping[str, Any], labels: int, place: str) -> classify.Pro
 def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkpoint:
     """The same encoder with the head of a task; what it lacked is fresh.
 
-    Heads of other tasks are left out. A head of the same task stays as it is if it has as many
-    labels.
+    Heads of other tasks are left out. A head of the same task stays if it has the same labels, in
+    whatever order; with other labels it begins anew.
 
     Args:
         checkpoint: A checkpoint of any kind. It is left as it is.
@@ -108,7 +108,7 @@ def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkp
     blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
     network = task.equip(blueprint).build()
     initialize(network, seed=seed)
-    _copy(family, old, network)
+    _copy(family, old, network, _old_rows(checkpoint, task))
     config.pop("architectures", None)
     notes = {**checkpoint.notes, "task": settings.plain(task)}
     return dataclasses.replace(
@@ -116,16 +116,43 @@ def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkp
     )
 
 
-def _copy(family: Family, old: Model, new: Model) -> None:
-    """Takes over every weight that means the same in both."""
+def _old_rows(checkpoint: Checkpoint, task: AnyTask) -> list[int] | None:
+    """Where each label of a task stood in the head of a checkpoint; None if it had others."""
+    wanted = task.settings().get("id2label")
+    before = task_of(checkpoint, checkpoint.family.model_type)
+    if wanted is None or before is None:
+        return None
+    have, labels = before.settings().get("id2label", {}), list(wanted.values())
+    if sorted(have.values()) != sorted(labels):
+        return None
+    return [list(have.values()).index(label) for label in labels]
+
+
+def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> None:
+    """Takes over every weight that means the same in both.
+
+    Args:
+        family: Knows the published names, which decide what means the same.
+        old: Where weights are taken from.
+        new: Where they go.
+        rows: Where the labels of a labelled head stood; None if they are others.
+    """
     theirs, ours = _published(family, old.blueprint), _published(family, new.blueprint)
     have = dict(old.named_parameters())
     with torch.no_grad():
         for name, parameter in new.named_parameters():
-            before = have.get(name)
+            before: torch.Tensor | None = have.get(name)
             # Trap: RoBERTa's classifier has a pooler of its own; only the name tells.
-            same = before is not None and theirs.get(name) == ours.get(name)
-            if same and before is not None and before.shape == parameter.shape:
+            if before is None or theirs.get(name) != ours.get(name):
+                continue
+            if name.startswith("heads.") and not name.startswith(f"heads.{answer.HEAD}."):
+                if rows is None:
+                    continue
+                if ".project." in name or name.startswith(f"heads.{tag.TRANSITIONS}."):
+                    before = before[rows]
+                if name == f"heads.{tag.TRANSITIONS}.move_bias":
+                    before = before[:, rows]
+            if before.shape == parameter.shape:
                 parameter.copy_(before)
 
 

@@ -17,11 +17,13 @@ _CHINESE = re.compile(f"[{IDEOGRAPHS}\u3000-\u303f\uff00-\uffef]")
 _LETTER = f"[^\\W{IDEOGRAPHS}]"
 _WORD = re.compile(
     rf"[{IDEOGRAPHS}]"
+    r"|[\U0001f1e6-\U0001f1ff]{2}"  # two letters are a flag
     r"|(?:[^\W\d_]\.){2,}"  # U.S., e.g.
     rf"|{_LETTER}+(?:[-'’&/.@]{_LETTER}+|(?<=\d),(?=\d){_LETTER}+)*"
     r"|[^\w\s]"
 )
 _JOINER = "\u200d"
+_SKIN = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 
 
 def is_chinese(text: str) -> bool:
@@ -49,4 +51,4 @@ def _holds(before: str, after: str) -> bool:
 
 
 def _is_sign(character: str) -> bool:
-    return unicodedata.category(character).startswith("M")
+    return character in _SKIN or unicodedata.category(character).startswith("M")

@@ -1,0 +1,188 @@
+"""Fine-tuning: a checkpoint and labelled files in; a model, its report and its numbers out."""
+
+import json
+import shutil
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.data.atomic import atomic_file
+from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.trainer import Outcome, Watcher
+from clozeworks.errors import OutputError
+from clozeworks.jobs.finetune_recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetuning import Seed, SeedResult
+from clozeworks.jobs.labelled_task import LabelledTask, labelled_task
+from clozeworks.jobs.notes import Notes
+from clozeworks.jobs.pretrained import Quiet
+from clozeworks.jobs.run_folder import MODEL, RECIPE
+from clozeworks.jobs.session import held
+from clozeworks.language_model import LanguageModel, load
+
+METRICS = "metrics.json"
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """What a run of fine-tuning came to.
+
+    Attributes:
+        folder: The run.
+        results: What each seed came to, of those that are done.
+        outcome: How the last session of a seed ended; None if nothing was left to do.
+        model: The best model's folder; None if the run is not at its end.
+        data: The task and its items.
+    """
+
+    folder: Path
+    results: Sequence[SeedResult]
+    outcome: Outcome | None
+    model: Path | None
+    data: LabelledTask = field(repr=False)
+
+    @property
+    def best(self) -> SeedResult:
+        """The seed whose primary value is the best on the dev set; of equal ones the first."""
+        best = self.results[0]
+        for result in self.results[1:]:
+            if result.measured.better_than(best.measured):
+                best = result
+        return best
+
+    def summary(self) -> list[str]:
+        """What came out, in a few lines."""
+        best = self.best
+        values = [result.measured.value for result in self.results]
+        lines = list(best.measured.lines())
+        if len(values) > 1:
+            name = best.measured.primary
+            lines.insert(
+                0,
+                f"{name} over {len(values)} seeds: mean {statistics.mean(values):.4f}, spread "
+                f"{statistics.stdev(values):.4f} ({', '.join(f'{value:.4f}' for value in values)})."
+                f" Below, the best of them, seed {best.seed}: being the best of several, it "
+                "flatters.",
+            )
+        seconds = sum(result.seconds for result in self.results)
+        tokens = sum(result.tokens for result in self.results)
+        lines.append(
+            f"{best.measured.count:,} items of the dev set; {tokens:,} tokens in {seconds:,.0f} s "
+            f"({tokens / max(seconds, 1e-9):,.0f} a second); best at step {best.step:,} of "
+            f"{best.steps:,}."
+        )
+        return lines
+
+    def record(self) -> dict[str, Any]:
+        """Everything that was measured, as plain data."""
+        values = [result.measured.value for result in self.results]
+        return {
+            "task": config.plain(self.data.task),
+            "primary": self.best.measured.primary,
+            "best_seed": self.best.seed,
+            "mean": statistics.mean(values),
+            "spread": statistics.stdev(values) if len(values) > 1 else None,
+            "seeds": {
+                str(result.seed): {
+                    **result.measured.to_dict(),
+                    "step": result.step,
+                    "tokens": result.tokens,
+                    "seconds": round(result.seconds, 2),
+                }
+                for result in self.results
+            },
+        }
+
+
+def finetune(
+    recipe: FinetuneRecipe | Path | str | dict[str, Any],
+    *changes: str,
+    watcher: Watcher | None = None,
+    device: str | None = None,
+) -> Finetuned:
+    """Fine-tunes a model on labelled files, or goes on with a run that was stopped.
+
+    Args:
+        recipe: A recipe, a TOML file, or what it would hold.
+        changes: Settings to change: `training.epochs=5`.
+        watcher: Who is told what happens.
+        device: Where to compute; the best there is if not given.
+
+    Raises:
+        SettingError: A setting cannot be used, or is not the one the run was begun with.
+        InputError: The labelled files cannot be used.
+        OutputError: The folder holds something else, or another program uses it.
+    """
+    if not isinstance(recipe, FinetuneRecipe):
+        recipe = read_finetune_recipe(recipe, changes)
+    elif changes:
+        recipe = read_finetune_recipe(config.plain(recipe), changes)
+    watcher = watcher or Quiet()
+    folder = Path(recipe.run)
+    start = load(recipe.model, dtype=torch.float32)
+    data = labelled_task(recipe, start.tokenizer)
+    with Ranks(device) as ranks:
+        if not ranks.leads:
+            return _run(recipe, folder, start, data, ranks, Quiet())
+        with held(folder):
+            return _run(recipe, folder, start, data, ranks, Notes(watcher, folder))
+
+
+def _run(
+    recipe: FinetuneRecipe,
+    folder: Path,
+    start: LanguageModel,
+    data: LabelledTask,
+    ranks: Ranks,
+    watcher: Watcher,
+) -> Finetuned:
+    if ranks.leads:
+        _write_recipe(recipe, folder)
+    for sentence in data.said:
+        watcher.note(sentence)
+    watcher.note(f"{len(data.train):,} items to learn from, {len(data.dev):,} to be judged by.")
+    results: list[SeedResult] = []
+    outcome = None
+    for seed in recipe.seeds:
+        part = Seed(recipe, data, start, seed, folder / f"seed-{seed}", ranks, watcher)
+        outcome, result = part.run()
+        if result is None:
+            return Finetuned(folder, results, outcome, None, data)
+        results.append(result)
+    done = Finetuned(folder, results, outcome, folder / MODEL if ranks.leads else None, data)
+    if ranks.leads:
+        _finish(done)
+    return done
+
+
+def _write_recipe(recipe: FinetuneRecipe, folder: Path) -> None:
+    """Writes the recipe down; refuses a folder that holds another task."""
+    place = folder / RECIPE
+    if place.exists():
+        before = config.read_json(place).get("task", {})
+        if before.get("kind") != recipe.task["kind"]:
+            raise OutputError(
+                f"{folder} holds a run of {before.get('kind', 'another kind')!r}, and the task is "
+                f"{recipe.task['kind']!r}; name another folder with run=FOLDER."
+            )
+    with atomic_file(place, "w") as file:
+        json.dump(config.plain(recipe), file, indent=1, ensure_ascii=False)
+        file.write("\n")
+
+
+def _finish(done: Finetuned) -> None:
+    """The best model for people, and the numbers of all seeds."""
+    with atomic_file(done.folder / METRICS, "w") as file:
+        json.dump(done.record(), file, indent=1, ensure_ascii=False)
+        file.write("\n")
+    target = done.folder / MODEL
+    # A copy, so that a seed's folder stays whole; one rename makes it count.
+    fresh = target.with_name(f".{MODEL}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(done.best.folder / MODEL, fresh)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)

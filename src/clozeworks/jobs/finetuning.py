@@ -1,0 +1,335 @@
+"""One seed of fine-tuning: a run of the engine with a task as its objective.
+
+The folder of a seed is a run like any other: it can be killed and goes on exactly. When it is done
+it holds `result.json` and the model, and its snapshots go.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from clozeworks import config
+from clozeworks.core.chance import Chance
+from clozeworks.core.model import Model
+from clozeworks.data.atomic import atomic_file
+from clozeworks.data.augment import AugmentSpec
+from clozeworks.data.loader import Loader
+from clozeworks.engine.best import Best, Judged
+from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.memory import memory_kept
+from clozeworks.engine.metrics import FILE, Metrics
+from clozeworks.engine.optimizers.adam_w import AdamW
+from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.schedules.linear import Linear
+from clozeworks.engine.settings import Training, Watching
+from clozeworks.engine.snapshots import Snapshots
+from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
+from clozeworks.engine.trainer import Outcome, Trainer, Watcher
+from clozeworks.jobs.finetune_recipe import FinetuneRecipe, usual_epochs, usual_rate
+from clozeworks.jobs.labelled_task import LabelledTask
+from clozeworks.jobs.run_folder import MODEL, SNAPSHOTS
+from clozeworks.jobs.session import begin_session, refuse_another_recipe
+from clozeworks.language_model import LanguageModel
+from clozeworks.objectives.draft import Source
+from clozeworks.tasks.answering import answers
+from clozeworks.tasks.examples import Change, TaskExamples
+from clozeworks.tasks.metrics.measured import Measured
+
+RESULT = "result.json"
+# Lines of metrics an epoch has at least.
+_LINES = 20
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """What one seed came to.
+
+    Attributes:
+        seed: The seed.
+        step: The step of the best weights.
+        steps: Steps done in all.
+        tokens: Tokens seen.
+        seconds: Time spent, over all sessions.
+        measured: How good the best weights are on the dev set.
+        folder: Where everything about it is.
+    """
+
+    seed: int
+    step: int
+    steps: int
+    tokens: int
+    seconds: float
+    measured: Measured
+    folder: Path
+
+    def write(self) -> None:
+        """Writes it down; from then on the seed is done."""
+        record = {
+            "seed": self.seed,
+            "step": self.step,
+            "steps": self.steps,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "measured": self.measured.to_dict(),
+        }
+        with atomic_file(self.folder / RESULT, "w") as file:
+            json.dump(record, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> "SeedResult":
+        """Reads what `write` wrote."""
+        record = config.read_json(folder / RESULT)
+        measured = Measured.from_dict(record.pop("measured"))
+        return cls(**record, measured=measured, folder=folder)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many steps there are, and what happens when.
+
+    Attributes:
+        steps: Steps of a seed.
+        epoch: Steps of an epoch, a share of one included.
+        rate: The highest rate.
+        epochs: How often each item is seen.
+    """
+
+    steps: int
+    epoch: float
+    rate: float
+    epochs: float
+
+    @classmethod
+    def of(cls, recipe: FinetuneRecipe, items: int, parameters: int) -> "Plan":
+        """What a recipe means for so many items and a model of so many parameters."""
+        fitting = recipe.training
+        epochs = fitting.epochs or usual_epochs(recipe.task["kind"], items)
+        epoch = items / fitting.items
+        rate = fitting.rate or usual_rate(parameters)
+        return cls(max(1, math.ceil(epoch * epochs)), epoch, rate, epochs)
+
+    def said(self, items: int) -> str:
+        """What was chosen, in a sentence."""
+        return (
+            f"{self.steps:,} steps of {items} items ({self.epochs:g} epochs); the rate rises to "
+            f"{self.rate:g} and falls to 0."
+        )
+
+
+class Seed:
+    """Trains one model.
+
+    Args:
+        recipe: The recipe.
+        data: The task and its items.
+        start: The model before the first step; it is left as it is.
+        seed: The seed.
+        folder: The folder of the seed.
+        ranks: The processes that share the run.
+        watcher: Who is told.
+    """
+
+    def __init__(
+        self,
+        recipe: FinetuneRecipe,
+        data: LabelledTask,
+        start: LanguageModel,
+        seed: int,
+        folder: Path,
+        ranks: Ranks,
+        watcher: Watcher,
+    ) -> None:
+        self.recipe, self.data, self.start = recipe, data, start
+        self.seed, self.folder, self.ranks, self.watcher = seed, folder, ranks, watcher
+
+    def run(self) -> tuple[Outcome | None, SeedResult | None]:
+        """Trains, or goes on; what it came to if it is done.
+
+        Returns:
+            How this session ended, None if there was nothing left to do; and the result, None if it
+            is not done.
+        """
+        if (self.folder / RESULT).exists():
+            return None, SeedResult.read(self.folder)
+        model = self.start.for_task(self.data.task, seed=self.seed)
+        network = model.model.to(self.ranks.device)
+        with memory_kept():
+            lanes = Lanes(self.ranks.device)
+            try:
+                return self._trained(model, network, lanes)
+            finally:
+                lanes.close()
+
+    def _trained(
+        self, model: LanguageModel, network: Model, lanes: Lanes
+    ) -> tuple[Outcome, SeedResult | None]:
+        recipe, task = self.recipe, self.data.task
+        snapshots = Snapshots(self.folder / SNAPSHOTS, recipe.snapshots.keep)
+        parameters = sum(parameter.numel() for parameter in network.parameters())
+        plan = Plan.of(recipe, len(self.data.train), parameters)
+        self.watcher.note(f"Seed {self.seed}: {plan.said(recipe.training.items)}")
+        written = self._written(plan)
+        if self.ranks.leads:
+            self.folder.mkdir(exist_ok=True)
+            refuse_another_recipe(self.folder, snapshots, written)
+        snapshot, damaged = snapshots.read_latest()
+        for sentence in damaged:
+            self.watcher.note(f"{sentence} The one before it is used.")
+        step = snapshot.step if snapshot else 0
+        metrics = None
+        if self.ranks.leads:
+            begin_session(self.folder, snapshots, written, step, self.ranks)
+            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
+        best = Best(patience=recipe.choosing.patience)
+        trainer = Trainer(
+            model=network,
+            cost=lambda tensors: task.loss(network, tensors),
+            names=task.asks,
+            stages=Stages([Stage(self._loader(model, lanes), plan.steps)]),
+            held_out=self._held_out(model, lanes),
+            training=_training(recipe, plan),
+            watching=_watching(recipe, plan),
+            keeping=recipe.snapshots,
+            seed=self.seed,
+            ranks=self.ranks,
+            lanes=lanes,
+            snapshots=snapshots,
+            metrics=metrics,
+            watcher=self.watcher,
+            rates=recipe.training.rates,
+            judge=partial(self._judged, model),
+            best=best,
+        )
+        if said := recipe.training.rates.said(network):
+            self.watcher.note(said)
+        if snapshot is not None:
+            trainer.resume(snapshot)
+            snapshot.tensors.clear()
+            self.watcher.note(f"Seed {self.seed}: going on from step {step:,} of {plan.steps:,}.")
+        outcome = trainer.run()
+        if metrics is not None:
+            metrics.close()
+        if not outcome.finished:
+            return outcome, None
+        best.restore(network)
+        result = self._result(model, outcome, best)
+        if self.ranks.leads:
+            model.save(self.folder / MODEL, overwrite=True)
+            result.write()
+            shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
+        return outcome, result
+
+    def _result(self, model: LanguageModel, outcome: Outcome, best: Best) -> SeedResult:
+        measured = self._measured(model, intervals=True)
+        return SeedResult(
+            self.seed,
+            best.step,
+            outcome.step,
+            outcome.tokens,
+            outcome.seconds,
+            measured,
+            self.folder,
+        )
+
+    def _measured(self, model: LanguageModel, *, intervals: bool = False) -> Measured:
+        items = self.data.dev
+        said = answers(self.data.task, model.model, model.tokenizer, items, most=model.max_length)
+        return self.data.task.measure(items, said, intervals=intervals)
+
+    def _judged(self, model: LanguageModel) -> Judged:
+        measured = self._measured(model)
+        return Judged(
+            measured.value,
+            measured.higher_is_better,
+            {"primary": measured.primary, "values": measured.values},
+        )
+
+    def _loader(self, model: LanguageModel, lanes: Lanes) -> Loader[Pieces]:
+        examples = TaskExamples(
+            self.data.task,
+            self.data.train,
+            model.tokenizer,
+            most=model.max_length,
+            change=_change(self.recipe.training.augment, self.seed, model),
+        )
+        return Loader(
+            examples,
+            self._cutter(model, lanes),
+            seed=self.seed,
+            examples=min(self.recipe.training.items, len(self.data.train)),
+            rank=self.ranks.rank,
+            ranks=self.ranks.count,
+        )
+
+    def _held_out(self, model: LanguageModel, lanes: Lanes) -> Pieces:
+        """This rank's share of the dev set."""
+        if len(self.data.dev) < self.ranks.count:
+            return []
+        examples = TaskExamples(
+            self.data.task, self.data.dev, model.tokenizer, most=model.max_length
+        )
+        loader = Loader(
+            examples,
+            self._cutter(model, lanes),
+            seed=self.seed,
+            examples=len(self.data.dev),
+            rank=self.ranks.rank,
+            ranks=self.ranks.count,
+            workers=0,
+        )
+        return loader.batch(0)
+
+    def _cutter(self, model: LanguageModel, lanes: Lanes) -> Cutter:
+        source = Source.of(model.tokenizer)
+        return Cutter(self.data.task, self.seed, source, Training(steps=1).piece, lanes.count)
+
+    def _written(self, plan: Plan) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
+        data["seed"] = self.seed
+        data["task"] = config.plain(self.data.task)
+        data["training"] |= {"epochs": plan.epochs, "rate": plan.rate, "steps": plan.steps}
+        data["identity"] = {
+            "tokenizer": self.start.tokenizer.fingerprint,
+            "train": identity(self.data.train),
+            "dev": identity(self.data.dev),
+        }
+        del data["seeds"]  # more may be asked for later
+        return data
+
+
+def identity(items: Sequence[Any]) -> str:
+    """Changes when an item does."""
+    digest = sha256()
+    for item in items:
+        digest.update(repr(item).encode("utf-8", "surrogatepass"))
+    return f"{len(items)} items, sha256 {digest.hexdigest()}"
+
+
+def _training(recipe: FinetuneRecipe, plan: Plan) -> Training:
+    fitting = recipe.training
+    return Training(
+        steps=plan.steps,
+        optimizer=AdamW(rate=plan.rate, decay=fitting.decay),
+        schedule=Linear(warmup=min(plan.steps - 1, round(fitting.warmup * plan.steps))),
+        precision=fitting.precision,
+    )
+
+
+def _watching(recipe: FinetuneRecipe, plan: Plan) -> Watching:
+    choosing = recipe.choosing
+    every = choosing.every or max(1, round(plan.epoch / choosing.evaluations))
+    return Watching(every=max(1, min(every, round(plan.epoch / _LINES))), evaluate=every)
+
+
+def _change(augment: AugmentSpec | None, seed: int, model: LanguageModel) -> Change | None:
+    if augment is None:
+        return None
+    change, chance = augment.build(), Chance(seed, "augment")
+    return lambda item, epoch, index: change(item, chance, epoch, index)

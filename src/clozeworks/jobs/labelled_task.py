@@ -1,0 +1,162 @@
+"""From labelled files to a task: its labels, its items, and what a person should know of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from clozeworks import config
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.items import QuestionItem, WordsItem
+from clozeworks.data.labelled.labels import check_labels
+from clozeworks.data.labelled.reading import Labelled, read_labelled
+from clozeworks.data.labelled.report import Report, report_on
+from clozeworks.data.labelled.splitting import split
+from clozeworks.errors import InputError
+from clozeworks.jobs.finetune_recipe import FinetuneRecipe
+from clozeworks.tasks.tagging.convert import convert
+from clozeworks.tasks.tagging.schemes import BIO, IOB1, Scheme, find_scheme, scheme_of_sequences
+from clozeworks.tasks.tagging.tags import NOT_TAGS, OUTSIDE, PLAIN_SPELLING, Tag, spelling_of
+from clozeworks.tasks.task import Task
+from clozeworks.text.tokenizer import Tokenizer
+
+# The seed of the dev split: the same for every seed of a run, so that all are judged alike.
+_SPLIT_SEED = 0
+_PROBLEMS = {"one": "one", "several": "several", "numbers": "number"}
+
+
+@dataclass(frozen=True)
+class LabelledTask:
+    """What is learned, from what, judged by what.
+
+    Attributes:
+        task: The task, its labels known.
+        train: Items to learn from.
+        dev: Items to be judged by.
+        said: Sentences about what was found and done.
+        report: What there is to know about the data.
+    """
+
+    task: Task[Any, Any]
+    train: Sequence[Any]
+    dev: Sequence[Any]
+    said: tuple[str, ...]
+    report: Report
+
+
+def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
+    """Reads the files of a recipe and settles what the task is.
+
+    Raises:
+        InputError: A file or row cannot be used, or there is nothing to learn.
+    """
+    data, kind = recipe.data, recipe.task["kind"]
+    bad = BadRows(skip=data.skip_bad_rows)
+    train = read_labelled(data.train, kind, data.reading(), bad=bad)
+    dev = read_labelled(data.dev, kind, train.reading, bad=bad) if data.dev else None
+    said = [train.found]
+    if bad.rows:
+        said.append(f"{len(bad.rows):,} bad rows were dropped; the first: {bad.rows[0]}.")
+    if bad.mended:
+        said.append(f"{len(bad.mended):,} answers stood elsewhere and were moved there.")
+    if kind == "tag":
+        train, dev, more = _one_scheme(train, dev, recipe.task.get("scheme"))
+        said += more
+    learnable = check_labels(train, dev)
+    said += learnable.warnings
+    items, judged = list(train.items), list(dev.items) if dev is not None else []
+    if dev is None:
+        items, judged = split(items, data.dev_share, _SPLIT_SEED)
+        said.append(
+            f"There is no dev file: {len(judged):,} of {len(train.items):,} items are taken to "
+            "judge by, and not trained on."
+        )
+    if not judged:
+        raise InputError(
+            "the dev set is empty; a model needs items to be judged by; name another file, or "
+            "raise data.dev_share."
+        )
+    task = _task(recipe, train, learnable.labels, items)
+    report = report_on(
+        replace(train, items=items),
+        replace(train if dev is None else dev, items=judged),
+        tokenizer=tokenizer,
+        window=task.windows.length,
+    )
+    return LabelledTask(task, items, judged, tuple(said), report)
+
+
+def _task(
+    recipe: FinetuneRecipe, train: Labelled, labels: Sequence[str], items: Sequence[Any]
+) -> Task[Any, Any]:
+    """The task of the recipe with what the data says."""
+    found: dict[str, Any] = dict(recipe.task)
+    if train.kind == "answers":
+        some = any(item.impossible for item in items if isinstance(item, QuestionItem))
+        if some:
+            found.setdefault("threshold", 0.0)
+    elif train.kind == "tags":
+        scheme = find_scheme(scheme_of_sequences(_tags(train)))
+        found = {"scheme": scheme.name, **found, "labels": _all_tags(labels, scheme)}
+    elif train.kind == "numbers":
+        names = [column.name for column in train.columns if column.role == "label"]
+        found |= {"labels": [names[0] if names else "number"], "problem": "number"}
+    else:
+        found |= {"labels": list(labels), "problem": _PROBLEMS[train.kind]}
+    task: Task[Any, Any] = config.read(Task, found, "task")
+    return task
+
+
+def _tags(data: Labelled) -> list[tuple[str, ...]]:
+    return [item.tags or () for item in data.items if isinstance(item, WordsItem)]
+
+
+def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
+    """Every tag the scheme has for the types that occur: dev may hold some that train lacks."""
+    if not scheme.begins:
+        return list(labels)
+    spelling = spelling_of(labels) or PLAIN_SPELLING
+    read = [spelling.read(label) for label in labels if label not in NOT_TAGS]
+    types = sorted({tag.type for tag in read if tag is not None and tag.role != OUTSIDE})
+    made = [spelling.write(Tag(role, name)) for name in types for role in scheme.roles]
+    return list(dict.fromkeys([OUTSIDE, *made]))
+
+
+def _one_scheme(
+    train: Labelled, dev: Labelled | None, asked: str | None
+) -> tuple[Labelled, Labelled | None, list[str]]:
+    """Tags that follow the rules of one scheme; IOB1 becomes BIO, broken ones are mended."""
+    scheme = find_scheme(asked or scheme_of_sequences(_tags(train)))
+    if not scheme.begins:
+        return train, dev, []
+    target = BIO if scheme is IOB1 else scheme
+    labels = {tag for tags in _tags(train) for tag in tags}
+    spelling = spelling_of(labels) or PLAIN_SPELLING
+    said = [f"The tags are {scheme.name}" + ("; they are used as BIO." if scheme is IOB1 else ".")]
+    mended = 0
+
+    def settled(data: Labelled) -> Labelled:
+        nonlocal mended
+        items = []
+        for item in data.items:
+            assert isinstance(item, WordsItem)
+            if item.tags is None:
+                items.append(item)
+                continue
+            try:
+                fault = scheme.fault(spelling.read_all(item.tags)) is not None
+            except InputError as error:
+                raise InputError(f"{item.place}: {error}") from error
+            mended += fault
+            if fault or scheme is not target:
+                tags = convert(item.tags, scheme, target, spelling=spelling, invalid="promote")
+                item = replace(item, tags=tuple(tags))
+            items.append(item)
+        return replace(data, items=items)
+
+    train, dev = settled(train), None if dev is None else settled(dev)
+    if mended:
+        said.append(
+            f"{mended:,} sentences have tags out of order, such as an entity that begins with "
+            f"{spelling.write(Tag('I', 'X'))}; they are read as conlleval does."
+        )
+    return train, dev, said
