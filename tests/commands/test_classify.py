@@ -125,6 +125,15 @@ def test_answers_for_people(command, folder, tiny_models, tmp_path, monkeypatch)
     assert shown.startswith(f"{', '.join(labels) or 'no label'}  0.")
 
 
+def test_a_terminal_is_written_to_for_people(command, folder, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    shown = command("classify", folder, "the cat").out
+    assert shown.endswith("  the cat\n") and not shown.startswith("{")
+    assert objects(command("classify", folder, "the cat", "--json"))[0]["text"] == "the cat"
+
+
 def test_numbers_have_no_score(command, tiny_models, tmp_path, refused):
     folder = made(tiny_models, tmp_path, Classify(labels=("stars",), problem="number"))
     [found] = objects(command("classify", folder, "the cat"))
@@ -151,6 +160,12 @@ def test_an_output_file_holds_what_would_be_printed(command, folder, tmp_path):
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err.endswith(f" a second; answers in {out}\n")
     assert out.read_text(encoding="utf-8") == printed
+
+
+def test_json_is_valid_whatever_the_output_can_show(start, folder):
+    process = start(["-m", "clozeworks", "classify", folder, "北京🙂"], PYTHONIOENCODING="ascii")
+    out, _ = process.communicate(timeout=30)
+    assert out.isascii() and json.loads(out)["text"] == "北京🙂"
 
 
 def test_a_long_text_is_read_whole_and_fast(command, folder, tmp_path):
@@ -241,6 +256,19 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
         f"{tmp_path}/a.csv, row 1: this is one cell, 'text;n'; in a .csv file a comma separates "
         "cells; convert the file.",
         *("classify", folder, tmp_path / "a.csv"),
+    )
+    monkeypatch.setattr(asked_rows, "LONGEST_LINE", 30)
+    (tmp_path / "c.csv").write_text('text,n\na,1\n"b' + ",1\n" * 20, encoding="utf-8")
+    refused(
+        f"{tmp_path}/c.csv, row 3 has more than 30 characters; a row must fit in memory; check "
+        "that each quotation mark is closed.",
+        *("classify", folder, tmp_path / "c.csv"),
+    )
+    (tmp_path / "d.csv").write_text('text,n\n"b,1\n', encoding="utf-8")
+    refused(
+        f"{tmp_path}/d.csv, row 2: the quotation marks do not match (unexpected end of data); "
+        'close each one, and write "" for a quotation mark inside a text.',
+        *("classify", folder, tmp_path / "d.csv"),
     )
     for name in ("b.tsv", "b.jsonl"):
         refused(

@@ -77,6 +77,10 @@ def test_words_that_are_known_are_kept(command, folders, tmp_path):
 
 
 def test_lines_that_do_not_end_in_tags_are_texts(command, folders, tmp_path):
+    (tmp_path / "b.txt").write_text("vitamin B-x\nblood O\n", encoding="utf-8")
+    (tmp_path / "c.txt").write_text("vitamin B-12\n" * 4, encoding="utf-8")
+    for name, count in (("b.txt", 2), ("c.txt", 4)):
+        assert len(objects(command("tag", folders / "ner-bert", tmp_path / name))) == count
     (tmp_path / "a.txt").write_text("the cat\nthe O\n", encoding="utf-8")
     (tmp_path / "a.tsv").write_text("text\tn\nthe cat\t1\n", encoding="utf-8")
     found = objects(command("tag", folders / "ner-bert", tmp_path / "a.txt"))

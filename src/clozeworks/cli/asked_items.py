@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
@@ -37,8 +37,10 @@ SUFFIXES: dict[Task, tuple[str, ...]] = {
     "answer": (*TABLES, ".json"),
 }
 _PARTS = {"compare": ("first text", "second text"), "answer": ("question", "context")}
-_TAG = re.compile(r"O|[BIESMLU][-_].+")
+_TAG = re.compile(r"O|[BIESMLU][-_][^\W\d_].*")
 _LOOKED_AT = 50
+# Fewer lines than these that end in what could be a tag (vitamin B-x) are texts.
+_LEAST_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -169,15 +171,16 @@ def _length(item: Item) -> int:
 
 def _resolved(source: str, task: Task) -> str | Path | None:
     """What the source is; a name that only looks like a file's is no text."""
+    found = resolve_input(source)
     name = source.lower()
     for packing in PACKINGS:
         name = name.removesuffix(packing)
-    path = Path(source)
-    if name.endswith(SUFFIXES[task]) and not any(map(str.isspace, source)) and not path.exists():
+    named_like_file = name.endswith(SUFFIXES[task]) and not any(map(str.isspace, source))
+    if isinstance(found, str) and named_like_file:
         raise missing_file(
-            path, "check the name and the folder, or, if it is meant as a text, pipe it in with -"
+            Path(source),
+            "check the name and the folder, or, if it is meant as a text, pipe it in with -",
         )
-    found = resolve_input(source)
     if isinstance(found, str) and task in _PARTS:
         first, second = _PARTS[task]
         raise InputError(
@@ -265,7 +268,7 @@ def _peeked(lines: Lines) -> tuple[Iterator[str], bool]:
     every = iter(lines)
     held = list(islice(every, _LOOKED_AT))
     cells = [re.split("[ \t]+", line.strip(" ")) for line in held if line.strip(" \t")]
-    width = len(cells[0]) if cells else 0
+    width = len(cells[0]) if len(cells) >= _LEAST_LINES else 0
     tagged = width > 1 and all(len(row) == width and _TAG.fullmatch(row[-1]) for row in cells)
     return chain(held, every), tagged
 
@@ -352,6 +355,6 @@ def _items(
             continue
         for item in _from_texts(given, task, place, bad):
             if isinstance(item, QuestionItem) and name is not None:
-                label = cells[name.number - 1]
-                item = QuestionItem(item.question, item.context, id=str(label), place=place)
+                given_id = cells[name.number - 1]
+                item = replace(item, id="" if given_id is None else str(given_id))
             yield item

@@ -12,7 +12,7 @@ from clozeworks.data.fields import LARGEST_FIELD, json_type, unmatched_quotes
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.tables import Table, nothing
 from clozeworks.data.parquet import check_library
-from clozeworks.data.streaming import PACKINGS, read_lines
+from clozeworks.data.streaming import LONGEST_LINE, PACKINGS, read_lines
 from clozeworks.errors import InputError
 
 Row = tuple[int, Sequence[Any]]
@@ -230,9 +230,21 @@ def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv(lines: Iterator[str], origin: str) -> Iterator[tuple[int, list[str]]]:
+    number = length = 0
+
+    def fed() -> Iterator[str]:
+        nonlocal length
+        for line in lines:
+            length += len(line) + 1
+            if length > LONGEST_LINE:
+                raise InputError(
+                    f"{origin}, row {number + 1:,} has more than {LONGEST_LINE:,} characters; a "
+                    "row must fit in memory; check that each quotation mark is closed."
+                )
+            yield line + "\n"
+
     # Without strict, a quotation mark that is never closed swallows the rest of the file.
-    reader = csv.reader((line + "\n" for line in lines), strict=True)
-    number = 0
+    reader = csv.reader(fed(), strict=True)
     while True:
         # Trap: the limit is one per process, so it is lifted no longer than a row takes.
         before = csv.field_size_limit(LARGEST_FIELD)
@@ -244,6 +256,6 @@ def _csv(lines: Iterator[str], origin: str) -> Iterator[tuple[int, list[str]]]:
             csv.field_size_limit(before)
         if row is None:
             return
-        number += 1
+        number, length = number + 1, 0
         if row:
             yield number, row

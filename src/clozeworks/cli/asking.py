@@ -34,7 +34,8 @@ class Options:
     """How items are read and answers written.
 
     Attributes:
-        columns: Which columns of a file are what, by name or number. Found if not given.
+        columns: Which columns of a file are what, by name or number: text=review. Found if not
+            given. Roles: text; first, second; words; question, context.
         header: Whether the first row of .csv and .tsv is a header; found out if not given.
         encoding: What files and standard input are written in.
         skip_bad_rows: Drop rows that cannot be used, such as blank texts, and count them.
@@ -158,6 +159,8 @@ def answer_all(
         if not (file is sys.stdout and sys.stdout.isatty()):  # answers would run into a bar
             tokens = Tokens(stack.enter_context(Progress("tokens")), asked.share)
         console = terminal() if readable else None
+        # What an output cannot show would be written as no JSON reader knows it.
+        escaped = (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
         for chunk in asked.chunks:
             answers = loaded.ask(chunk, task, budget=options.budget, progress=tokens)
             if tokens is not None:
@@ -167,7 +170,7 @@ def answer_all(
                     show(console, item, answer)
                 else:
                     record = record_of(item, answer, top)
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                    file.write(json.dumps(record, ensure_ascii=escaped) + "\n")
             file.flush()
             count += len(chunk)
             long += sum(answer.windows > 1 for answer in answers)
