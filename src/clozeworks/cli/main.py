@@ -29,6 +29,7 @@ COMMANDS = {
     "data": ("clozeworks.cli.data", "look at labelled data before training on it"),
     "init": ("clozeworks.cli.init", "write a recipe to begin with"),
     "pretrain": ("clozeworks.cli.pretrain", "train a model on a corpus; stop and go on at will"),
+    "finetune": ("clozeworks.cli.finetune", "teach a model a task from labelled files"),
     "runs": ("clozeworks.cli.runs", "list runs: how far each is, and how to go on"),
     "probe": ("clozeworks.cli.probe", "what a frozen model's vectors are worth for a task"),
     "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
