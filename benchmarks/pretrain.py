@@ -153,6 +153,9 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
             times.append(time.perf_counter())
             losses.append(record["loss"])
 
+        def began(self, steps: int) -> None:
+            pass
+
         def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
             pass
 

@@ -27,14 +27,16 @@ class Gone:
 
 def test_a_reader_that_has_left_does_no_harm(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Gone())
-    with TrainingProgress(10) as progress:
+    with TrainingProgress() as progress:
+        progress.began(10)
         progress.note("A sentence.")
         progress.stepped(1, RECORD)
         progress.evaluated(1, {"evaluation": {"masked_lm": RECORD["masked_lm"]}})
 
 
 def test_a_line_says_how_far_and_how_fast(capsys):
-    with TrainingProgress(10, every=0.0) as progress:
+    with TrainingProgress(every=0.0) as progress:
+        progress.began(10)
         progress.stepped(1, RECORD)
         progress.stepped(2, RECORD)
     first, second = capsys.readouterr().err.splitlines()

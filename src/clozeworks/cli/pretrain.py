@@ -48,15 +48,16 @@ def pretrain(
         ["pretrain", str(recipe), *changes, *where], int(ranks) if ranks.isdecimal() else 1
     )
     try:
-        with TrainingProgress(settled.training.steps) as progress:
+        with TrainingProgress() as progress:
             found = job.pretrain(settled, watcher=progress, device=device)
     except (KeyboardInterrupt, Terminated) as stop:  # before the first step, or behind the last
-        _say(f"Stopped; the newest snapshot counts. Go on with: {command}")
+        say(f"Stopped; the newest snapshot counts. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
     _report(found, command)
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """Prints a sentence for the person who watches, once for all ranks."""
     if os.environ.get("RANK", "0") == "0":  # else another rank speaks
         with suppress(OSError):  # whoever reads this may have left
             print(sentence, file=sys.stderr, flush=True)
@@ -66,8 +67,8 @@ def _report(found: "Pretrained", command: str) -> None:
     outcome = found.outcome
     if not outcome.finished:
         if found.report is not None:
-            _say(f"Curves and everything else, so far: {found.report}")
-        _say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
+            say(f"Curves and everything else, so far: {found.report}")
+        say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
         raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
     if found.model is None:
         return  # another rank speaks

@@ -31,10 +31,9 @@ def quickstart(
     """
     from clozeworks.cli.training import TrainingProgress
     from clozeworks.jobs.quickstart import quickstart as job
-    from clozeworks.jobs.quickstart import settled
 
     begin = time.monotonic()
-    with TrainingProgress(settled(out, *changes).training.steps) as progress:
+    with TrainingProgress() as progress:
         found = job(out, *changes, watcher=progress, say=print)
     command = shlex.join(["clozeworks", "quickstart", *changes, "--out", str(out)])
     if found.after is None:

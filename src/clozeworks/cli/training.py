@@ -17,12 +17,11 @@ class TrainingProgress:
     """Tells a person what a run does.
 
     Args:
-        steps: How many steps it has.
         every: Seconds between two plain lines.
     """
 
-    def __init__(self, steps: int, *, every: float = EVERY) -> None:
-        self.steps = steps
+    def __init__(self, *, every: float = EVERY) -> None:
+        self.steps = 0
         self._every = every
         self._shown = 0.0
         self._live = sys.stderr.isatty()
@@ -44,6 +43,10 @@ class TrainingProgress:
         self._clear()
         _print(sentence + "\n")
 
+    def began(self, steps: int) -> None:
+        """Notes how many steps there are."""
+        self.steps, self._began, self._shown = steps, None, 0.0
+
     def stepped(self, step: int, record: Mapping[str, Any]) -> None:
         """Shows the newest numbers."""
         now = time.monotonic()
@@ -57,7 +60,9 @@ class TrainingProgress:
 
     def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
         """Prints what was measured on held-out text."""
-        self.note(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}")
+        judged = record.get("judged")
+        more = f"; {_judgement(judged)}" if judged else ""
+        self.note(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}{more}")
 
     def _line(self, step: int, record: Mapping[str, Any], now: float) -> str:
         assert self._began is not None
@@ -93,6 +98,13 @@ def parts_of(record: Mapping[str, Any]) -> str:
         for name, part in record.items()
         if isinstance(part, Mapping) and "loss" in part
     )
+
+
+def _judgement(judged: Mapping[str, Any]) -> str:
+    """What a model was found to be worth, in a few words."""
+    name = judged["primary"]
+    best = ", the best so far" if judged["best"] else ""
+    return f"{name} {judged['values'][name]:.4f}{best}"
 
 
 def _width() -> int:

@@ -41,6 +41,10 @@ class Watcher(Protocol):
         """Something a person should know."""
         ...
 
+    def began(self, steps: int) -> None:
+        """Training begins, or goes on: it has so many steps in all."""
+        ...
+
     def stepped(self, step: int, record: Mapping[str, Any]) -> None:
         """Some steps are done; the record is the line of the metrics file."""
         ...
@@ -166,6 +170,7 @@ class Trainer:
     def run(self) -> Outcome:
         """Trains until all steps are done or a signal comes."""
         self.model.train()
+        self.watcher.began(self.stages.steps)
         gradients = Gradients(
             self.model,
             self.cost,

@@ -41,6 +41,10 @@ class Board:
         """Passes it on."""
         self._watcher.note(sentence)
 
+    def began(self, steps: int) -> None:
+        """Passes it on."""
+        self._watcher.began(steps)
+
     def stepped(self, step: int, record: Mapping[str, Any]) -> None:
         """Writes the numbers of some steps of training."""
         for name, value in _numbers(record):

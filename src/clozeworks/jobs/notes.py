@@ -36,6 +36,10 @@ class Notes:
         self._waiting.append(line + "\n")
         self._write()
 
+    def began(self, steps: int) -> None:
+        """Passes it on."""
+        self._watcher.began(steps)
+
     def stepped(self, step: int, record: Mapping[str, Any]) -> None:
         """Passes it on."""
         self._step = step

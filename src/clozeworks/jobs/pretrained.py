@@ -66,6 +66,9 @@ class Quiet:
     def note(self, sentence: str) -> None:
         """Forgets it."""
 
+    def began(self, steps: int) -> None:
+        """Forgets it."""
+
     def stepped(self, step: int, record: Mapping[str, Any]) -> None:
         """Forgets it."""
 

@@ -38,6 +38,9 @@ class Notebook:
     def stepped(self, step, record):
         self.steps.append(record)
 
+    def began(self, steps):
+        pass
+
     def evaluated(self, step, record):
         self.evaluations.append(record)
 

@@ -22,6 +22,9 @@ class Listener:
     def stepped(self, step: int, record: object) -> None:
         pass
 
+    def began(self, steps: int) -> None:
+        pass
+
     def evaluated(self, step: int, record: object) -> None:
         pass
 

@@ -1,0 +1,176 @@
+"""`clozeworks finetune`: teach a model a task from labelled files."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from signal import SIGINT
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from clozeworks.cli.main import Terminated
+from clozeworks.cli.pretrain import INTERRUPTED, TRY_AGAIN, say
+
+if TYPE_CHECKING:
+    from clozeworks.jobs.finetune import Finetuned
+
+app = App(
+    name="clozeworks finetune",
+    help="Teach a model a task from labelled files. Run it again to go on where it was stopped.",
+    help_format="plaintext",
+    version_flags=[],
+)
+
+Files = Annotated[list[str] | None, Parameter(negative="")]
+# What to try with each task's model.
+_EXAMPLES = {
+    "classify": "'a text of yours'",
+    "compare": "'one text' 'another'",
+    "tag": "'a text of yours'",
+    "answer": "'a question?' 'a context that holds the answer'",
+}
+
+
+@app.default
+def recipe(
+    file: Path, /, *changes: str, device: Annotated[str | None, Parameter(alias="-d")] = None
+) -> None:
+    """Fine-tune as a recipe says.
+
+    Args:
+        file: A TOML file with run, model, task, data and what else differs from the defaults.
+        changes: Settings to change, for example training.epochs=5.
+        device: cpu, cuda or mps; the best there is if not given.
+    """
+    if file.suffix != ".toml":
+        from clozeworks.errors import InputError
+        from clozeworks.jobs.finetune_recipe import TASKS
+
+        raise InputError(
+            f"{file} is no task and no recipe; write finetune {'|'.join(TASKS)} MODEL TRAIN, or "
+            "name a .toml file."
+        )
+    _run(file, changes, ["finetune", str(file), *changes], device)
+
+
+def _command(task: str, what: str) -> None:
+    """Adds the command of a task."""
+
+    def run(
+        model: str,
+        /,
+        *train: str,
+        dev: Files = None,
+        out: Annotated[Path | None, Parameter(alias="-o")] = None,
+        columns: str | None = None,
+        seeds: int = 1,
+        skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
+        device: Annotated[str | None, Parameter(alias="-d")] = None,
+    ) -> None:
+        # The parser reads the help from here.
+        words = ["finetune", task, model, *train]
+        options: dict[str, Any] = {
+            "--dev": dev or [],
+            "--out": [str(out)] if out else [],
+            "--columns": [columns] if columns else [],
+            "--seeds": [str(seeds)] if seeds != 1 else [],
+            "--device": [device] if device else [],
+        }
+        for name, values in options.items():
+            words += [part for value in values for part in (name, value)]
+        words += ["--skip-bad-rows"] if skip_bad_rows else []
+        files = [word for word in train if "=" not in word or Path(word).exists()]
+        changes = [word for word in train if word not in files]
+        _run(
+            settings(task, model, files, dev, out, columns, seeds, skip_bad_rows),
+            changes,
+            words,
+            device,
+        )
+
+    run.__doc__ = f"""{what}
+
+    Args:
+        model: A model folder or hub name.
+        train: Labelled files (csv, tsv, jsonl, parquet, CoNLL columns, CoNLL-U, SQuAD json; packed
+            or not), and settings to change, for example training.epochs=5.
+        dev: A file to judge by; a part of the training files if not given. May stand several times.
+        out: The folder of the run; TASK-run if not given.
+        columns: Which column is what, for example text=review,label=stars; found if not given.
+        seeds: How many models are trained, with seeds from 0; the best one is kept.
+        skip_bad_rows: Drop and count rows that cannot be used.
+        device: cpu, cuda or mps; the best there is if not given.
+    """
+    app.command(run, name=task)
+
+
+def settings(
+    task: str,
+    model: str,
+    files: Sequence[str],
+    dev: Sequence[str] | None,
+    out: Path | None,
+    columns: str | None,
+    seeds: int,
+    skip_bad_rows: bool,
+) -> dict[str, Any]:
+    """The recipe that a command line means."""
+    from clozeworks.data.labelled.columns import parse_columns
+    from clozeworks.errors import InputError, SettingError
+
+    if not files:
+        raise InputError("no labelled file was named; give at least one behind the model.")
+    if seeds < 1:
+        raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
+    data: dict[str, Any] = {"train": list(files), "dev": list(dev or [])}
+    if columns:
+        data["columns"] = parse_columns(columns, task)  # type: ignore[arg-type]
+    if skip_bad_rows:
+        data["skip_bad_rows"] = True
+    return {
+        "run": str(out or f"{task}-run"),
+        "model": model,
+        "task": {"kind": task},
+        "data": data,
+        "seeds": list(range(seeds)),
+    }
+
+
+def _run(
+    source: Path | dict[str, Any], changes: Sequence[str], words: list[str], device: str | None
+) -> None:
+    from clozeworks.cli.training import TrainingProgress
+    from clozeworks.jobs import finetune as job
+    from clozeworks.jobs.finetune_recipe import read_finetune_recipe
+    from clozeworks.jobs.run_folder import command_line
+
+    settled = read_finetune_recipe(source, changes)
+    ranks = os.environ.get("WORLD_SIZE", "")
+    command = command_line(words, int(ranks) if ranks.isdecimal() else 1)
+    try:
+        with TrainingProgress() as progress:
+            found = job.finetune(settled, watcher=progress, device=device)
+    except (KeyboardInterrupt, Terminated) as stop:
+        say(f"Stopped; the newest snapshot counts. Go on with: {command}")
+        raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
+    _report(found, settled.task["kind"], command)
+
+
+def _report(found: "Finetuned", task: str, command: str) -> None:
+    outcome = found.outcome
+    if outcome is not None and not outcome.finished:
+        say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
+        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
+    if found.model is None:
+        return  # another rank speaks
+    for line in found.summary():
+        print(line)
+    model = shlex.quote(str(found.model))
+    print(f"The model is in {model}; try it: clozeworks {task} {model} {_EXAMPLES[task]}")
+
+
+_command("classify", "Teach a model to label texts: one label, several, or a number.")
+_command("compare", "Teach a model to compare two texts: entailment, paraphrase, similarity.")
+_command("tag", "Teach a model to tag words: entities, parts of speech.")
+_command("answer", "Teach a model to find the answers to questions in a context.")

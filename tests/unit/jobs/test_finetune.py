@@ -1,0 +1,251 @@
+"""Fine-tuning: learns, can be stopped anywhere, and goes on to the bit."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+
+import clozeworks as cw
+from clozeworks.engine.trainer import Trainer
+from clozeworks.errors import InputError, OutputError, SettingError, UnknownName
+from clozeworks.jobs.finetune import finetune
+from clozeworks.jobs.finetune_recipe import read_finetune_recipe, usual_epochs, usual_rate
+from clozeworks.jobs.labelled_task import labelled_task
+
+ANIMALS = ("cat", "dog", "house")
+
+
+def rows(count):
+    found = ["text,label"]
+    for number in range(count):
+        word, label = ("good", "yes") if number % 2 else ("bad", "no")
+        found.append(f"the {ANIMALS[number % 3]} is {word} {number % 7},{label}")
+    return "\n".join(found) + "\n"
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("start")
+    from clozeworks.text.train import train_from_iterator
+
+    tokenizer = train_from_iterator(
+        [rows(40), "London New York in"] * 3, kind="wordpiece", size=150
+    )
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    sizes |= {"initializer_range": 0.3, "hidden_dropout_prob": 0.0}
+    cw.new("bert-tiny", tokenizer, max_position_embeddings=40, **sizes).save(folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture
+def recipe(start, tmp_path):
+    (tmp_path / "train.csv").write_text(rows(48), encoding="utf-8")
+    return {
+        "run": str(tmp_path / "run"),
+        "model": str(start),
+        "task": {"kind": "classify"},
+        "data": {"train": [str(tmp_path / "train.csv")], "dev_share": 0.25},
+        "training": {"epochs": 6, "items": 8, "rate": 0.01},
+        "snapshots": {"every": 3},
+    }
+
+
+def digest(folder):
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+
+def test_it_learns_and_leaves_a_model_that_answers(recipe, tmp_path, listener):
+    done = finetune(recipe, watcher=listener)
+    assert done.best.measured.value == 1.0
+    assert done.model == tmp_path / "run" / "model"
+    model = cw.load(done.model)
+    assert [found.label for found in model.classify(["the dog is good 3", "the cat is bad 1"])] == [
+        "yes",
+        "no",
+    ]
+    numbers = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert numbers["primary"] == "accuracy"
+    assert numbers["seeds"]["0"]["values"]["accuracy"] == 1.0
+    assert any("There is no dev file: 12 of 48 items" in note for note in listener.notes)
+    assert not (tmp_path / "run" / "seed-0" / "snapshots").exists()
+    again = finetune(recipe)
+    assert again.outcome is None
+    assert again.best == done.best
+
+
+class Killed(Exception):  # noqa: N818
+    pass
+
+
+@pytest.mark.parametrize("moments", [[1], [4, 9], [2, 3, 5, 20]])
+def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypatch, moments):
+    recipe["seeds"] = [0, 1]
+    recipe["training"]["augment"] = {"kind": "delete", "rate": 0.2}
+    recipe["choosing"] = {"every": 4}
+    whole = finetune({**recipe, "run": str(tmp_path / "whole")})
+    update, left, steps = Trainer._update, list(moments), [0]
+
+    def dying(self, measured):
+        update(self, measured)
+        steps[0] += 1
+        if left and steps[0] == left[0]:
+            left.pop(0)
+            steps[0] = 0
+            self.snapshots.wait()
+            raise Killed
+
+    monkeypatch.setattr(Trainer, "_update", dying)
+    for _ in moments:
+        with pytest.raises(Killed):
+            finetune(recipe)
+    monkeypatch.setattr(Trainer, "_update", update)
+    done = finetune(recipe)
+    assert digest(done.model) == digest(whole.model)
+    for seed in (0, 1):
+        assert digest(tmp_path / f"run/seed-{seed}/model") == digest(
+            tmp_path / f"whole/seed-{seed}/model"
+        )
+    assert [r.measured for r in done.results] == [r.measured for r in whole.results]
+
+
+def test_seeds_differ_and_repeat(recipe, tmp_path):
+    recipe["seeds"] = [0, 1, 2]
+    done = finetune(recipe)
+    other = finetune({**recipe, "run": str(tmp_path / "other"), "seeds": [2]})
+    hashes = [digest(result.folder / "model") for result in done.results]
+    assert len(set(hashes)) == 3
+    assert digest(other.model) == hashes[2]
+    assert "over 3 seeds: mean" in done.summary()[0]
+    assert done.best.measured.value == max(result.measured.value for result in done.results)
+
+
+def test_the_best_weights_are_kept_not_the_last(recipe, monkeypatch):
+    values = iter([0.5, 0.9, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1])
+    from clozeworks.jobs import finetuning
+
+    judged = finetuning.Seed._judged
+
+    def scripted(self, model):
+        found = judged(self, model)
+        return type(found)(next(values), True, found.record)
+
+    monkeypatch.setattr(finetuning.Seed, "_judged", scripted)
+    recipe["choosing"] = {"every": 5, "patience": 2}
+    done = finetune(recipe)
+    assert (done.best.step, done.best.steps) == (10, 20)
+
+
+def test_a_changed_recipe_or_file_is_refused(recipe, tmp_path, monkeypatch):
+    def dying(self, measured):
+        raise Killed
+
+    monkeypatch.setattr(Trainer, "_update", dying)
+    with pytest.raises(Killed):
+        finetune(recipe)
+    monkeypatch.undo()
+    # Nothing was kept yet, so it may begin anew with anything.
+    finetune(recipe, "training.epochs=0.5")
+
+
+def test_a_file_that_changed_meanwhile_is_noticed(recipe, tmp_path, monkeypatch):
+    update = Trainer._update
+
+    def dying(self, measured):
+        update(self, measured)
+        if self.step == 7:
+            self.snapshots.wait()
+            raise Killed
+
+    monkeypatch.setattr(Trainer, "_update", dying)
+    with pytest.raises(Killed):
+        finetune(recipe)
+    (tmp_path / "train.csv").write_text(rows(49), encoding="utf-8")
+    with pytest.raises(SettingError, match=r"begun with another recipe: .*identity\.train"):
+        finetune(recipe)
+
+
+def test_a_folder_of_another_task_is_refused(recipe, tmp_path):
+    finetune(recipe, "training.epochs=0.2")
+    (tmp_path / "train.conll").write_text("a O\nb X\n\na O\nb O\n\n" * 4, encoding="utf-8")
+    other = {**recipe, "task": {"kind": "tag"}}
+    other["data"] = {"train": [str(tmp_path / "train.conll")]}
+    with pytest.raises(OutputError, match="holds a run of 'classify', and the task is 'tag'"):
+        finetune(other)
+
+
+def test_tags_of_any_scheme_become_one_the_head_can_say(recipe, tmp_path, start):
+    sentence = "the O\ncat I-PER\nin O\nNew I-LOC\nYork I-LOC\nLondon B-LOC\n\n"
+    (tmp_path / "train.conll").write_text(sentence * 12, encoding="utf-8")
+    recipe |= {"task": {"kind": "tag"}, "data": {"train": [str(tmp_path / "train.conll")]}}
+    data = labelled_task(read_finetune_recipe(recipe), cw.load(start).tokenizer)
+    assert data.task.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    assert data.train[0].tags == ("O", "B-PER", "O", "B-LOC", "I-LOC", "B-LOC")
+    assert "The tags are IOB1; they are used as BIO." in data.said
+    done = finetune(recipe)
+    assert done.best.measured.primary == "f1"
+
+
+def test_questions_without_answers_get_a_threshold(recipe, tmp_path, start):
+    lines = [
+        {"question": "where", "context": f"the cat {n} in London", "answers": []}
+        if n % 3 == 0
+        else {
+            "question": "where",
+            "context": f"the dog {n} in London",
+            "answers": [{"text": "London", "answer_start": len(f"the dog {n} in ")}],
+        }
+        for n in range(12)
+    ]
+    place = tmp_path / "train.jsonl"
+    place.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    recipe |= {"task": {"kind": "answer"}, "data": {"train": [str(place)]}}
+    data = labelled_task(read_finetune_recipe(recipe), cw.load(start).tokenizer)
+    assert data.task.threshold == 0.0
+
+
+def test_frozen_layers_do_not_move(recipe, start):
+    recipe["training"]["rates"] = {"heads_only": True}
+    done = finetune(recipe)
+    before, after = cw.load(start).model.state_dict(), cw.load(done.model).model.state_dict()
+    assert all(
+        (before[name] == after[name]).all() for name in before if name.startswith("encoder.")
+    )
+
+
+def test_defaults_follow_size_and_task():
+    assert usual_rate(110_000_000) == 3e-5
+    assert usual_rate(22_000_000) == 5e-5
+    assert usual_rate(4_000_000) == 2e-4
+    assert (usual_epochs("answer", 90_000), usual_epochs("classify", 90_000)) == (2.0, 3.0)
+    assert usual_epochs("classify", 300) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ("task.kind=clasify", UnknownName, "Did you mean 'classify'"),
+        ("task.labels=[1]", SettingError, "labels come from the data; leave it out."),
+        ("task.poolin=mean", UnknownName, "Did you mean 'pooling'"),
+        ("data.dev_share=1", SettingError, "data.dev_share is 1.0; it must be between 0 and 1."),
+        ("training.items=0", SettingError, "training.items is 0; it must be at least 1."),
+        ("training.rate=-1", SettingError, "training.rate is -1.0; it must be above 0."),
+        ("choosing.patience=0", SettingError, "choosing.patience is 0; it must be at least 1."),
+        ("seeds=[]", SettingError, "seeds is empty; name at least one, such as 0."),
+        ("seeds=[1,1]", SettingError, "seeds holds 1; each must be at least 0"),
+        ("data.train=[]", SettingError, "data.train is empty; name at least one labelled file."),
+        ("training.rates.freeze=9", SettingError, "rates.freeze is 9; the model has 2 layers"),
+    ],
+)
+def test_settings_that_cannot_be(recipe, change, error, sentence):
+    with pytest.raises(error) as caught:
+        finetune(recipe, change)
+    assert sentence in str(caught.value)
+
+
+def test_nothing_is_made_when_the_file_cannot_be_used(recipe, tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\nonly one,yes\nand again,yes\n")
+    with pytest.raises(InputError, match="the only label is 'yes'"):
+        finetune(recipe)
+    assert not (tmp_path / "run").exists()
+    shutil.rmtree(tmp_path / "run", ignore_errors=True)
