@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.windows import Windows, by_item, judged_in
 from clozeworks.text.tokenizer import Tokenizer
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+BESIDE = Path(__file__).resolve().parents[3] / ".." / "shared" / "data"
+DATA = Path(os.environ.get("CLOZEWORKS_DATA", BESIDE))
 SQUAD = DATA / "answer" / "squad_v1_train.json.gz"
 pytestmark = [
     pytest.mark.slow,
