@@ -168,6 +168,15 @@ def test_json_is_valid_whatever_the_output_can_show(start, folder):
     assert out.isascii() and json.loads(out)["text"] == "北京🙂"
 
 
+def test_long_texts_of_all_pieces_are_counted(command, folder, tmp_path, monkeypatch):
+    long = "the cat sat " * 300
+    (tmp_path / "a.txt").write_text(f"{long}\nthe cat\n{long}\nthe dog\n", encoding="utf-8")
+    monkeypatch.setattr(asked_items, "CHUNK_CHARACTERS", 100)
+    outcome = command("classify", folder, tmp_path / "a.txt")
+    assert [each["windows"] > 1 for each in objects(outcome)] == [True, False, True, False]
+    assert outcome.err.endswith(" a second; 2 needed more than one window\n")
+
+
 def test_a_long_text_is_read_whole_and_fast(command, folder, tmp_path):
     (tmp_path / "a.txt").write_text("the cat sat on a mat " * 16_700 + "\n", encoding="utf-8")
     outcome = command("classify", folder, tmp_path / "a.txt")

@@ -144,6 +144,40 @@ def test_every_task_is_measured_and_its_predictions_written(
     assert command("evaluate", folders / name, path).code == 0
 
 
+def test_each_of_several_labels_is_scored(command, folders, tmp_path):
+    gold = [["a"], [], ["a", "b"], ["b"], [], ["a"]]
+    rows = [{"text": text, "label": due} for text, due in zip(TEXTS, gold, strict=True)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    said = [answer.label for answer in cw.load(folders / "several").classify(TEXTS)]
+    found = value(command("evaluate", folders / "several", path, "--json"))
+    assert "confusion" not in found and [each["label"] for each in found["by_label"]] == ["a", "b"]
+    for each in found["by_label"]:
+        due = [each["label"] in labels for labels in gold]
+        given = [each["label"] in labels for labels in said]
+        right = sum(a and b for a, b in zip(due, given, strict=True))
+        assert each["support"] == sum(due) and each["recall"] == pytest.approx(right / sum(due))
+        assert each["precision"] == pytest.approx(right / max(1, sum(given)))
+
+
+def test_entities_are_scored_by_type(command, folders, tmp_path):
+    words = "[ the cat in Paris ] 北 京 是 中 国 的 首 都 。".split()
+    tags = cw.load(folders / "tag").tag([words])[0].tags
+    assert set(tags) > {"O"}
+    other = ["B-LOC", "B-PER", "O"] * 5
+    for gold, wanted in ((tags, 1.0), (other, None)):
+        path = tmp_path / "a.jsonl"
+        path.write_text(json.dumps({"words": words, "tags": gold}), encoding="utf-8")
+        found = value(command("evaluate", folders / "tag", path, "--json"))
+        assert found["values"]["token_accuracy"] == pytest.approx(
+            sum(a == b for a, b in zip(tags, gold, strict=True)) / 15
+        )
+        for each in found["by_type"]:
+            assert each["f1"] == found["values"][f"f1 {each['label']}"]
+            assert wanted is None or each["f1"] == wanted
+    assert {each["label"]: each["support"] for each in found["by_type"]} == {"LOC": 5, "PER": 5}
+
+
 def test_numbers_stand_for_labels_where_there_is_no_doubt(command, refused, folders, tmp_path):
     path = table(tmp_path / "a.csv", [("the cat", 2), ("the dog", 0), ("a", 1)], "text", "label")
     outcome = command("evaluate", folders / "classify", path, "--json")
@@ -183,10 +217,12 @@ def test_unknown_labels_are_named_with_the_nearest(command, folders, tmp_path):
 def test_texts_or_pairs_are_guessed_and_said(command, folders, tmp_path):
     pairs = table(tmp_path / "p.csv", [("a", "b", "yes")], "premise", "hypothesis", "label")
     texts = table(tmp_path / "t.csv", [("a cat", "yes"), ("b", "no")], "text", "label")
+    odd = table(tmp_path / "o.csv", [("a cat", "the dog", "yes")] * 2, "alpha", "beta", "label")
     begin = "The model folder does not say whether it is for texts or for pairs; "
     for path, columns, said, task in (
         (pairs, [], f"{pairs} has the columns premise and hypothesis", "compare"),
         (texts, [], f"{texts} has no columns of pairs", "classify"),
+        (odd, [], f"{odd} has no columns with the usual names of pairs", "classify"),
         (
             pairs,
             ["--columns", "text=premise,label=label"],

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -47,7 +48,8 @@ def given(monkeypatch):
 def test_an_answer_comes_before_the_input_ends(folder):
     process = subprocess.Popen(
         [sys.executable, "-m", "clozeworks", "classify", folder, "-"],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        # Unbuffered, even a command that forgets to send its answers would send them.
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": ""},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -57,6 +59,7 @@ def test_an_answer_comes_before_the_input_ends(folder):
         for text in ("the cat", "我爱北京", "the dog"):
             process.stdin.write(f"{text}\n")
             process.stdin.flush()
+            assert select.select([process.stdout], [], [], 60)[0], "nothing came"
             assert json.loads(process.stdout.readline())["text"] == text
         out, err = process.communicate("without an end", timeout=30)
     finally:
