@@ -161,7 +161,7 @@ def test_each_of_several_labels_is_scored(command, folders, tmp_path):
 
 
 def test_entities_are_scored_by_type(command, folders, tmp_path):
-    words = "[ the cat in Paris ] 北 京 是 中 国 的 首 都 。".split()
+    words = ["[", "the", "cat", "in", "Paris", "]", *"北京是中国的首都。"]
     tags = cw.load(folders / "tag").tag([words])[0].tags
     assert set(tags) > {"O"}
     other = ["B-LOC", "B-PER", "O"] * 5
