@@ -119,7 +119,10 @@ def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
     pooling = getattr(found.task, "pooling", None)
     how = f"{pooling} pooling" if pooling else "the first piece of each word"
     lines = [columns] if columns else []
-    lines += [f"{dropped:,} bad rows were dropped."] if dropped else []
+    if dropped:
+        lines.append(
+            "1 bad row was dropped." if dropped == 1 else f"{dropped:,} bad rows were dropped."
+        )
     lines += [
         *found.notes,
         f"{model}, frozen; {how}; {found.train:,} items to learn from, {found.dev:,} to measure "
