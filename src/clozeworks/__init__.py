@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from clozeworks.checkpoints.sentence import Pooling as Pooling
     from clozeworks.core.blueprint import Blueprint as Blueprint
     from clozeworks.errors import ClozeworksError as ClozeworksError
+    from clozeworks.jobs.finetune import finetune as finetune
     from clozeworks.jobs.pretrain import pretrain as pretrain
     from clozeworks.jobs.tokenizer import train_tokenizer as train_tokenizer
     from clozeworks.language_model import LanguageModel as LanguageModel
@@ -23,6 +24,7 @@ _PLACES = {
     "load": ("language_model", "load"),
     "new": ("language_model", "new"),
     "pretrain": ("jobs.pretrain", "pretrain"),
+    "finetune": ("jobs.finetune", "finetune"),
     "LanguageModel": ("language_model", "LanguageModel"),
     "Blueprint": ("core.blueprint", "Blueprint"),
     "Pooling": ("checkpoints.sentence", "Pooling"),
