@@ -6,7 +6,6 @@ Whatever goes wrong here becomes a note: a run that is finished stays finished.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,18 @@ from clozeworks.data.atomic import atomic_file
 from clozeworks.engine.trainer import Outcome, Watcher
 from clozeworks.jobs.baseline import PART, Baseline
 from clozeworks.jobs.curves import Marks, draw_png, draw_svg, panels
+from clozeworks.jobs.page import (
+    box,
+    bullets,
+    folded,
+    heading,
+    paragraph,
+    sessions_table,
+    settings_table,
+    table,
+    value_text,
+    whole_page,
+)
 from clozeworks.jobs.pretraining_card import flat
 from clozeworks.jobs.run_folder import CURVES, NOTES, REPORT, SESSIONS, command_of, read_lines
 
@@ -88,34 +99,23 @@ def page(story: Story, charts: Sequence[str]) -> str:
         charts: SVG elements.
     """
     name = story.folder.resolve().name
-    style = files("clozeworks.jobs").joinpath("report.css").read_text(encoding="utf-8")
     sessions = read_lines(story.folder / SESSIONS)
     model, data = story.recipe["model"], story.recipe["data"]
     parts = [
         f"<h1>{escape(name)}</h1>",
-        _paragraph(f"Pre-training of {model['start']} on {data['corpus']}", "quiet"),
+        paragraph(f"Pre-training of {model['start']} on {data['corpus']}", "quiet"),
         _ended(story, sessions),
-        "<h2>On held-out text</h2>",
+        heading("On held-out text"),
         _results(story),
     ]
     if charts:
-        parts += ["<h2>Curves</h2>", f'<div class="charts">{"".join(charts)}</div>']
-    parts += [
-        "<h2>Data</h2>",
-        _data(story.manifest),
-        "<h2>Sessions</h2>",
-        _sessions(sessions),
-        *_notes(read_lines(story.folder / NOTES)),
-        "<details open><summary>Recipe</summary>",
-        _table(["setting", "value"], [[*pair] for pair in flat(story.recipe)], "settings"),
-        "</details>",
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(name)}: pre-training</title>\n<style>\n{style}</style>\n</head>\n"
-        "<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
-    )
+        parts += [heading("Curves"), f'<div class="charts">{"".join(charts)}</div>']
+    parts += [heading("Data"), _data(story.manifest)]
+    parts += [heading("Sessions"), sessions_table(sessions)]
+    if notes := read_lines(story.folder / NOTES):
+        parts += [heading("Notes"), bullets([str(note.get("note", "")) for note in notes])]
+    parts.append(folded("Recipe", settings_table(flat(story.recipe)), is_open=True))
+    return whole_page(f"{name}: pre-training", parts)
 
 
 def _ended(story: Story, sessions: Sequence[Mapping[str, Any]]) -> str:
@@ -123,7 +123,7 @@ def _ended(story: Story, sessions: Sequence[Mapping[str, Any]]) -> str:
     if outcome is None:
         step = max((record["step"] for record in story.records), default=0)
         sentences = [f"An error ended the run behind step {step:,} of {steps:,}: {story.problem}"]
-        return _box("failed", sentences)
+        return box("failed", sentences)
     minutes = outcome.seconds / 60
     sentences = [
         f"{'Finished' if outcome.finished else 'Stopped'}: {outcome.step:,} of {steps:,} steps, "
@@ -137,21 +137,14 @@ def _ended(story: Story, sessions: Sequence[Mapping[str, Any]]) -> str:
         )
     command = command_of(sessions[-1]) if sessions else None
     if outcome.finished:
-        return _box("finished", sentences)
-    return _box("stopped", sentences, command)
-
-
-def _box(state: str, sentences: Sequence[str], command: str | None = None) -> str:
-    inside = "".join(_paragraph(sentence) for sentence in sentences)
-    if command is not None:
-        inside += f"<p>Go on with: <code>{escape(command)}</code></p>"
-    return f'<div class="ended {state}">{inside}</div>'
+        return box("finished", sentences)
+    return box("stopped", sentences, command)
 
 
 def _results(story: Story) -> str:
     measured = [record for record in story.records if "evaluation" in record]
     if not measured:
-        return _paragraph("The corpus has no held-out part, so nothing was measured.")
+        return paragraph("The corpus has no held-out part, so nothing was measured.")
     first, last = measured[0], measured[-1]
     header = ["", f"step {first['step']:,}", f"step {last['step']:,}", _GUESSING]
     rows = []
@@ -162,9 +155,9 @@ def _results(story: Story) -> str:
         guess = story.baseline.described() if story.baseline and name == PART else {}
         rows.append([name])
         for key, form in (("loss", ".4f"), ("perplexity", ",.2f"), ("accuracy", ".2%")):
-            known = [_written(part.get(key), form) for part in (before, after, guess)]
+            known = [value_text(part.get(key), form) for part in (before, after, guess)]
             rows.append(["right answers" if key == "accuracy" else key, *known])
-    return _table(header, rows, "numbers") + _paragraph(
+    return table(header, rows, "numbers") + paragraph(
         "Measured on documents that were not trained on, always the same, hidden alike. "
         "A model has learnt to use the context where it is better than guessing by frequency.",
         "quiet",
@@ -178,54 +171,6 @@ def _data(manifest: Mapping[str, Any]) -> str:
         for name, part in manifest["splits"].items()
     ]
     tokenizer = manifest["tokenizer"]
-    return _table(["part", *columns], rows, "numbers") + _paragraph(
+    return table(["part", *columns], rows, "numbers") + paragraph(
         f"Tokenizer: {tokenizer['kind']}, {tokenizer['size']:,} entries.", "quiet"
     )
-
-
-def _sessions(sessions: Sequence[Mapping[str, Any]]) -> str:
-    columns = ("began", "clozeworks", "torch", "python", "machine", "device", "threads", "ranks")
-    rows = [[str(session.get(column, "")) for column in columns] for session in sessions]
-    for row in rows:
-        row[0] = row[0].replace("T", " ").replace("+00:00", " UTC")
-    return _table(columns, rows)
-
-
-def _notes(notes: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not notes:
-        return []
-    lines = "".join(f"<li>{escape(str(note.get('note', '')))}</li>" for note in notes)
-    return ["<h2>Notes</h2>", f"<ul>{lines}</ul>"]
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], kind: str = "") -> str:
-    """A table; with `numbers`, all columns but the first are numbers.
-
-    A row with one entry is a heading for those below it.
-    """
-    style = ' class="number"' if kind == "numbers" else ""
-    head = "".join(
-        f'<th scope="col"{style if place else ""}>{escape(name)}</th>'
-        for place, name in enumerate(header)
-    )
-    body = "".join(
-        f'<tr><th scope="row">{escape(str(first)).replace(".", ".<wbr>")}</th>'
-        + "".join(f"<td{style}>{escape(str(cell))}</td>" for cell in rest)
-        + "</tr>"
-        if rest
-        else f'<tr><th colspan="{len(header)}" class="group">{escape(str(first))}</th></tr>'
-        for first, *rest in rows
-    )
-    return (
-        f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _paragraph(sentence: str, kind: str = "") -> str:
-    style = f' class="{kind}"' if kind else ""
-    return f"<p{style}>{escape(sentence)}</p>"
-
-
-def _written(value: Any, form: str) -> str:
-    return format(value, form) if isinstance(value, int | float) else ""
