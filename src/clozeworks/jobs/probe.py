@@ -4,18 +4,19 @@ Paper: Devlin et al. 2019, section 5.3 (the feature-based approach).
 The encoder runs once and is not changed. On standardised vectors stands a logistic regression, one
 for each label where several may hold, or a ridge regression for numbers. How strictly its weights
 are kept small is chosen on a fifth of the training items, by their loss; the development items
-only measure. Standardisation is folded into the weights, so a regression can become the head of a
-model.
+only measure. Standardisation is folded in, so a regression can become the head of a model.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from clozeworks.checkpoints.tasks import AnyTask
 from clozeworks.core.chance import Chance
@@ -49,7 +50,7 @@ STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 """What is tried, in order, until the loss rises; the larger, the less weights are kept small."""
 HELD_OUT = 0.2
 """The share of items that development data is made of, and that a strength is chosen on."""
-KINDS: dict[str, type[AnyTask]] = {"classify": Classify, "compare": Compare, "tag": Tag}
+KINDS = ("classify", "compare", "tag")
 _PROBLEMS: dict[str, Problem] = {"one": "one", "several": "several", "numbers": "number"}
 _TINY = 1e-30  # keeps the logarithm of nothing finite
 
@@ -76,13 +77,8 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {
-            "layers": self.layers,
-            "measured": self.measured.to_dict(),
-            "strength": self.strength,
-            "shares": list(self.shares),
-            "seconds": self.seconds,
-        }
+        plain = {name: getattr(self, name) for name in ("layers", "strength", "shares", "seconds")}
+        return {**plain, "measured": self.measured.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -119,13 +115,11 @@ class Probed:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
+        plain = {name: getattr(self, name) for name in ("train", "dev", "long", "seconds")}
         return {
             "task": self.task.name,
             "pooling": getattr(self.task, "pooling", None),
-            "train": self.train,
-            "dev": self.dev,
-            "long": self.long,
-            "seconds": self.seconds,
+            **plain,
             "baseline": self.baseline.to_dict(),
             "rows": [row.to_dict() for row in self.rows],
             "best": self.best.layers,
@@ -176,19 +170,15 @@ def probe(
     items = [*learned, *measured]
     begin = time.monotonic()
     windows = task.windows_of(items, model.tokenizer, model.max_length)
+    places = ItemPlaces(items)
     vectors = features(
-        model.model,
-        windows,
-        chosen,
-        pooling=pooling,
-        places=ItemPlaces(items),
-        progress=progress,
+        model.model, windows, chosen, pooling=pooling, places=places, progress=progress
     )
     seconds = time.monotonic() - begin
     data = _Data(task, learned, measured, by_item(windows))
     held = data.held(seed)
-    long = sum(len(own) > 1 for own in data.windows)
-    rows = tuple(_row(name, vectors.pop(name), data, held, depth + 1) for name in chosen)
+    with _one_thread():
+        rows = tuple(_row(name, vectors.pop(name), data, held, depth + 1) for name in chosen)
     notes += [
         f"The regression on {row.layers} did not settle." for row in rows if not row.linear.settled
     ]
@@ -198,7 +188,7 @@ def probe(
         rows=rows,
         train=len(learned),
         dev=len(measured),
-        long=long,
+        long=sum(len(own) > 1 for own in data.windows),
         seconds=seconds,
         notes=(*learnable.warnings, *notes),
     )
@@ -236,6 +226,18 @@ def with_regression(model: LanguageModel, probed: Probed) -> LanguageModel:
         classes.project.weight.copy_(torch.from_numpy(row.linear.weight))
         classes.project.bias.copy_(torch.from_numpy(row.linear.bias))
     return made
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    # The steps of a fit are so short that threads only wait for each other.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _task(train: Labelled, labels: Sequence[str], pooling: str | None) -> AnyTask:
@@ -307,10 +309,9 @@ class _Data:
                 found += target.tokens[window.wanted].tolist()
         answers = np.array(found)
         if not len(answers) or (answers == answers[0]).all():
-            said = f"the {len(self.learned):,} items that are learned from"
             raise InputError(
-                f"{said} all have the same label; there must be two; add rows with others, or "
-                "raise the limit."
+                f"all {len(self.learned):,} items to learn from have the same label; there must be "
+                "two; add rows with others, or raise the limit."
             )
         return answers
 
@@ -342,7 +343,7 @@ class _Data:
 
     def baseline(self) -> Row:
         """What needs no vectors: the most frequent label, or the mean."""
-        name = {"one": "most frequent", "several": "most frequent", "number": "mean"}[self.problem]
+        name = "mean" if self.problem == "number" else "most frequent"
         bias = _frequencies(self.answers, self.problem, self.labels).astype(np.float32)
         linear = Linear(np.zeros((self.labels, 0), np.float32), bias)
         nothing = np.zeros((len(self.item) - self.rows, 0), np.float32)

@@ -273,15 +273,16 @@ def learned_mix(
         layers: How many layers stand side by side.
     """
     scaling = Scaling.of(vectors)
-    states = torch.from_numpy(scaling(vectors)).view(len(vectors), layers, -1)  # (n, L, W)
+    scaled = torch.from_numpy(scaling(vectors))  # (n, L * W)
     right = torch.from_numpy(answers) if problem == "one" else torch.from_numpy(answers).float()
     if problem == "number":
         right = (right - right.mean()) / right.std(correction=0).clamp(min=_TINY)
     weights = torch.zeros(layers, requires_grad=True)
-    matrix = torch.zeros(states.shape[2], labels, requires_grad=True)
+    matrix = torch.zeros(scaled.shape[1] // layers, labels, requires_grad=True)
     bias = torch.zeros(labels, requires_grad=True)
     # How alike two layers are in each dimension; it says how much a mix of them varies.
-    alike = torch.einsum("nlw,nmw->wlm", states, states) / len(vectors)  # (W, L, L)
+    each = scaled.view(len(vectors), layers, -1)
+    alike = torch.einsum("nlw,nmw->wlm", each, each) / len(vectors)  # (W, L, L)
     small = 1 / (2 * _MIX_STRENGTH * len(vectors))
     optimizer = torch.optim.LBFGS(
         [weights, matrix, bias], max_iter=_MIX_STEPS, line_search_fn="strong_wolfe"
@@ -293,7 +294,8 @@ def learned_mix(
         # Trap: layers that differ add up to less than one alone. Without this, the weights' price
         # would always drive the mix to a single layer.
         spread = torch.einsum("l,wlm,m->w", shares, alike, shares).clamp(min=_NO_SPREAD).sqrt()
-        scores = torch.einsum("nlc,l->nc", states @ (matrix / spread[:, None]), shares) + bias
+        reader = shares[:, None, None] * (matrix / spread[:, None])  # (L, W, C)
+        scores = scaled @ reader.flatten(0, 1) + bias
         price = small * matrix.square().sum() + _MIX_PRICE * weights.square().sum()
         loss = _loss(scores, right, problem) + price
         loss.backward()  # type: ignore[no-untyped-call]

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
 import clozeworks as cw
 from clozeworks.data.labelled.reading import Reading, read_labelled
@@ -93,6 +94,12 @@ def test_the_same_seed_finds_the_same_and_another_draws_others(model, rows):
         "(seed 3).",
         "Of 40 train items 30 were drawn (seed 3).",
     )
+
+
+def test_the_number_of_threads_is_as_it_was(model, rows):
+    threads = torch.get_num_threads()
+    probe(model, labelled(rows("a.tsv", named)), layers=["mix"])
+    assert torch.get_num_threads() == threads
 
 
 def test_development_items_only_measure(model, rows):
@@ -214,8 +221,8 @@ def test_labels_that_cannot_be_learned(model, rows, tmp_path):
     rare = rows("rare.tsv", lambda animal, words: animal, count=2)
     rare.write_text(rare.read_text() + "\nthe old mat\tcat" * 60, encoding="utf-8")
     wrong(
-        "the 3 items that are learned from all have the same label; there must be two; add rows "
-        "with others, or raise the limit.",
+        "all 3 items to learn from have the same label; there must be two; add rows with others, "
+        "or raise the limit.",
         model,
         labelled(rare),
         labelled(rows("dev.tsv", named)),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import clozeworks as cw
 from clozeworks.data.labelled.items import PairItem, TextItem, WordsItem
@@ -279,6 +280,13 @@ class TestMix:
 
     chance = np.random.default_rng(1)
     x = chance.normal(size=(200, 12)).astype(np.float32)
+
+    @pytest.fixture(autouse=True)
+    def one_thread(self):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        yield
+        torch.set_num_threads(threads)
 
     @pytest.mark.parametrize("problem", ["one", "several", "number"])
     def test_the_layer_that_knows_counts_most(self, problem):
