@@ -91,4 +91,10 @@ def labels_of(config: Mapping[str, Any], count: int, place: str) -> tuple[str, .
             f"{place}: id2label names {len(stated):,} labels; the head has {count:,}, and they "
             f"must be numbered from 0 to {count - 1:,}; correct config.json."
         )
-    return tuple(by_number[number] for number in range(count))
+    labels = tuple(by_number[number] for number in range(count))
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise CheckpointError(
+            f"{place}: id2label names {twice!r} twice; labels must differ; correct config.json."
+        )
+    return labels
