@@ -5,7 +5,11 @@ The table shows the held-out loss and accuracy of masked tokens. Each objective 
 questions it trains with, and once more on the same plain masks for all, which is the column to
 compare. This is a comparison of beginnings, not of what the papers trained for weeks.
 
-    python benchmarks/objectives.py CORPUS [--quick] [--tokens 1000000] [--seeds 0 1]
+Masks that never change can differ from new ones only where texts are seen again. These two are
+compared on a corpus of their own, small enough for several epochs (`--again`).
+
+    python benchmarks/objectives.py CORPUS [--again SMALL] [--tokens 1000000] [--seeds 0 1]
+    python benchmarks/objectives.py CORPUS --only SpanBERT order --quick
 """
 
 import argparse
@@ -27,8 +31,8 @@ SHAPE = {
 }
 
 
-def objectives() -> dict[str, Any]:
-    """Each objective as a recipe writes it."""
+def objectives(corpus: Path, again: Path | None) -> dict[str, tuple[Path, Any]]:
+    """Each objective as a recipe writes it, and the corpus it learns from."""
 
     def named(name: str) -> Any:
         from clozeworks import config
@@ -41,18 +45,27 @@ def objectives() -> dict[str, Any]:
         "kind": "sentence_order",
         "arrangement": {"kind": "sentence_order_pairs", "length": LENGTH},
     }
-    return {
-        "BERT: masks and next sentence": named("bert"),
-        "RoBERTa: new masks, full sentences": named("roberta"),
-        "the same with one mask for ever": {**named("roberta"), "masks": 1, "arrangement": full},
-        "masks and sentence order": {"kind": "sum", "parts": [{"kind": "masked_lm"}, order]},
-        "SpanBERT: spans and boundaries": named("spanbert"),
+    found = {
+        "BERT: masks and next sentence": (corpus, named("bert")),
+        "RoBERTa: full sentences": (corpus, named("roberta")),
+        "masks and sentence order": (
+            corpus,
+            {"kind": "sum", "parts": [{"kind": "masked_lm"}, order]},
+        ),
+        "SpanBERT: spans and boundaries": (corpus, named("spanbert")),
     }
+    if again is not None:
+        fixed = {**named("roberta"), "masks": 1, "arrangement": full}
+        found["few texts, new masks each epoch"] = (again, named("roberta"))
+        found["few texts, one mask for ever"] = (again, fixed)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpus", type=Path, nargs="?", help="a corpus folder")
+    parser.add_argument("--again", type=Path, help="a small corpus, for masks that never change")
+    parser.add_argument("--only", nargs="+", default=[""], help="words of the names to run")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it works")
     parser.add_argument("--tokens", type=int, default=1_000_000, help="of each run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
@@ -64,8 +77,10 @@ def main() -> None:
     seeds = options.seeds[:1] if options.quick else options.seeds
     rows: dict[str, list[dict[str, float]]] = {}
     for seed in seeds:
-        for name, objective in objectives().items():
-            found = trained(options.corpus, objective, seed, tokens)
+        for name, (corpus, objective) in objectives(options.corpus, options.again).items():
+            if not any(word in name for word in options.only):
+                continue
+            found = trained(corpus, objective, seed, tokens)
             rows.setdefault(name, []).append(found)
             print(f"seed {seed}, {name}: {found}", flush=True)
     report(rows, tokens, seeds)
@@ -147,16 +162,21 @@ def plain_masks(model: str, corpus: Path) -> tuple[float, float, float]:
 
 
 def report(rows: dict[str, list[dict[str, float]]], tokens: int, seeds: list[int]) -> None:
-    frequency = next(iter(rows.values()))[0]["by frequency"]
-    print(f"\n{tokens:,} tokens each, seeds {seeds}; guessing by frequency costs {frequency:.3f}")
-    print(f"{'objective':36}{'loss, each seed':>18}{'accuracy':>18}{'own loss':>18}{'seconds':>9}")
+    print(f"\n{tokens:,} tokens each, seeds {seeds}")
+    print(
+        f"{'objective':36}{'loss, each seed':>18}{'accuracy':>18}{'own loss':>18}"
+        f"{'by frequency':>14}{'seconds':>9}"
+    )
     for name, found in rows.items():
         columns = [
             " ".join(f"{row[key]:.{digits}f}" for row in found)
             for key, digits in (("loss", 3), ("accuracy", 3), ("own loss", 3))
         ]
         seconds = statistics.mean(row["seconds"] for row in found)
-        print(f"{name:36}{columns[0]:>18}{columns[1]:>18}{columns[2]:>18}{seconds:9.0f}")
+        print(
+            f"{name:36}{columns[0]:>18}{columns[1]:>18}{columns[2]:>18}"
+            f"{found[0]['by frequency']:14.3f}{seconds:9.0f}"
+        )
     means = {name: statistics.mean(row["loss"] for row in found) for name, found in rows.items()}
     print(json.dumps({"benchmark": "objectives", "tokens": tokens, "loss": means}))
 
