@@ -4,7 +4,7 @@ import json
 import shutil
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.trainer import Outcome, Watcher
 from clozeworks.errors import OutputError
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetune_report import tell
+from clozeworks.jobs.finetune_told import Told
 from clozeworks.jobs.finetuning import Seed, SeedResult
 from clozeworks.jobs.labelled_task import LabelledTask, labelled_task
 from clozeworks.jobs.notes import Notes
@@ -37,6 +39,7 @@ class Finetuned:
         outcome: How the last session of a seed ended; None if nothing was left to do.
         model: The best model's folder; None if the run is not at its end.
         data: The task and its items.
+        report: The page that tells all of it; None if there is none.
     """
 
     folder: Path
@@ -44,6 +47,7 @@ class Finetuned:
     outcome: Outcome | None
     model: Path | None
     data: LabelledTask = field(repr=False)
+    report: Path | None = None
 
     @property
     def best(self) -> SeedResult:
@@ -75,6 +79,8 @@ class Finetuned:
             f"({tokens / max(seconds, 1e-9):,.0f} a second); best at step {best.step:,} of "
             f"{best.steps:,}."
         )
+        if self.report is not None:
+            lines.append(f"Curves, mistakes and everything else: {self.report}")
         return lines
 
     def record(self) -> dict[str, Any]:
@@ -156,6 +162,8 @@ def _run(
     done = Finetuned(folder, results, outcome, folder / MODEL if ranks.leads else None, data)
     if ranks.leads:
         _finish(done)
+        told = Told(folder, recipe, data, results, done.best)
+        done = replace(done, report=tell(told, ranks.device, watcher))
     return done
 
 

@@ -1,0 +1,255 @@
+"""The report of a fine-tuning run: `report.html`, one page that needs nothing beside itself.
+
+The answer comes first: how good the model is, how sure that is, and whether it is better than
+guessing. Whatever goes wrong here becomes a note: a run that is finished stays finished.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.data.atomic import atomic_file
+from clozeworks.engine.rates import Rates
+from clozeworks.engine.trainer import Watcher
+from clozeworks.jobs.finetune_card import finetuning_card
+from clozeworks.jobs.finetune_charts import curves
+from clozeworks.jobs.finetune_data import data_section
+from clozeworks.jobs.finetune_told import Told, main_values, number
+from clozeworks.jobs.guessing import Guess, guess
+from clozeworks.jobs.page import (
+    box,
+    bullets,
+    folded,
+    heading,
+    paragraph,
+    sessions_table,
+    settings_table,
+    table,
+    whole_page,
+)
+from clozeworks.jobs.predictions import FILE as PREDICTIONS
+from clozeworks.jobs.predictions import write_predictions
+from clozeworks.jobs.pretraining_card import flat
+from clozeworks.jobs.run_folder import MODEL, NOTES, REPORT, SESSIONS, read_lines
+from clozeworks.jobs.task_details import details, mistakes_section
+from clozeworks.language_model import load
+from clozeworks.tasks.answering import answers
+from clozeworks.tasks.metrics.measured import Measured
+
+TASKS = {
+    "classify": "Classification of texts",
+    "compare": "Comparison of two texts",
+    "tag": "Tagging of words",
+    "answer": "Answers to questions",
+}
+
+
+def tell(told: Told, device: torch.device, watcher: Watcher) -> Path | None:
+    """Asks the best model about the dev set; writes predictions, card and page.
+
+    Args:
+        told: What is known without asking.
+        device: Where to compute.
+        watcher: Is told what could not be done.
+
+    Returns:
+        The page; None if there is none.
+    """
+    with _noted("Guessing could not be measured", watcher):
+        told = replace(told, guess=guess(told.data))
+    model = None
+    with _noted("The best model could not be asked about the dev set", watcher):
+        model = load(told.folder / MODEL, device=device, dtype=torch.float32)
+        rates = told.recipe.training.rates
+        rates.apply(model.model)
+        told = replace(told, frozen=frozen(rates, rates.said(model.model)))
+        items = told.data.dev
+        said = answers(told.data.task, model.model, model.tokenizer, items, most=model.max_length)
+        told = replace(told, answers=said)
+        write_predictions(told.folder / PREDICTIONS, items, said)
+    if model is not None:
+        with _noted("The model's card could not be written", watcher):
+            card = finetuning_card(told, model).text()
+            with atomic_file(told.folder / MODEL / "README.md", "w") as file:
+                file.write(card)
+    with _noted("The report could not be written", watcher):
+        text = page(told, watcher)
+        with atomic_file(told.folder / REPORT, "w") as file:
+            file.write(text)
+        return told.folder / REPORT
+    return None
+
+
+@contextmanager
+def _noted(what: str, watcher: Watcher) -> Iterator[None]:
+    """Makes a note of what goes wrong: there are many ways, and none is a reason to lose a run."""
+    try:
+        yield
+    except Exception as error:
+        watcher.note(f"{what} ({error}); the run itself is not touched.")
+
+
+def frozen(rates: Rates, counted: str) -> str:
+    """What did not change, or less than the rest.
+
+    Args:
+        rates: The settings.
+        counted: How many parameters change; empty if all do.
+    """
+    said = [counted or "Every parameter was trained."]
+    if rates.heads_only:
+        said.append("Only the heads and the pooler were trained.")
+    elif rates.freeze:
+        said.append(f"The embeddings and the lowest {rates.freeze} layers stayed as they were.")
+    if rates.thaw:
+        said.append(f"The heads began alone; every {rates.thaw:,} steps one more layer joined.")
+    if rates.layer_decay != 1:
+        said.append(f"Each layer has {rates.layer_decay:g} times the rate of the one above it.")
+    return " ".join(said)
+
+
+def page(told: Told, watcher: Watcher) -> str:
+    """The whole page.
+
+    Args:
+        told: What it tells.
+        watcher: Is told which part could not be made.
+    """
+    name = told.folder.resolve().name
+    kind = told.recipe.task["kind"]
+    files = ", ".join(told.recipe.data.train)
+    parts = [
+        f"<h1>{escape(name)}</h1>",
+        paragraph(f"{TASKS[kind]}: {told.recipe.model}, trained on {files}", "quiet"),
+        _answer(told),
+    ]
+    for title, section in _sections(told):
+        # One part that fails is no reason to lose the others.
+        with _noted(f"The part {title!r} of the report could not be made", watcher):
+            if inside := section():
+                parts += [heading(title), inside]
+    recipe = settings_table(flat(config.plain(told.recipe)))
+    parts.append(folded("Recipe", recipe))
+    return whole_page(f"{name}: {kind}", parts)
+
+
+def _sections(told: Told) -> Iterator[tuple[str, Callable[[], str]]]:
+    task, items, said = told.data.task, told.data.dev, told.answers
+    yield "On the dev set", lambda: _values(told.best.measured, told.guess)
+    yield "Seeds", lambda: _seeds(told)
+    yield "Curves", lambda: _curves(told)
+    if said:
+        yield "In detail", lambda: details(task, items, said, told.best.measured)
+        yield "Mistakes", lambda: mistakes_section(task, items, said)
+    yield "Data", lambda: data_section(told.data.report)
+    yield "How it was read and trained", lambda: _training(told)
+    yield "Sessions", lambda: _sessions(told)
+    yield "Notes", lambda: _notes(told)
+
+
+def _answer(told: Told) -> str:
+    """The answer: the value that decides, and what to hold against it."""
+    measured = told.best.measured
+    sentences = [told.spread(), *told.compared()]
+    low_high = measured.intervals.get(measured.primary)
+    interval = f"{number(low_high[0])} to {number(low_high[1])} (95 %)" if low_high else ""
+    big = (
+        f'<p class="answer"><span>{escape(measured.primary)}</span> '
+        f"<b>{number(measured.value)}</b> <span>{interval}</span></p>"
+    )
+    warnings = told.warnings()
+    loud = box("failed loud", warnings) if warnings else ""
+    return f'{loud}<div class="ended finished">{big}{"".join(map(paragraph, sentences))}</div>'
+
+
+def _values(measured: Measured, guessed: Guess | None) -> str:
+    rows = []
+    for name in main_values(measured):
+        low, high = measured.intervals.get(name, (math.nan, math.nan))
+        interval = "" if math.isnan(low) else f"{number(low)} to {number(high)}"
+        row = [name, number(measured.values[name]), interval]
+        if guessed is not None:
+            there = guessed.measured.values.get(name)
+            row.append("" if there is None else number(there))
+        rows.append(row)
+    head = ["", "value", "95 % interval", *(["guessing"] if guessed is not None else [])]
+    notes = bullets(measured.notes) if measured.notes else ""
+    how = f" Guessing is {guessed.how}." if guessed is not None else ""
+    return (
+        table(head, rows, "numbers")
+        + notes
+        + paragraph(
+            f"{measured.count:,} items. An interval holds 95 % of what comes out if items are "
+            f"drawn again.{how}",
+            "quiet",
+        )
+    )
+
+
+def _seeds(told: Told) -> str:
+    primary = told.best.measured.primary
+    rows = []
+    for result in told.results:
+        low, high = result.measured.intervals.get(primary, (math.nan, math.nan))
+        rows.append(
+            [
+                f"{result.seed}{' (kept)' if result is told.best else ''}",
+                number(result.measured.value),
+                "" if math.isnan(low) else f"{number(low)} to {number(high)}",
+                f"{result.step:,} of {result.steps:,}",
+                f"{result.tokens:,}",
+                f"{result.seconds:,.1f}",
+                f"{result.tokens / max(result.seconds, 1e-9):,.0f}",
+            ]
+        )
+    head = ["seed", primary, "95 % interval", "best at step", "tokens", "seconds", "tokens/s"]
+    return table(head, rows, "numbers")
+
+
+def _curves(told: Told) -> str:
+    drawn = curves(told.results, told.records, told.data.task.name, told.guess)
+    return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
+
+
+def _training(told: Told) -> str:
+    sentences = []
+    windows = [answer.windows for answer in told.answers]
+    if windows:
+        several = sum(count > 1 for count in windows)
+        sentences.append(
+            f"{several:,} of {len(windows):,} items of the dev set were read through more than one "
+            f"window, {max(windows):,} at most."
+            if several
+            else "Every item of the dev set fits into one window; nothing was cut."
+        )
+    sentences.append(told.frozen)
+    tokens = sum(result.tokens for result in told.results)
+    seconds = sum(result.seconds for result in told.results)
+    sentences.append(
+        f"{tokens:,} tokens in {seconds / 60:,.1f} minutes over all seeds "
+        f"({tokens / max(seconds, 1e-9):,.0f} a second)."
+    )
+    return "".join(paragraph(sentence) for sentence in sentences if sentence)
+
+
+def _sessions(told: Told) -> str:
+    found: list[Mapping[str, Any]] = [
+        {"seed": result.seed, **session}
+        for result in told.results
+        for session in read_lines(result.folder / SESSIONS)
+    ]
+    return sessions_table(found, ["seed"]) if found else ""
+
+
+def _notes(told: Told) -> str:
+    notes = (str(note.get("note", "")) for note in read_lines(told.folder / NOTES))
+    # A run that goes on says some of them again.
+    once = list(dict.fromkeys(notes))
+    return bullets(once) if once else ""

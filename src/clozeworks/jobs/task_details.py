@@ -1,0 +1,197 @@
+"""What a report shows of the answers: tables and charts by task, and mistakes in context.
+
+Shapes: n items, C labels.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from clozeworks.jobs.finetune_charts import (
+    MOST_CELLS,
+    calibration_chart,
+    confusion_chart,
+    scatter_chart,
+)
+from clozeworks.jobs.mistakes import Mistake, Mistakes, mistakes
+from clozeworks.jobs.page import paragraph, table
+from clozeworks.tasks.answer import Answer
+from clozeworks.tasks.classify import Classify
+from clozeworks.tasks.labels import number_of
+from clozeworks.tasks.metrics.calibration import calibration_bins
+from clozeworks.tasks.metrics.labels import LabelScores, confusion, per_label
+from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.entities import entities_of, entity_counts, scores_by_type
+
+MOST_ROWS = 200
+_LONGEST = 160
+
+
+def details(task: Any, items: Sequence[Any], answers: Sequence[Any], measured: Measured) -> str:
+    """Tables and charts of a task.
+
+    Args:
+        task: The task.
+        items: The dev set.
+        answers: What the best model says of it.
+        measured: How good that is.
+    """
+    if isinstance(task, Tag):
+        return _tagged(task, items, answers)
+    if isinstance(task, Answer):
+        return _answered(task, items, answers, measured)
+    assert isinstance(task, Classify)
+    if task.problem == "number":
+        gold = [number_of(item.label, item.place) for item in items]
+        said = [number_of(answer.label, "the answer") for answer in answers]
+        return _charts(scatter_chart(gold, said))
+    right = np.array([task.right(item) for item in items])
+    if task.problem == "several":
+        given = np.array([[label in answer.label for label in task.labels] for answer in answers])
+        return _labels("label", per_label(right > 0.5, given, task.labels))
+    said_numbers = np.array([task.labels.index(str(answer.label)) for answer in answers])
+    sure = np.array([answer.score for answer in answers], np.float64)
+    bins = calibration_bins(right == said_numbers, sure)
+    charts = [*_square(right, said_numbers, task.labels), calibration_chart(bins)]
+    rows = [
+        [
+            f"{each.low:.2f} to {each.high:.2f}",
+            f"{each.count:,}",
+            f"{each.confidence:.1%}",
+            f"{each.accuracy:.1%}",
+        ]
+        for each in bins
+        if each.count
+    ]
+    return "".join(
+        (
+            _charts(*charts),
+            _labels("label", per_label(right, said_numbers, task.labels)),
+            table(["how sure", "answers", "mean", "right"], rows, "numbers"),
+        )
+    )
+
+
+def _tagged(task: Tag, items: Sequence[Any], answers: Sequence[Any]) -> str:
+    gold, said = [item.tags for item in items], [answer.tags for answer in answers]
+    if not task.rules.begins:
+        number = {label: place for place, label in enumerate(task.labels)}
+        right, given = (
+            np.array([number[tag] for tags in each for tag in tags]) for each in (gold, said)
+        )
+        charts = _charts(*_square(right, given, task.labels))
+        return charts + _labels("tag", per_label(right, given, task.labels))
+    spelled = [
+        [entities_of(tags, task.rules, spelling=task.spelling) for tags in each]
+        for each in (gold, said)
+    ]
+    found = scores_by_type(entity_counts(spelled[0], spelled[1]))
+    scores = [
+        LabelScores(name, each.precision, each.recall, each.f1, each.gold)
+        for name, each in found.items()
+    ]
+    return _labels("type", scores)
+
+
+def _answered(
+    task: Answer, items: Sequence[Any], answers: Sequence[Any], measured: Measured
+) -> str:
+    values = measured.values
+    groups = [
+        ("answerable", sum(bool(item.answers) for item in items), "answerable_"),
+        ("impossible", sum(not item.answers for item in items), "impossible_"),
+    ]
+    rows = [
+        [name, f"{count:,}", f"{values[f'{key}exact_match']:.3f}", f"{values[f'{key}f1']:.3f}"]
+        for name, count, key in groups
+        if f"{key}f1" in values
+    ]
+    if not rows:
+        return ""
+    silent = sum(not answer.text for answer in answers)
+    said = (
+        f"No answer is given where “no answer” is ahead by more than {task.threshold:g} points; it "
+        f"was given to {silent:,} of {len(answers):,} questions."
+    )
+    if values.get("best_f1", 0.0) > measured.value:
+        said += (
+            f" On this dev set a threshold of {values['best_f1_threshold']:.4g} would be best: F1 "
+            f"{values['best_f1']:.3f}. Chosen here, it would flatter here."
+        )
+    return table(["questions", "count", "exact match", "F1"], rows, "numbers") + paragraph(said)
+
+
+def _square(right: Any, said: Any, labels: Sequence[str]) -> list[str]:
+    if len(labels) > MOST_CELLS:
+        return []
+    return [confusion_chart(labels, confusion(right, said, labels).tolist())]
+
+
+def _charts(*drawn: str) -> str:
+    return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
+
+
+def _labels(what: str, scores: Sequence[LabelScores]) -> str:
+    rows = [
+        [
+            each.label,
+            f"{each.precision:.3f}",
+            f"{each.recall:.3f}",
+            f"{each.f1:.3f}",
+            f"{each.support:,}",
+        ]
+        for each in scores[:MOST_ROWS]
+    ]
+    more = len(scores) - MOST_ROWS
+    rest = paragraph(f"And {more:,} more.", "quiet") if more > 0 else ""
+    return table([what, "precision", "recall", "F1", "count"], rows, "numbers") + rest
+
+
+def mistakes_section(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> str:
+    """How many mistakes of each kind there are, and the worst of them in context."""
+    found = mistakes(task, items, answers)
+    if not found.total:
+        return paragraph("Every item of the dev set is right.")
+    is_number = isinstance(task, Classify) and task.problem == "number"
+    parts = [_kinds(found), paragraph(_order(found, is_number), "quiet")]
+    if isinstance(task, Answer) or (isinstance(task, Tag) and task.rules.begins):
+        parts.append(
+            '<p class="quiet"><mark class="gold">right</mark> '
+            '<mark class="said">said by the model</mark> '
+            '<mark class="gold said">both</mark></p>'
+        )
+    parts += [
+        '<ol class="mistakes">',
+        *(_mistake(each, is_number) for each in found.worst),
+        "</ol>",
+    ]
+    return "".join(parts)
+
+
+def _kinds(found: Mistakes) -> str:
+    rows = [[kind, f"{count:,}"] for kind, count in list(found.kinds.items())[:20]]
+    return table(["kind", "how many"], rows, "numbers")
+
+
+def _order(found: Mistakes, is_number: bool) -> str:
+    what = "the largest errors" if is_number else "those the model was surest of"
+    if len(found.worst) == found.total:
+        return f"All {found.total:,}, {'largest' if is_number else 'surest'} first."
+    return f"Shown are {len(found.worst):,} of {found.total:,}: {what}, kinds taking turns."
+
+
+def _mistake(each: Mistake, is_number: bool) -> str:
+    weight = f"off by {each.weight:.4g}" if is_number else f"{each.weight:.1%} sure"
+    texts = "".join(f"<blockquote>{text.html()}</blockquote>" for text in each.texts)
+    return (
+        f'<li><p class="verdict">right: <b class="gold">{escape(_short(each.gold))}</b>, '
+        f'said: <b class="said">{escape(_short(each.said))}</b></p>'
+        f'<p class="quiet">{escape(each.kind)}, {weight}; {escape(each.place)}</p>{texts}</li>'
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
