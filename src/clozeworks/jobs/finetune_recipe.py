@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks import config
+from clozeworks.compress.lora import Lora
 from clozeworks.core.spec import spec
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.data.labelled.reading import Reading
@@ -19,11 +20,15 @@ from clozeworks.engine.rates import Rates
 from clozeworks.engine.settings import Keeping, at_least
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.jobs.recipe import read_toml
+from clozeworks.objectives.adversarial import Move
 
 TASKS = ("answer", "classify", "compare", "tag")
 # Below so many items a set is small, and is gone through more often.
 _FEW = 5_000
 # Parameters of a model, and the rate that suits a model of at least that many.
+# Thin matrices that begin at nothing need larger steps: the published rates of low-rank adaptation
+# are about ten times those of whole models.
+_LORA_TIMES = 10
 _RATES = ((200_000_000, 2e-5), (60_000_000, 3e-5), (15_000_000, 5e-5), (0, 2e-4))
 
 
@@ -66,6 +71,24 @@ class LabelledData:
 
 
 @spec
+class Update:
+    """How gradients become a step."""
+
+    warmup: float = 0.1
+    """The share of the steps over which the rate rises; from there it falls to 0."""
+    decay: float = 0.01
+    """Weight decay."""
+    precision: Precision = "float32"
+    """bfloat16 computes in half precision (autocast), for accelerators."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warmup < 1:
+            raise SettingError(
+                f"training.update.warmup is {self.warmup}; it must be from 0 to below 1."
+            )
+
+
+@spec
 class Fitting:
     """How a model learns a task."""
 
@@ -74,17 +97,18 @@ class Fitting:
     items: int = 32
     """Items of a step."""
     rate: float | None = None
-    """The highest learning rate; by the size of the model if not given."""
-    warmup: float = 0.1
-    """The share of the steps over which the rate rises; from there it falls to 0."""
-    decay: float = 0.01
-    """Weight decay."""
-    precision: Precision = "float32"
-    """bfloat16 computes in half precision (autocast), for accelerators."""
+    """The highest learning rate; by the size of the model if not given, and ten times that with
+    lora."""
+    update: Update = Update()
+    """How the rate rises, weight decay, and precision."""
     rates: Rates = Rates()
     """What is frozen, and how the rate falls from layer to layer."""
     augment: AugmentSpec | None = None
     """How texts are changed, anew in every epoch."""
+    lora: Lora | None = None
+    """Low-rank differences are learned instead of the weights of the encoder."""
+    adversarial: Move | None = None
+    """Answers are asked to stay the same when vectors move a little (SiFT)."""
 
     def __post_init__(self) -> None:
         at_least("training.items", self.items, 1)
@@ -92,8 +116,11 @@ class Fitting:
             raise SettingError(f"training.epochs is {self.epochs}; it must be above 0.")
         if self.rate is not None and not self.rate > 0:
             raise SettingError(f"training.rate is {self.rate}; it must be above 0.")
-        if not 0 <= self.warmup < 1:
-            raise SettingError(f"training.warmup is {self.warmup}; it must be from 0 to below 1.")
+        if self.lora is not None and self.rates.heads_only:
+            raise SettingError(
+                "training.rates.heads_only is true and training.lora is set; then nothing it adds "
+                "ever changes; leave one of them out."
+            )
 
 
 @spec
@@ -171,9 +198,10 @@ def read_finetune_recipe(
     return recipe
 
 
-def usual_rate(parameters: int) -> float:
-    """The rate that suits a model of so many parameters."""
-    return next(rate for least, rate in _RATES if parameters >= least)
+def usual_rate(parameters: int, lora: Lora | None = None) -> float:
+    """The rate that suits a model of so many parameters, or low-rank differences of it."""
+    rate = next(rate for least, rate in _RATES if parameters >= least)
+    return rate if lora is None else _LORA_TIMES * rate
 
 
 def usual_epochs(kind: str, items: int) -> float:

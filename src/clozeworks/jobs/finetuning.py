@@ -8,13 +8,14 @@ import json
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from clozeworks import config
+from clozeworks.compress.lora import add_lora
 from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
 from clozeworks.data.atomic import atomic_file
@@ -31,6 +32,13 @@ from clozeworks.engine.settings import Training, Watching
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer, Watcher
+from clozeworks.jobs.adapting import (
+    merged_pairs,
+    objective_of,
+    rates_of,
+    save_with_adapter,
+    settled,
+)
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe, usual_epochs, usual_rate
 from clozeworks.jobs.labelled_task import LabelledTask
 from clozeworks.jobs.run_folder import MODEL, SNAPSHOTS
@@ -112,7 +120,7 @@ class Plan:
         fitting = recipe.training
         epochs = fitting.epochs or usual_epochs(recipe.task["kind"], items)
         epoch = items / fitting.items
-        rate = fitting.rate or usual_rate(parameters)
+        rate = fitting.rate or usual_rate(parameters, fitting.lora)
         return cls(max(1, math.ceil(epoch * epochs)), epoch, rate, epochs)
 
     def said(self, items: int) -> str:
@@ -146,7 +154,9 @@ class Seed:
         ranks: Ranks,
         watcher: Watcher,
     ) -> None:
-        self.recipe, self.data, self.start = recipe, data, start
+        self.recipe, self.start = recipe, start
+        self.data = replace(data, task=settled(data.task, data.train))
+        self.objective = objective_of(self.data.task, recipe.training)
         self.seed, self.folder, self.ranks, self.watcher = seed, folder, ranks, watcher
 
     def run(self) -> tuple[Outcome | None, SeedResult | None]:
@@ -160,6 +170,9 @@ class Seed:
             return None, SeedResult.read(self.folder)
         model = self.start.for_task(self.data.task, seed=self.seed)
         network = model.model.to(self.ranks.device)
+        self.objective.check(network.blueprint)
+        if (lora := self.recipe.training.lora) is not None:
+            add_lora(network, lora, seed=self.seed)
         with memory_kept():
             lanes = Lanes(self.ranks.device)
             try:
@@ -170,7 +183,7 @@ class Seed:
     def _trained(
         self, model: LanguageModel, network: Model, lanes: Lanes
     ) -> tuple[Outcome, SeedResult | None]:
-        recipe, task = self.recipe, self.data.task
+        recipe, objective = self.recipe, self.objective
         snapshots = Snapshots(self.folder / SNAPSHOTS, recipe.snapshots.keep)
         parameters = sum(parameter.numel() for parameter in network.parameters())
         plan = Plan.of(recipe, len(self.data.train), parameters)
@@ -190,8 +203,8 @@ class Seed:
         best = Best(patience=recipe.choosing.patience)
         trainer = Trainer(
             model=network,
-            cost=lambda tensors: task.loss(network, tensors),
-            names=task.asks,
+            cost=lambda tensors: objective.loss(network, tensors),
+            names=objective.asks,
             stages=Stages([Stage(self._loader(model, lanes), plan.steps)]),
             held_out=self._held_out(model, lanes),
             training=_training(recipe, plan),
@@ -203,7 +216,7 @@ class Seed:
             snapshots=snapshots,
             metrics=metrics,
             watcher=self.watcher,
-            rates=recipe.training.rates,
+            rates=rates_of(recipe.training),
             judge=partial(self._judged, model),
             best=best,
         )
@@ -219,9 +232,11 @@ class Seed:
         if not outcome.finished:
             return outcome, None
         best.restore(network)
+        pairs = merged_pairs(model)  # what is measured is what is saved
         result = self._result(model, outcome, best)
         if self.ranks.leads:
-            model.save(self.folder / MODEL, overwrite=True)
+            lora = recipe.training.lora
+            save_with_adapter(model, self.folder / MODEL, lora, pairs, recipe.model)
             result.write()
             shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
         return outcome, result
@@ -288,7 +303,7 @@ class Seed:
 
     def _cutter(self, model: LanguageModel, lanes: Lanes) -> Cutter:
         source = Source.of(model.tokenizer)
-        return Cutter(self.data.task, self.seed, source, Training(steps=1).piece, lanes.count)
+        return Cutter(self.objective, self.seed, source, Training(steps=1).piece, lanes.count)
 
     def _written(self, plan: Plan) -> dict[str, Any]:
         data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
@@ -316,9 +331,9 @@ def _training(recipe: FinetuneRecipe, plan: Plan) -> Training:
     fitting = recipe.training
     return Training(
         steps=plan.steps,
-        optimizer=AdamW(rate=plan.rate, decay=fitting.decay),
-        schedule=Linear(warmup=min(plan.steps - 1, round(fitting.warmup * plan.steps))),
-        precision=fitting.precision,
+        optimizer=AdamW(rate=plan.rate, decay=fitting.update.decay),
+        schedule=Linear(warmup=min(plan.steps - 1, round(fitting.update.warmup * plan.steps))),
+        precision=fitting.update.precision,
     )
 
 

@@ -3,8 +3,8 @@
 Paper: Devlin et al. 2019 (a projection of the pooled first token).
 Data: texts, each with a label, a set of labels, or a number.
 Hides and asks: hides nothing; asks each window for its text's label.
-Loss: -log softmax for one label; for several the mean over labels of the binary cross-entropy; for
-a number the squared error.
+Loss: -log softmax for one label, if wanted smoothed and weighted (`label_loss`); for several the
+mean over labels of the binary cross-entropy; for a number the squared error.
 Relations: `Compare` is the same for two texts. Long texts are read through windows; every window
 learns the label of its text, and an answer is the mean over windows, each counting for the tokens
 it judges.
@@ -15,8 +15,8 @@ Shapes: B windows, C labels.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from clozeworks.data.labelled.items import ItemPlaces, Label, PairItem, TextItem
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
 from clozeworks.objectives.loss import Cost
+from clozeworks.tasks.label_loss import LabelLoss
 from clozeworks.tasks.labels import check_names, number_of, published_labels, right_label
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Scores, Target, Task
@@ -87,6 +88,8 @@ class Classify(Task[Any, Classified]):
     metric: str | None = None
     """What it is measured by first; the usual one of the problem if not given."""
     windows: Windows = Windows()
+    label_loss: LabelLoss = LabelLoss()
+    """How much each label counts, and how sure a model should be of it; for one label."""
 
     def __post_init__(self) -> None:
         check_names(self.labels)
@@ -102,10 +105,17 @@ class Classify(Task[Any, Classified]):
                 f"labels are {len(self.labels)} and problem is 'number'; a number has one name; "
                 "give one."
             )
+        if self.problem == "number" and self.over_windows != "mean":
+            raise SettingError(
+                f"over_windows is {self.over_windows!r} and problem is 'number'; of numbers only "
+                "the mean is taken; leave it out."
+            )
         if self.pooling not in (POOLER, *TEXT_POOLINGS):
             raise UnknownName("pooling", self.pooling, (POOLER, *TEXT_POOLINGS))
         if not 0 < self.threshold < 1:
             raise SettingError(f"threshold is {self.threshold}; it must be between 0 and 1.")
+        if self.problem != "one":
+            self.label_loss.refuse_unless_plain(f"problem is {self.problem!r}")
 
     @property
     def head(self) -> str:
@@ -153,6 +163,13 @@ class Classify(Task[Any, Classified]):
             row[right_label(label, self.labels, item.place)] = 1
         return row
 
+    def settled(self, items: Sequence[Any]) -> Self:
+        """The same task with what depends on the training items as numbers."""
+        if self.problem != "one":
+            return self
+        given = (self.labels[int(self.right(item))] for item in items)
+        return replace(self, label_loss=self.label_loss.settled(self.labels, given))
+
     def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
         """Asks for the labels."""
         assert draft.clean.labels is not None
@@ -163,7 +180,7 @@ class Classify(Task[Any, Classified]):
         scores = self.scores(model, hidden, tensors.layout)
         answers = tensors.parts[self.name][ANSWERS]
         if self.problem == "one":
-            return {self.name: Cost.of(scores, answers)}
+            return {self.name: self.label_loss.cost(scores, answers, self.labels)}
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         answers = answers.to(scores.dtype)
         if self.problem == "number":
@@ -172,6 +189,18 @@ class Classify(Task[Any, Classified]):
         total = F.binary_cross_entropy_with_logits(scores, answers, reduction="sum")
         right = ((scores > 0) == (answers > 0.5)).all(dim=1).sum()
         return {self.name: Cost(total / len(self.labels), len(answers), right)}
+
+    @property
+    def chooses(self) -> bool:
+        """Whether an answer is a choice between labels."""
+        return self.problem != "number"
+
+    def choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
+        """The scores of each choice, (B, C); of several labels yes and no of each, (B C, 2)."""
+        scores = self.scores(model, hidden, tensors.layout)
+        if self.problem == "one":
+            return scores
+        return torch.stack([scores, torch.zeros_like(scores)], dim=-1).flatten(0, 1)
 
     def scores(
         self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None

@@ -5,7 +5,8 @@ Pereira 2001 (conditional random fields).
 Data: words with tags: parts of speech, or entities in BIO, IOB1, BIOES, BMES or IO.
 Hides and asks: hides nothing; asks the first piece of each word for the word's tag. In a long text
 each word is asked where it has most context.
-Loss: -log softmax, summed over words; with `crf` -log p of the whole sequence of tags.
+Loss: -log softmax, summed over words, if wanted smoothed and weighted (`label_loss`); with `crf`
+-log p of the whole sequence of tags.
 Relations: tags that cannot follow each other never come out: the best valid sequence is found, with
 or without trained transitions.
 Example: `Tag(labels=("O", "B-PER", "I-PER"))`, with trained transitions
@@ -17,7 +18,7 @@ Shapes: N tokens, n words, K tags.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ from clozeworks.errors import InputError
 from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
 from clozeworks.objectives.loss import Cost
 from clozeworks.tasks.classify import softmax
+from clozeworks.tasks.label_loss import LabelLoss
 from clozeworks.tasks.labels import check_names, published_labels, right_label
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tagging.entities import (
@@ -128,9 +130,13 @@ class Tag(Task[WordsItem, Tagged]):
     metric: str | None = None
     """What it is measured by first: f1 of entities, or token_accuracy where there are none."""
     windows: Windows = Windows()
+    label_loss: LabelLoss = LabelLoss()
+    """How much each tag counts, and how sure a model should be of it; without crf."""
 
     def __post_init__(self) -> None:
         check_names(self.labels)
+        if self.crf:
+            self.label_loss.refuse_unless_plain("crf is true")
         assert self.moves is not None  # complains about labels that are none of the scheme
 
     @cached_property
@@ -178,14 +184,25 @@ class Tag(Task[WordsItem, Tagged]):
         """The number of each asked word's tag."""
         if item.tags is None:
             raise InputError(f"{item.place or 'the text'} has no tags; give each word one.")
+        if len(item.tags) != len(item.spans):
+            raise InputError(
+                f"{item.place or 'the text'} has {len(item.spans):,} words and "
+                f"{len(item.tags):,} tags; each word needs one; correct them."
+            )
         labels = np.array([right_label(tag, self.labels, item.place) for tag in item.tags])
         found = []
         for window in windows:
             assert window.about is not None
             tokens = np.full(len(window), -1, np.int64)
-            tokens[window.wanted] = labels[window.about] if len(window.about) else -1
+            if len(window.about):  # of two words that share a token, the first is asked
+                tokens[window.wanted[::-1]] = labels[window.about[::-1]]
             found.append(Target(tokens=tokens))
         return found
+
+    def settled(self, items: Sequence[WordsItem]) -> Self:
+        """The same task with what depends on the training items as numbers."""
+        given = (tag for item in items for tag in item.tags or ())
+        return replace(self, label_loss=self.label_loss.settled(self.labels, given))
 
     def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
         """Asks for the tags of words."""
@@ -199,13 +216,22 @@ class Tag(Task[WordsItem, Tagged]):
         part = tensors.parts[self.name]
         answers, places = part[ANSWERS], part["places"]
         scores = self.scores(model, hidden, tensors.layout, places)
-        plain = Cost.of(scores, answers)
+        plain = self.label_loss.cost(scores, answers, self.labels)
         if not self.crf:
             return {self.name: plain}
         rows = tensors.layout.rows(places.device)[places]
         sequences = Layout(torch.bincount(rows, minlength=len(tensors.layout)).tolist())
         likelihood: Tensor = model.heads[TRANSITIONS](scores, answers, sequences)
         return {self.name: replace(plain, total=-likelihood)}
+
+    @property
+    def chooses(self) -> bool:
+        """Whether each answer is a choice of its own; with a CRF they depend on each other."""
+        return not self.crf
+
+    def choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
+        """The scores of each choice, (n, K)."""
+        return self.scores(model, hidden, tensors.layout, tensors.parts[self.name]["places"])
 
     def scores(
         self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
@@ -243,8 +269,7 @@ class Tag(Task[WordsItem, Tagged]):
         if not count:
             return Tagged(item.text, (), (), (), (), len(windows))
         shares = softmax(each)
-        with np.errstate(divide="ignore"):
-            path = best_path(np.log(shares) if learned is None else each, self.moves, learned)
+        path = best_path(each, self.moves, learned)
         sure = shares[np.arange(count), path]
         tags = tuple(self.labels[number] for number in path.tolist())
         entities = self._entities(item, tags, sure)

@@ -1,0 +1,279 @@
+"""Low-rank differences in a folder of their own, in the layout of PEFT: read, and written.
+
+The folder holds what a fine-tuning run changed and nothing of the model it changed: the two thin
+matrices of every adapted projection, and whole the heads and the pooler, which were trained whole.
+PEFT loads what is written here, and what PEFT writes is read here.
+"""
+
+import copy
+import dataclasses
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from clozeworks import config as settings
+from clozeworks.checkpoints.folder import NOTES, Checkpoint
+from clozeworks.checkpoints.tasks import with_task
+from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.core.model import Model
+from clozeworks.errors import CheckpointError, ClozeworksError
+from clozeworks.families.family import parts_of
+from clozeworks.families.weights import OWN, Names
+from clozeworks.tasks import answer, classify, tag
+from clozeworks.tasks.task import Task
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+# What stands before the names of the model.
+_PREFIX = "base_model.model."
+_DOWN, _UP = ".lora_A.weight", ".lora_B.weight"
+_TASKS = {classify.FAMILY_HEAD: "SEQ_CLS", tag.HEAD: "TOKEN_CLS", answer.HEAD: "QUESTION_ANS"}
+# Settings of PEFT that change what is computed, and the only values that are computed here.
+_ONLY: dict[str, Collection[Any]] = {
+    "peft_type": ("LORA",),
+    "bias": ("none",),
+    "fan_in_fan_out": (False,),
+    "use_dora": (False,),
+    "use_rslora": (False,),
+    "rank_pattern": ({},),
+    "alpha_pattern": ({},),
+}
+
+# The two thin matrices of a projection: (R, I) and (O, R).
+Pair = tuple[Tensor, Tensor]
+
+
+class HasCheckpoint(Protocol):
+    """What `cw.load` returns, as far as it matters here."""
+
+    checkpoint: Checkpoint
+
+
+def load_adapter(model: HasCheckpoint, folder: str | Path) -> None:
+    """Gives a loaded model what an adapter learned: its head, its task and its differences, merged.
+
+    Args:
+        model: The model the adapter was trained on. It holds another network after this.
+        folder: The adapter, as `write_adapter` or PEFT wrote it.
+
+    Raises:
+        CheckpointError: The adapter cannot be read, or belongs to another model.
+    """
+    model.checkpoint = with_adapter(model.checkpoint, Path(folder))
+
+
+def write_adapter(
+    checkpoint: Checkpoint,
+    folder: Path,
+    pairs: Mapping[str, Pair],
+    *,
+    alpha: float,
+    dropout: float,
+    base: str,
+) -> None:
+    """Writes what a run changed.
+
+    Args:
+        checkpoint: The trained model, merged or not.
+        folder: The folder to make.
+        pairs: The two thin matrices of every adapted projection, by its name here.
+        alpha: The product counts alpha / rank.
+        dropout: The share dropped before the first matrix.
+        base: The folder or name of the model before the run.
+    """
+    names = _names(checkpoint)
+    weights: dict[str, Tensor] = {}
+    for name, (down, up) in pairs.items():
+        theirs = _PREFIX + _module(names, name)
+        weights[theirs + _DOWN], weights[theirs + _UP] = down, up
+    whole: dict[str, Tensor] = _trained_whole(checkpoint.model)
+    for name, tensor in whole.items():
+        weights[_PREFIX + names.theirs(name, prefixed=True)] = tensor
+    first = next(iter(pairs.values()))[0]
+    heads = [_module(names, name.rpartition(".")[0]) for name in whole]
+    config = {
+        "peft_type": "LORA",
+        "task_type": next(
+            (kind for head, kind in _TASKS.items() if head in checkpoint.model.blueprint.heads),
+            None,
+        ),
+        "base_model_name_or_path": base,
+        "r": len(first),
+        "lora_alpha": alpha,
+        "lora_dropout": dropout,
+        "target_modules": _targets(names, checkpoint.model, pairs),
+        "modules_to_save": sorted({head for head in heads if not head.startswith(OWN)}),
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+    }
+    notes: dict[str, Any] = {"format": 1}
+    if "task" in checkpoint.notes:
+        notes["task"] = checkpoint.notes["task"]
+    with fresh_folder(folder) as place:
+        _write_json(place / CONFIG, config)
+        _write_json(place / NOTES, notes)
+        kept = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        (place / WEIGHTS).touch()
+        mode = (place / WEIGHTS).stat().st_mode
+        try:
+            save_file(kept, place / WEIGHTS, metadata={"format": "pt"})
+        except SafetensorError as error:  # the library's name for a full disk, among others
+            raise OSError(str(error)) from error
+        (place / WEIGHTS).chmod(mode)  # the library's own mode shuts others out
+
+
+def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
+    """A checkpoint with what an adapter learned, merged; the given one stays as it is.
+
+    Raises:
+        CheckpointError: The adapter cannot be read, or belongs to another model.
+    """
+    config, weights = _config(folder), _weights(folder)
+    task = _noted_task(folder)
+    if task is None:
+        checkpoint = dataclasses.replace(checkpoint, model=copy.deepcopy(checkpoint.model))
+    else:
+        checkpoint = with_task(checkpoint, task)
+    names, own = _names(checkpoint), checkpoint.model.state_dict()
+    scale = float(config["lora_alpha"]) / int(config["r"])
+    changed: dict[str, Tensor] = {}
+    for theirs, tensor in weights.items():
+        if theirs.endswith(_UP):
+            continue
+        down = theirs.endswith(_DOWN)
+        plain = theirs.removesuffix(_DOWN) + ".weight" if down else theirs
+        ours = names.ours(plain.removeprefix(_PREFIX))
+        if ours is None or ours not in own:
+            raise CheckpointError(
+                f"{folder}: {theirs} has no place in this model; load the model the adapter was "
+                f"trained on ({config.get('base_model_name_or_path')!r}), with its head."
+            )
+        if down:
+            up = weights.get(theirs.removesuffix(_DOWN) + _UP)
+            if up is None or len(tensor) != up.shape[1] or len(tensor) != config["r"]:
+                raise CheckpointError(
+                    f"{folder}: {theirs} has no partner of rank {config['r']}; restore {WEIGHTS}."
+                )
+            tensor = _sum(own[ours], scale, tensor, up)
+        if tensor.shape != own[ours].shape:
+            raise CheckpointError(
+                f"{folder}: {theirs} is for a weight of {tuple(tensor.shape)}, and the model's is "
+                f"{tuple(own[ours].shape)}; load the model the adapter was trained on."
+            )
+        changed[ours] = tensor
+    missing = sorted(_trained_whole(checkpoint.model).keys() - changed.keys()) if task else []
+    if missing:
+        raise CheckpointError(
+            f"{folder} lacks {missing[0]}, which its task needs; restore {WEIGHTS}."
+        )
+    with torch.no_grad():
+        for ours, tensor in changed.items():
+            own[ours].copy_(tensor)
+    return checkpoint
+
+
+def _sum(weight: Tensor, scale: float, down: Tensor, up: Tensor) -> Tensor:
+    """A weight and the difference learned to it, in float32 or wider."""
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    down, up = (part.to(weight.device, wide) for part in (down, up))
+    return weight.to(wide) + scale * (up @ down)
+
+
+def _names(checkpoint: Checkpoint) -> Names:
+    parts = parts_of(checkpoint.model.blueprint) & checkpoint.family.paths.keys()
+    return checkpoint.family.names(checkpoint.family.fitting(parts))
+
+
+def _module(names: Names, ours: str) -> str:
+    """The published name of a module that holds a weight."""
+    weight = f"{ours}.weight"
+    return names.theirs(weight, prefixed=True).removesuffix(".weight")
+
+
+def _trained_whole(model: Model) -> dict[str, Tensor]:
+    """The weights of heads and pooler, but for those that are also the embeddings'."""
+    tied = model.tied()
+    return {
+        name: tensor
+        for name, tensor in model.state_dict().items()
+        if name.startswith(("heads.", "pooler.")) and name not in tied
+    }
+
+
+def _targets(names: Names, model: Model, pairs: Iterable[str]) -> list[str]:
+    """The shortest endings that mean the adapted projections and nothing else."""
+    every = {
+        names.theirs(name, prefixed=True).removesuffix(".weight")
+        for name in model.state_dict()
+        if name.endswith(".weight")
+    }
+    wanted = {_module(names, name) for name in pairs}
+    longest = max(name.count(".") + 1 for name in wanted)
+    for parts in range(1, longest):
+        endings = {".".join(name.split(".")[-parts:]) for name in wanted}
+        meant = {name for name in every if f".{name}".endswith(tuple(f".{e}" for e in endings))}
+        if meant == wanted:
+            return sorted(endings)
+    return sorted(wanted)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    place = folder / CONFIG
+    if not place.is_file():
+        raise CheckpointError(
+            f"{folder} has no {CONFIG}, so it is no adapter; name the folder of one, such as "
+            "RUN/model/adapter."
+        )
+    config = settings.read_json(place)
+    for key, allowed in _ONLY.items():
+        value = config.get(key)
+        if value is not None and value not in allowed:
+            only = next(iter(allowed))
+            raise CheckpointError(
+                f"{place}: {key} is {value!r}; Clozeworks computes only {only!r}; merge the "
+                "adapter with the library that wrote it, and load the result."
+            )
+    for key in ("r", "lora_alpha"):
+        value = config.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise CheckpointError(
+                f"{place}: {key} is {value!r}; it must be a number above 0; restore the file."
+            )
+    return config
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    place = folder / WEIGHTS
+    if not place.is_file():
+        raise CheckpointError(
+            f"{folder} has no {WEIGHTS}; only safetensors are read; save the adapter as such."
+        )
+    try:
+        return load_file(place)
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{place} is damaged or was cut short ({error}); copy it again."
+        ) from error
+
+
+def _noted_task(folder: Path) -> Task[Any, Any] | None:
+    notes = settings.read_json(folder / NOTES, optional=True)
+    if "task" not in notes:
+        return None
+    try:
+        found: Task[Any, Any] = settings.read(Task, notes["task"])
+    except ClozeworksError as error:
+        raise CheckpointError(
+            f"{folder / NOTES} describes a task that cannot be read ({error}); restore the file."
+        ) from error
+    return found
+
+
+def _write_json(place: Path, data: Mapping[str, Any]) -> None:
+    place.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,172 @@
+"""Low-rank adaptation: a projection learns a small difference and stays as it was.
+
+Paper: Hu et al. 2022.
+The idea: what fine-tuning adds to a matrix has a low rank, so a product of two thin matrices can
+hold it: y = W x + b + (alpha / rank) B A dropout(x). Only A and B change. B begins as zero, so the
+first output is that of the model as it was; at the end the product is added to W and nothing is
+left of it but a plain model.
+Where paper and code differ: the paper draws A from a normal distribution; the released code draws
+it evenly from +-1 / sqrt(inputs), as torch does for every projection, and so do others and we.
+Used by: fine-tuning with `training.lora`.
+
+Shapes: N tokens, I inputs, O outputs, R rank.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clozeworks.core.chance import Chance
+from clozeworks.core.dropout import Dropout
+from clozeworks.core.initialize import Undrawn
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.errors import SettingError, UnknownName
+
+# Where projections may be adapted; heads and the pooler are trained whole.
+_TOWER = "encoder."
+
+
+@spec
+class Lora:
+    """Which projections are adapted, and by how much."""
+
+    paper: ClassVar[str] = "Hu et al. 2022"
+
+    rank: int = 8
+    """The width between the two thin matrices."""
+    alpha: float = 16.0
+    """The product counts alpha / rank."""
+    targets: tuple[str, ...] = ("query", "value")
+    """The projections: query, key, value, output, and of feed-forward parts up, down, gate."""
+    dropout: float = 0.0
+    """The share of the inputs of A dropped in training."""
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise SettingError(f"lora.rank is {self.rank}; it must be at least 1.")
+        if not (math.isfinite(self.alpha) and self.alpha > 0):
+            raise SettingError(f"lora.alpha is {self.alpha}; it must be a number above 0.")
+        if not 0 <= self.dropout < 1:
+            raise SettingError(f"lora.dropout is {self.dropout}; it must be from 0 to below 1.")
+        if not self.targets:
+            raise SettingError("lora.targets is empty; name at least one, such as query.")
+
+    @property
+    def scale(self) -> float:
+        """What the product is multiplied by."""
+        return self.alpha / self.rank
+
+
+class AdaptedLinear(nn.Linear):
+    """A projection and the difference it learns.
+
+    It holds the very weight and bias of the projection it replaces, under the same names.
+    """
+
+    def __init__(self, plain: nn.Linear, lora: Lora) -> None:
+        nn.Module.__init__(self)  # nn.Linear would make a weight that nobody needs
+        self.in_features, self.out_features = plain.in_features, plain.out_features
+        self.weight, self.bias = plain.weight, plain.bias
+        self.lora_a = nn.Parameter(plain.weight.new_zeros(lora.rank, plain.in_features))  # (R, I)
+        self.lora_b = nn.Parameter(plain.weight.new_zeros(plain.out_features, lora.rank))  # (O, R)
+        self.dropout = Dropout(lora.dropout)
+        self.scale = lora.scale
+        self.train(plain.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Tokens to tokens, (N, I) to (N, O)."""
+        learned = F.linear(F.linear(self.dropout(x), self.lora_a), self.lora_b)
+        return F.linear(x, self.weight, self.bias) + self.scale * learned
+
+    def merged(self) -> nn.Linear:
+        """The plain projection that computes the same."""
+        with Undrawn():
+            plain = nn.Linear(self.in_features, self.out_features, device="meta")
+        stored = self.weight.dtype
+        # Trap: in half precision the sum would lose most of what was learned before it is stored.
+        wide = torch.promote_types(stored, torch.float32)
+        with torch.no_grad():
+            learned = self.scale * (self.lora_b.to(wide) @ self.lora_a.to(wide))
+            weight = (self.weight.to(wide) + learned).to(stored)
+        plain.weight, plain.bias = nn.Parameter(weight), self.bias
+        return plain.train(self.training)
+
+
+def add_lora(model: Model, lora: Lora, *, seed: int = 0) -> None:
+    """Adapts projections in place and freezes everything else but heads and the pooler.
+
+    Args:
+        model: A built model with its weights.
+        lora: Which projections, and how.
+        seed: With the name of a parameter it decides the first values.
+
+    Raises:
+        UnknownName: The model has no projection of that name.
+        SettingError: The rank is too high, or the model is adapted already.
+    """
+    if adapted(model):
+        raise SettingError(
+            "the model has low-rank differences already; it can have one set; merge them first "
+            "with merge_lora."
+        )
+    places = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and name.startswith(_TOWER)
+    }
+    known = {_last(name) for name in places}
+    for target in lora.targets:
+        if target not in known:
+            raise UnknownName("A target of lora.targets", target, known)
+    chosen = {name: module for name, module in places.items() if _last(name) in lora.targets}
+    for name, module in chosen.items():
+        thinnest = min(module.in_features, module.out_features)
+        if lora.rank >= thinnest:
+            raise SettingError(
+                f"lora.rank is {lora.rank}; {name} is {thinnest} wide, and the rank must be below "
+                "that; lower it."
+            )
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.startswith(("heads.", "pooler.")))
+    for name, module in chosen.items():
+        made = AdaptedLinear(module, lora)
+        _draw(made.lora_a, seed, f"{name}.lora_a")
+        _put(model, name, made)
+
+
+def adapted(model: nn.Module) -> dict[str, AdaptedLinear]:
+    """The adapted projections of a model, by name."""
+    return {
+        name: module for name, module in model.named_modules() if isinstance(module, AdaptedLinear)
+    }
+
+
+def merge_lora(model: Model) -> None:
+    """Adds what was learned to the projections, in place: a plain model, all of it free to change.
+
+    Merging twice is merging once.
+    """
+    for name, module in adapted(model).items():
+        _put(model, name, module.merged())
+    model.requires_grad_(True)
+
+
+def _draw(parameter: Tensor, seed: int, name: str) -> None:
+    bound = 1 / math.sqrt(parameter.shape[1])
+    drawn = Chance(seed, f"lora/{name}").uniform(0, 0, parameter.numel())[0]
+    with torch.no_grad():
+        values = torch.from_numpy((2 * drawn - 1) * bound)
+        parameter.copy_(values.view(parameter.shape))
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _put(model: nn.Module, name: str, module: nn.Module) -> None:
+    owner, _, last = name.rpartition(".")
+    setattr(model.get_submodule(owner), last, module)

@@ -1,0 +1,261 @@
+"""Adversarial training: what is said of a text must not hang on a hair.
+
+Paper: He et al. 2021 (SiFT, scale-invariant fine-tuning); Miyato et al. 2019 (virtual adversarial
+training, VAT); Jiang et al. 2020 (SMART, the symmetric form).
+Data: that of the objective it wraps.
+Hides and asks: what the wrapped objective does; and that its answers stay the same when the
+vectors of the tokens are moved a little, in the direction in which they change most.
+Loss: that of the wrapped objective, and `weight` times KL(p, q) + KL(q, p) of the answers before
+and after, summed over its questions. The move begins at random (normal, spread 0.01, cut at two
+spreads) and makes one step of at most 0.0001 up the gradient of the KL, token by token.
+Relations: two more forward passes and one more backward pass than the wrapped objective alone.
+Dropout moves vectors too, but in no direction in particular.
+Where paper and code differ: the paper normalises vectors and moves them by a number that then
+means the same for all models; the code does so before the norm of the embeddings. Here the move is
+multiplied by the spread of the vector instead: that norm makes the two the same, and without a move
+the model is the plain one to the last bit. The code adds cross-entropies; less the entropies, which
+have no gradient, they are the KLs. The weight of 1 is that of the code's own example; published
+scripts are said to use 5 (from memory, not checked).
+Example: `Adversarial(objective=NextSentence())`.
+
+Shapes: N tokens, E width of the embeddings, n questions, C possible answers.
+"""
+
+import copy
+from collections.abc import Collection
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.layout import Layout
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.errors import SettingError
+from clozeworks.objectives import next_sentence
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.objective import Objective
+
+SEEDS = "seeds"
+# Keeps a vector that is constant from being divided by nothing.
+_FLAT = 1e-7
+# Keeps a gradient that is 0 everywhere from being divided by nothing.
+_NOTHING = 1e-6
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """An objective whose answers are choices, so that they can be compared before and after."""
+
+    @property
+    def chooses(self) -> bool:
+        """Whether this one's are."""
+        ...
+
+    def choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
+        """A score for every possible answer of each choice, (n, C), in the order of questions."""
+        ...
+
+
+@spec
+class Move:
+    """How far vectors are moved, and what it counts when answers change with them."""
+
+    weight: float = 1.0
+    """What the change of the answers counts beside the wrapped objective."""
+    spread: float = 1e-2
+    """The spread of the first, random move, as a share of the spread of each vector."""
+    step: float = 1e-4
+    """The step up the gradient, in the same unit."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("weight", self.weight), ("spread", self.spread), ("step", self.step)):
+            if not 0 < value < float("inf"):
+                raise SettingError(f"adversarial.{name} is {value}; it must be a number above 0.")
+
+
+@spec
+class Adversarial(Objective):
+    """Asks what another objective asks, and that the answers stay when vectors move."""
+
+    paper: ClassVar[str] = "He et al. 2021; Miyato et al. 2019"
+
+    objective: Objective
+    """What is asked. It must choose between answers."""
+    move: Move = Move()
+
+    def __post_init__(self) -> None:
+        inner = self.objective
+        chooses = isinstance(inner, Choosing) and inner.chooses
+        if not chooses and not isinstance(inner, next_sentence.NextSentence):
+            raise SettingError(
+                f"adversarial is set and the objective is {inner.name!r} as it stands; it must "
+                "choose one of several answers: classify or compare with labels, or tag without "
+                "crf; leave adversarial out."
+            )
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What the wrapped objective asks, and its own."""
+        return (*self.objective.asks, self.name)
+
+    @property
+    def arrangement(self) -> ArrangementSpec | None:
+        """That of the wrapped objective."""
+        return self.objective.arrangement
+
+    @property
+    def coupled(self) -> bool:
+        """As the wrapped objective: a text is moved whatever its neighbours are."""
+        return self.objective.coupled
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Lets the wrapped objective ask; each example gets a seed for its first move.
+
+        The seed belongs to the example and the epoch, so that pieces, lanes and ranks change
+        nothing.
+        """
+        self.objective.collate(draft, chance, source)
+        words = chance.stream(self.name).words(draft.clean.epochs, draft.clean.indices, 2)
+        seeds = (words[:, 0].astype(np.int64) << 31) | (words[:, 1] >> np.uint32(1))
+        answers = draft.parts[self.objective.name][ANSWERS]
+        draft.parts[self.name] = {ANSWERS: answers, SEEDS: seeds}
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """What the wrapped objective needs."""
+        return self.objective.needs(offered)
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """Those of the wrapped objective."""
+        return self.objective.heads(blueprint)
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Checks what the wrapped objective needs, and that embeddings have a norm.
+
+        Raises:
+            SettingError: What is missing.
+        """
+        self.objective.check(blueprint)
+        if blueprint.embeddings.norm is None:
+            raise SettingError(
+                "adversarial is set and the model's embeddings have no norm behind them; a move "
+                "would mean something else for every vector; leave adversarial out."
+            )
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """What the wrapped objective costs, and what its answers change by.
+
+        Where no gradient can be taken, as in an evaluation, nothing is moved.
+        """
+        found = self.objective.costs(model, hidden, tensors)
+        count = len(tensors.parts[self.name][ANSWERS])
+        nothing = hidden.new_zeros(())
+        if not torch.is_grad_enabled():
+            return {**found, self.name: Cost(nothing, 0, nothing, self.move.weight)}
+        clean = self._choices(model, hidden, tensors)
+        delta = self.worst_move(model, clean.detach(), tensors)
+        moved = self._moved(model, delta, tensors)
+        each = symmetric_kl(moved, clean)
+        alike = moved.argmax(dim=1) == clean.argmax(dim=1)
+        if count:  # a question may be several choices; it costs their mean
+            each, alike = each.view(count, -1).mean(dim=1), alike.view(count, -1).all(dim=1)
+        return {**found, self.name: Cost(each.sum(), count, alike.sum(), self.move.weight)}
+
+    def worst_move(self, model: Model, clean: Tensor, tensors: Tensors) -> Tensor:
+        """The move of each token's vector, in spreads of that vector, (N, E).
+
+        Args:
+            model: The model; its gradients stay as they are.
+            clean: The scores without a move, (n, C).
+            tensors: The batch.
+        """
+        first = first_move(
+            tensors.parts[self.name][SEEDS].tolist(),
+            tensors.layout,
+            model.embeddings.tokens.weight,
+            self.move.spread,
+        )
+        delta = first.requires_grad_(True)
+        change = symmetric_kl(self._moved(model, delta, tensors), clean).sum()
+        (grad,) = torch.autograd.grad(change, delta)
+        size = grad.abs().amax(dim=-1, keepdim=True)
+        step = self.move.step * grad / (_NOTHING + size)
+        # Token by token, so that a text does not depend on its neighbours.
+        return (first + torch.where(torch.isfinite(size), step, 0.0)).detach()
+
+    def _choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
+        if isinstance(self.objective, Choosing):
+            scores = self.objective.choices(model, hidden, tensors)
+        else:
+            scores = model.scores(next_sentence.HEAD, hidden, tensors.layout)
+        # Trap: half precision has three digits, and the change is smaller than that.
+        return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+    def _moved(self, model: Model, delta: Tensor, tensors: Tensors) -> Tensor:
+        other = moved_by(model, delta)
+        hidden = other(tensors.ids, tensors.layout, tensors.types)
+        return self._choices(other, hidden, tensors)
+
+
+class MovedNorm(nn.Module):
+    """A norm whose input was moved; nothing is learned about what lies before it."""
+
+    def __init__(self, norm: nn.Module, delta: Tensor) -> None:
+        super().__init__()
+        self.norm = norm
+        self.delta = delta
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors to vectors, (N, E)."""
+        # Compat: the released code cuts the gradient here too, so the tables learn from the
+        # pass without a move alone.
+        x = x.detach()
+        spread = (x.var(dim=-1, keepdim=True, unbiased=False) + _FLAT).sqrt()
+        moved: Tensor = self.norm(x + self.delta * spread)
+        return moved
+
+
+def moved_by(model: Model, delta: Tensor) -> Model:
+    """A model with the same weights whose embeddings are moved; the given one stays as it is."""
+    # Pieces run side by side in threads, so a hook on the shared model would be seen by all.
+    embeddings, other = copy.copy(model.embeddings), copy.copy(model)
+    norm = model.embeddings.norm
+    embeddings._modules = {**embeddings._modules, "norm": MovedNorm(norm, delta)}
+    other._modules = {**other._modules, "embeddings": embeddings}
+    return other
+
+
+def first_move(seeds: list[int], layout: Layout, like: Tensor, spread: float) -> Tensor:
+    """A random move for every token, cut at two spreads, (N, E).
+
+    Args:
+        seeds: One for each text.
+        layout: Where texts begin and end.
+        like: A tensor of width E whose device and type are taken.
+        spread: The spread before cutting.
+    """
+    # Drawn on the CPU in float32 whatever the device, so that a seed means the same everywhere.
+    drawn = [
+        torch.randn(length, like.shape[-1], generator=torch.Generator().manual_seed(seed))
+        for seed, length in zip(seeds, layout.lengths, strict=True)
+    ]
+    return (torch.cat(drawn) * spread).clamp_(-2 * spread, 2 * spread).to(like.device, like.dtype)
+
+
+def symmetric_kl(scores: Tensor, others: Tensor) -> Tensor:
+    """KL(p, q) + KL(q, p) of two sets of scores, row by row, (n,).
+
+    The gradient is that of the two cross-entropies with fixed targets, as published.
+    """
+    left, right = scores.log_softmax(dim=-1), others.log_softmax(dim=-1)
+    return _kl(left.detach(), right) + _kl(right.detach(), left)
+
+
+def _kl(target: Tensor, said: Tensor) -> Tensor:
+    return (target.exp() * (target - said)).sum(dim=-1)
