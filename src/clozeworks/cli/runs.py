@@ -38,12 +38,16 @@ def runs(
 
 
 def _print_table(found: "list[RunState]") -> None:
-    rows = [["run", "state", "step", "held-out loss", "tokens/s", "last touched"]]
+    rows = [["run", "state", "step", "held-out loss", "result", "tokens/s", "last touched"]]
     rows += [_row(run) for run in found]
+    if not any(run.metric for run in found):
+        # Only what was fine-tuned has one.
+        rows = [[*row[:4], *row[5:]] for row in rows]
+    last = len(rows[0]) - 1
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         cells = [
-            cell.ljust(width) if place in (0, 1, 5) else cell.rjust(width)
+            cell.ljust(width) if place in (0, 1, last) else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         print("  ".join(cells).rstrip())
@@ -57,9 +61,12 @@ def _print_table(found: "list[RunState]") -> None:
 
 def _row(run: "RunState") -> list[str]:
     step = f"{run.step:,} of {run.steps:,}" if run.steps is not None else ""
+    if run.seeds is not None:
+        step = ", ".join(part for part in (f"seed {run.seed} of {run.seeds}", step) if part)
     loss = f"{run.loss:.3f}" if run.loss is not None else ""
+    result = f"{run.metric} {run.value:.4f}" if run.value is not None else ""
     speed = f"{run.tokens_per_second:,.0f}" if run.tokens_per_second is not None else ""
-    return [str(run.folder), run.state, step, loss, speed, _ago(run.touched)]
+    return [str(run.folder), run.state, step, loss, result, speed, _ago(run.touched)]
 
 
 def _ago(moment: datetime | None) -> str:

@@ -45,10 +45,10 @@ class Excerpt:
         """What stands around the marks, as HTML; what is left out is an ellipsis."""
         parts, before = [], 0
         for begin, end in self.kept():
-            parts.append("… " if begin > before else "")
+            parts.append("…" if begin > before else "")
             parts.append(self._between(begin, end))
             before = end
-        parts.append(" …" if before < len(self.text) else "")
+        parts.append("…" if before < len(self.text) else "")
         return "".join(parts)
 
     def kept(self) -> list[tuple[int, int]]:

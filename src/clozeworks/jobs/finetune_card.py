@@ -111,7 +111,7 @@ def _results(told: Told) -> str:
     if guess is not None:
         said.append(f"Guessing is {guess.how}.")
     said += [told.spread(), *told.warnings(), *measured.notes]
-    return table(["value", "", "95 % interval", "guessing"], rows) + "\n\n" + " ".join(said)
+    return table(["", "value", "95 % interval", "guessing"], rows) + "\n\n" + " ".join(said)
 
 
 def _data(told: Told) -> str:

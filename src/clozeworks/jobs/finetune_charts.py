@@ -60,7 +60,7 @@ def _loss(
 ) -> str:
     every = [point for lines in (losses, dev) for line in lines.values() for point in line]
     chart = Chart(
-        "loss over steps", _range(every, 0), _range(every, 1, 0.0), ("step", "loss"), True
+        "loss over steps", _range(every, 0, 0.0), _range(every, 1, 0.0), ("step", "loss"), True
     )
     for place, result in enumerate(results):
         chart.line(_thinned(losses[result.seed]), colour(place), "thin")
@@ -80,7 +80,7 @@ def _value(
     guess: Guess | None,
 ) -> str:
     every = [point for line in values.values() for point in line]
-    across, up = _range(every, 0), _range(every, 1)
+    across, up = _range(every, 0, 0.0), _range(every, 1)
     level = guess.measured.value if guess is not None else None
     if level is not None and math.isfinite(level):
         up = (min(up[0], level), max(up[1], level))
@@ -130,11 +130,11 @@ def scatter_chart(gold: Sequence[float], said: Sequence[float]) -> str:
     points = list(zip(gold, said, strict=True))
     places = np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).round().astype(int)
     points = [points[place] for place in places.tolist()]
-    across, up = _with_room(_range(points, 0)), _with_room(_range(points, 1))
-    chart = Chart("right and given numbers", across, up, ("right", "given by the model"))
-    low, high = max(chart.across[0], chart.up[0]), min(chart.across[1], chart.up[1])
-    if low < high:
-        chart.line([(low, low), (high, high)], _INK, "dashed")
+    # One range for both, so that numbers that are all alike look alike.
+    every = [(number, number) for point in points for number in point]
+    ends = _with_room(_range(every, 0))
+    chart = Chart("right and given numbers", ends, ends, ("right", "given by the model"))
+    chart.line([(end, end) for end in chart.across], _INK, "dashed")
     chart.dots(points, colour(0), 3.0, "faint")
     names = [("dashed", _INK, "exactly right"), ("dot", colour(0), "an item")]
     return figure("Right numbers and given ones", chart.svg(), legend(names))

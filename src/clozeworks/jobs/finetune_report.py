@@ -107,7 +107,8 @@ def frozen(rates: Rates, counted: str) -> str:
     if rates.heads_only:
         said.append("Only the heads and the pooler were trained.")
     elif rates.freeze:
-        said.append(f"The embeddings and the lowest {rates.freeze} layers stayed as they were.")
+        layers = "layer" if rates.freeze == 1 else f"{rates.freeze} layers"
+        said.append(f"The embeddings and the lowest {layers} stayed as they were.")
     if rates.thaw:
         said.append(f"The heads began alone; every {rates.thaw:,} steps one more layer joined.")
     if rates.layer_decay != 1:
@@ -166,7 +167,8 @@ def _answer(told: Told) -> str:
     )
     warnings = told.warnings()
     loud = box("failed loud", warnings) if warnings else ""
-    return f'{loud}<div class="ended finished">{big}{"".join(map(paragraph, sentences))}</div>'
+    state = "finished" if told.is_better_than_guessing else "failed"
+    return f'{loud}<div class="ended {state}">{big}{"".join(map(paragraph, sentences))}</div>'
 
 
 def _values(measured: Measured, guessed: Guess | None) -> str:
@@ -174,12 +176,10 @@ def _values(measured: Measured, guessed: Guess | None) -> str:
     for name in main_values(measured):
         low, high = measured.intervals.get(name, (math.nan, math.nan))
         interval = "" if math.isnan(low) else f"{number(low)} to {number(high)}"
-        row = [name, number(measured.values[name]), interval]
-        if guessed is not None:
-            there = guessed.measured.values.get(name)
-            row.append("" if there is None else number(there))
-        rows.append(row)
-    head = ["", "value", "95 % interval", *(["guessing"] if guessed is not None else [])]
+        there = None if guessed is None else guessed.measured.values.get(name)
+        beside = "" if there is None else number(there)
+        rows.append([name, number(measured.values[name]), beside, interval])
+    head = ["", "value", "guessing", "95 % interval"]
     notes = bullets(measured.notes) if measured.notes else ""
     how = f" Guessing is {guessed.how}." if guessed is not None else ""
     return (

@@ -45,6 +45,11 @@ class Told:
         """What each seed measured."""
         return {result.seed: list(read(result.folder / FILE)) for result in self.results}
 
+    @property
+    def is_better_than_guessing(self) -> bool:
+        """Whether the model is, as far as is known."""
+        return self.guess is None or self.guess.beaten_by(self.best.measured)
+
     def spread(self) -> str:
         """How much seeds differ, in a sentence."""
         values = [result.measured.value for result in self.results]
@@ -58,7 +63,7 @@ class Told:
     def compared(self) -> list[str]:
         """What a model that is better than guessing is worth beside it, in sentences."""
         measured, guess = self.best.measured, self.guess
-        if guess is None or not guess.beaten_by(measured):
+        if guess is None or not self.is_better_than_guessing:
             return []
         there = number(guess.measured.value)
         said = [f"{guess.how[0].upper()}{guess.how[1:]} has {there} on the same items."]
@@ -78,7 +83,7 @@ class Told:
     def warnings(self) -> list[str]:
         """What a reader must not miss, in sentences."""
         measured, guess, found = self.best.measured, self.guess, []
-        if guess is not None and not guess.beaten_by(measured):
+        if guess is not None and not self.is_better_than_guessing:
             found.append(
                 f"The model is no better than guessing: {measured.primary} is "
                 f"{number(measured.value)}, and {guess.how} has {number(guess.measured.value)}. It "
@@ -88,8 +93,8 @@ class Told:
         both = in_both(self.data.report)
         if both:
             found.append(
-                f"{both:,} of {len(self.data.dev):,} texts of the dev set also stand in the "
-                "training data, so the values flatter; remove them from one of the two."
+                f"Texts of the dev set that also stand in the training data: {both:,} of "
+                f"{len(self.data.dev):,}. The values flatter; remove them from one of the two."
             )
         return found
 

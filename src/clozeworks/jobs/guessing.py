@@ -61,7 +61,7 @@ def _label(task: Classify, items: Sequence[Any]) -> tuple[str, Classified]:
     """The answer that suits most training items."""
     if task.problem == "number":
         mean = fmean(number_of(item.label, item.place) for item in items)
-        return f"always saying the mean, {mean:.4g}", Classified(mean, None, {})
+        return f"always saying the mean ({mean:.4g})", Classified(mean, None, {})
     counts = Counter(label for item in items for label in _given(item.label))
     shares = {label: counts[label] / len(items) for label in task.labels}
     first = max(shares, key=lambda label: shares[label])

@@ -1,13 +1,14 @@
 """The runs below some folders: how far each is, and what to type to go on.
 
 Nothing is changed and nothing is held: a run that is looked at does not notice. Neither torch nor
-the snapshots themselves are read.
+the snapshots themselves are read. A run of fine-tuning has a folder for each seed; it is one run.
 """
 
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +31,8 @@ from clozeworks.jobs.run_folder import (
 DEPTH = 2
 State = Literal["running", "stopped", "finished", "never began", "damaged"]
 
+# What a seed of fine-tuning that is done holds.
+_RESULT = "result.json"
 _SNAPSHOT = re.compile(r"step-(\d{9,})")
 # The last lines of the metrics hold what is wanted, unless evaluations are very rare.
 _TAIL = 2**18
@@ -49,6 +52,10 @@ class RunState:
         touched: When something was last written, in UTC.
         go_on: What to type to go on; None if there is nothing left to do.
         problem: What is wrong with a damaged one.
+        seed: Of fine-tuning, which of its seeds it is at, counted from 1.
+        seeds: How many there are.
+        metric: What its models are judged by.
+        value: The best value so far, of the seeds that are done.
     """
 
     folder: Path
@@ -60,6 +67,10 @@ class RunState:
     touched: datetime | None = None
     go_on: str | None = None
     problem: str | None = None
+    seed: int | None = None
+    seeds: int | None = None
+    metric: str | None = None
+    value: float | None = None
 
     def described(self) -> dict[str, Any]:
         """As plain data."""
@@ -123,7 +134,13 @@ def is_run(folder: Path) -> bool:
 
 
 def _state(folder: Path) -> RunState:
-    steps = _steps(folder / RECIPE)
+    recipe = _read(folder / RECIPE, "recipe")
+    if "task" in recipe and isinstance(recipe.get("seeds"), list):
+        return _state_of_seeds(folder, recipe["seeds"])
+    return _state_of_one(folder, _steps(recipe), held(folder))
+
+
+def _state_of_one(folder: Path, steps: int, running: bool) -> RunState:
     sessions = read_lines(folder / SESSIONS)
     records = _last_records(folder / FILE)
     speeds = _numbers(record.get("tokens_per_second") for record in records)
@@ -131,9 +148,14 @@ def _state(folder: Path) -> RunState:
     losses = _numbers(found.get("loss") for found in evaluations if isinstance(found, dict))
     kept = _kept(folder / SNAPSHOTS)
     measured = max((record["step"] for record in records), default=None)
-    if held(folder):
-        state: State = "running"
-        step = measured if measured is not None else kept
+    metric, value = None, None
+    if (folder / _RESULT).is_file():
+        result = _read(folder / _RESULT, "result")
+        metric = result["measured"]["primary"]
+        state: State = "finished"
+        step, value = result["steps"], result["measured"]["values"][metric]
+    elif running:
+        state, step = "running", measured if measured is not None else kept
     elif kept is None:
         state, step = ("stopped" if speeds else "never began"), 0
     else:
@@ -148,18 +170,81 @@ def _state(folder: Path) -> RunState:
         tokens_per_second=speeds[-1] if speeds else None,
         touched=_touched(folder),
         go_on=_go_on(sessions) if state in ("stopped", "never began") else None,
+        metric=metric,
+        value=value,
     )
 
 
-def _steps(path: Path) -> int:
+def _state_of_seeds(folder: Path, seeds: Sequence[Any]) -> RunState:
+    """How far a run of fine-tuning is: as far as its first seed that is not done."""
+    running = held(folder)
+    places = [folder / f"seed-{seed}" for seed in seeds]
+    found = []
+    for place in places:
+        if not (place / RECIPE).is_file():
+            break
+        try:
+            steps = _steps(_read(place / RECIPE, "recipe"))
+            found.append(_state_of_one(place, steps, running))
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise ValueError(f"{place.name}: {error}") from error
+        if found[-1].state != "finished":
+            break
+    touched = [each.touched for each in found if each.touched] + [_touched(folder)]
+    last = max((moment for moment in touched if moment), default=None)
+    now = found[-1] if found else RunState(folder, "never began", step=0)
+    done = len(found) == len(places) and now.state == "finished"
+    ends = done and (folder / MODEL / "config.json").is_file()
+    state: State = "finished" if ends else "stopped" if found else "never began"
+    sessions = [line for each in found for line in read_lines(each.folder / SESSIONS)]
+    best = _best(found)
+    return replace(
+        now,
+        folder=folder,
+        state="running" if running else state,
+        touched=last,
+        go_on=_go_on(sessions) if state == "stopped" and not running else None,
+        seed=max(1, len(found)),
+        seeds=len(places),
+        metric=best.metric if best else None,
+        value=best.value if best else None,
+    )
+
+
+def _best(found: Sequence[RunState]) -> RunState | None:
+    """The seed with the best value, of those that are done."""
+    done = [each for each in found if each.value is not None]
+    if not done:
+        return None
+    result = _read(done[0].folder / _RESULT, "result")
+    sign = 1 if result["measured"]["higher_is_better"] else -1
+
+    def rank(each: RunState) -> float:
+        value = each.value
+        return -math.inf if value is None or math.isnan(value) else sign * value
+
+    return max(done, key=rank)
+
+
+def _read(path: Path, what: str) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{path.name} is missing")
     try:
-        steps = json.loads(path.read_text(encoding="utf-8"))["training"]["steps"]
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise ValueError(f"{path.name} is no recipe") from error
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path.name} is no {what}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path.name} is no {what}")
+    return found
+
+
+def _steps(recipe: Mapping[str, Any]) -> int:
+    try:
+        steps = recipe["training"]["steps"]
+    except (TypeError, LookupError) as error:
+        raise ValueError(f"{RECIPE} is no recipe") from error
     if not isinstance(steps, int):
-        raise ValueError(f"{path.name} is no recipe")
+        raise ValueError(f"{RECIPE} is no recipe")
     return steps
 
 
