@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from clozeworks.cli.main import Terminated
 from clozeworks.cli.pretrain import INTERRUPTED, TRY_AGAIN, say
+from clozeworks.errors import SettingError
 
 if TYPE_CHECKING:
     from clozeworks.jobs.finetune import Finetuned
@@ -66,6 +67,7 @@ def _command(task: str, what: str) -> None:
         columns: str | None = None,
         seeds: int = 1,
         skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
+        probe: Annotated[bool, Parameter(negative="")] = False,
         device: Annotated[str | None, Parameter(alias="-d")] = None,
     ) -> None:
         # The parser reads the help from here.
@@ -80,14 +82,11 @@ def _command(task: str, what: str) -> None:
         for name, values in options.items():
             words += [part for value in values for part in (name, value)]
         words += ["--skip-bad-rows"] if skip_bad_rows else []
+        words += ["--probe"] if probe else []
         files = [word for word in train if "=" not in word or Path(word).exists()]
         changes = [word for word in train if word not in files]
-        _run(
-            settings(task, model, files, dev, out, columns, seeds, skip_bad_rows),
-            changes,
-            words,
-            device,
-        )
+        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows)
+        _run(recipe, changes, words, device, probe=probe)
 
     run.__doc__ = f"""{what}
 
@@ -100,6 +99,7 @@ def _command(task: str, what: str) -> None:
         columns: Which column is what, for example text=review,label=stars; found if not given.
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
+        probe: Measure also what the frozen model's layers are worth, on the same items.
         device: cpu, cuda or mps; the best there is if not given.
     """
     app.command(run, name=task)
@@ -117,7 +117,7 @@ def settings(
 ) -> dict[str, Any]:
     """The recipe that a command line means."""
     from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.errors import InputError, SettingError
+    from clozeworks.errors import InputError
 
     if not files:
         raise InputError("no labelled file was named; give at least one behind the model.")
@@ -138,7 +138,12 @@ def settings(
 
 
 def _run(
-    source: Path | dict[str, Any], changes: Sequence[str], words: list[str], device: str | None
+    source: Path | dict[str, Any],
+    changes: Sequence[str],
+    words: list[str],
+    device: str | None,
+    *,
+    probe: bool = False,
 ) -> None:
     from clozeworks.cli.training import TrainingProgress
     from clozeworks.jobs import finetune as job
@@ -146,6 +151,8 @@ def _run(
     from clozeworks.jobs.run_folder import command_line
 
     settled = read_finetune_recipe(source, changes)
+    if probe and settled.task["kind"] == "answer":
+        raise SettingError("--probe is for classify, compare and tag; leave it out.")
     ranks = os.environ.get("WORLD_SIZE", "")
     command = command_line(words, int(ranks) if ranks.isdecimal() else 1)
     try:
@@ -155,6 +162,26 @@ def _run(
         say(f"Stopped; the newest snapshot counts. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
     _report(found, settled.task["kind"], command)
+    if probe and found.model is not None:
+        _probe(found, settled.model)
+
+
+def _probe(found: "Finetuned", model: str) -> None:
+    """What the frozen model's vectors are worth on the same items."""
+    from clozeworks.cli.probe import page
+    from clozeworks.cli.progress import Progress
+    from clozeworks.jobs.probe import probe
+    from clozeworks.language_model import load
+
+    with Progress("tokens") as progress:
+        frozen = probe(load(model, dtype="float32"), *found.data.files, progress=progress)
+    print("\nWithout training the encoder:")
+    print("\n".join(page(frozen, model, "", 0)))
+    best, tuned = frozen.best.measured, found.best.measured
+    print(
+        f"Fine-tuned: {tuned.primary} {tuned.value:.3f}; frozen, best layers: {best.value:.3f}; "
+        f"baseline: {frozen.baseline.measured.value:.3f}."
+    )
 
 
 def _report(found: "Finetuned", task: str, command: str) -> None:

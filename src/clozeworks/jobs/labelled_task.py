@@ -34,6 +34,7 @@ class LabelledTask:
         dev: Items to be judged by.
         said: Sentences about what was found and done.
         report: What there is to know about the data.
+        files: The same items as they were read, to learn from and to be judged by.
     """
 
     task: Task[Any, Any]
@@ -41,6 +42,7 @@ class LabelledTask:
     dev: Sequence[Any]
     said: tuple[str, ...]
     report: Report
+    files: tuple[Labelled, Labelled]
 
 
 def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
@@ -76,13 +78,9 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
             "raise data.dev_share."
         )
     task = _task(recipe, train, learnable.labels, items)
-    report = report_on(
-        replace(train, items=items),
-        replace(train if dev is None else dev, items=judged),
-        tokenizer=tokenizer,
-        window=task.windows.length,
-    )
-    return LabelledTask(task, items, judged, tuple(said), report)
+    files = (replace(train, items=items), replace(train if dev is None else dev, items=judged))
+    report = report_on(*files, tokenizer=tokenizer, window=task.windows.length)
+    return LabelledTask(task, items, judged, tuple(said), report, files)
 
 
 def _task(

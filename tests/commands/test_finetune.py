@@ -1,0 +1,105 @@
+"""`clozeworks finetune`: from rows to a model by one command, stopped and gone on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ANIMALS = ("cat", "dog", "house", "garden")
+
+
+@pytest.fixture
+def bert(tiny_models):
+    return tiny_models["bert"]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    lines = ["text,label"]
+    for number in range(40):
+        word, label = ("good", "yes") if number % 2 else ("bad", "no")
+        lines.append(f"the {ANIMALS[number % 4]} is {word} on day {number},{label}")
+    place = tmp_path / "rows.csv"
+    place.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return place
+
+
+def test_one_command_gives_a_model_and_says_what_to_type_next(command, bert, rows, tmp_path):
+    run = tmp_path / "run"
+    outcome = command(
+        "finetune", "classify", bert, rows, "--out", run, "--probe", "training.epochs=1"
+    )
+    assert outcome.code == 0, outcome.err
+    assert "Columns: text=text (by its name), label=label (by its name)" in outcome.err
+    assert "There is no dev file: 4 of 40 items are taken to judge by" in outcome.err
+    assert "Seed 0: 2 steps of 32 items (1 epochs)" in outcome.err
+    assert f"The model is in {run}/model; try it: clozeworks classify {run}/model" in outcome.out
+    assert "Without training the encoder:" in outcome.out
+    assert "Fine-tuned: accuracy" in outcome.out
+    asked = command("classify", run / "model", "the cat is good", "--json")
+    assert json.loads(asked.out)["label"] in ("yes", "no")
+    again = command("finetune", "classify", bert, rows, "--out", run, "training.epochs=1")
+    assert again.code == 0
+
+
+def test_a_recipe_does_the_same(command, bert, rows, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'run = "{tmp_path / "run"}"\nmodel = "{bert}"\ntask = {{kind = "classify"}}\n'
+        f'data = {{train = ["{rows}"]}}\ntraining = {{epochs = 1.0}}\n'
+    )
+    assert command("finetune", recipe, "seeds=[0,1]").code == 0
+    numbers = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert set(numbers["seeds"]) == {"0", "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["tagg"], "tagg is no task and no recipe; write finetune answer|classify|compare|tag"),
+        (["classify", "{bert}"], "no labelled file was named; give at least one behind the model."),
+        (["classify", "{bert}", "{rows}", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
+        (["classify", "{bert}", "{rows}", "training.epoch=1"], "Did you mean 'epochs'?"),
+        (["tag", "{bert}", "{rows}"], "rows.csv"),
+        (["classify", "{bert}", "{rows}", "--columns", "label=lable"], "Did you mean 'label'?"),
+        (["answer", "{bert}", "{rows}", "--probe"], "--probe is for classify, compare and tag"),
+    ],
+)
+def test_mistakes_get_a_sentence(command, bert, rows, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    outcome = command("finetune", *(word.format(bert=bert, rows=rows) for word in arguments))
+    assert outcome.code == 2
+    assert sentence in outcome.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_stopped_it_says_how_to_go_on_and_does(bert, rows, tmp_path):
+    run = tmp_path / "run"
+    words = [sys.executable, "-m", "clozeworks", "finetune", "classify", str(bert), str(rows)]
+    words += ["--out", str(run), "training.epochs=400", "training.items=8"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step "):
+            break
+    process.send_signal(signal.SIGTERM)
+    rest = process.stderr.read()
+    assert process.wait(60) == 75
+    assert "nothing is lost. Go on with: clozeworks finetune classify" in rest
+    assert list((run / "seed-0" / "snapshots").glob("step-*"))
+    begin = time.monotonic()
+    again = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
+    assert again.stderr is not None
+    for line in again.stderr:
+        if "going on from step" in line:
+            break
+        assert time.monotonic() - begin < 60
+    again.send_signal(signal.SIGINT)
+    again.stderr.read()
+    assert again.wait(60) == 130
