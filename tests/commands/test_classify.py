@@ -9,6 +9,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.cli import asked_items, asked_rows
+from clozeworks.data import separated
 from clozeworks.language_model.model import LanguageModel
 from clozeworks.tasks.classify import Classify
 
@@ -266,7 +267,7 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
         "cells; convert the file.",
         *("classify", folder, tmp_path / "a.csv"),
     )
-    monkeypatch.setattr(asked_rows, "LONGEST_LINE", 30)
+    monkeypatch.setattr(separated, "LONGEST_LINE", 30)
     (tmp_path / "c.csv").write_text('text,n\na,1\n"b' + ",1\n" * 20, encoding="utf-8")
     refused(
         f"{tmp_path}/c.csv, row 3 has more than 30 characters; a row must fit in memory; check "

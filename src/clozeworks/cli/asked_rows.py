@@ -1,18 +1,19 @@
 """Rows of tables and lines of files, read one after the other: a file may have any size."""
 
-import csv
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from clozeworks.data.decoding import open_file, printable
-from clozeworks.data.fields import LARGEST_FIELD, json_type, unmatched_quotes
+from clozeworks.data.fields import json_type
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.tables import Table, nothing
+from clozeworks.data.labelled.tables import Table, check_separator, even_rows, nothing
 from clozeworks.data.parquet import check_library
-from clozeworks.data.streaming import LONGEST_LINE, PACKINGS, read_lines
+from clozeworks.data.separated import separated_rows
+from clozeworks.data.streaming import PACKINGS, read_lines
 from clozeworks.errors import InputError
 
 Row = tuple[int, Sequence[Any]]
@@ -185,77 +186,10 @@ def _objects(
 def _separated_head(
     lines: Iterator[str], origin: str, suffix: str, bad: BadRows
 ) -> tuple[Table, Iterator[Row]]:
-    found = _csv(lines, origin) if suffix == ".csv" else _tsv(lines)
+    found = separated_rows(lines, origin, suffix)
     number, first = next(found, (0, []))
     if not first:
         raise nothing(origin)
-    _check_separator(first, f"{origin}, row {number:,}", suffix)
-    rows = _even(found, len(first), origin, suffix, bad)
+    check_separator(first, f"{origin}, row {number:,}", suffix)
+    rows = even_rows(found, len(first), origin, suffix, partial(refuse, bad))
     return Table(origin, "row", tuple(first), _held(rows), doubtful=number), rows
-
-
-def _check_separator(first: Sequence[str], where: str, suffix: str) -> None:
-    if len(first) > 1 or not any(mark in first[0] for mark in "\t;|,"):
-        return
-    expected = "a comma" if suffix == ".csv" else "a tab"
-    shown = first[0] if len(first[0]) <= 60 else first[0][:60] + "…"
-    raise InputError(
-        f"{where}: this is one cell, {shown!r}; in a {suffix} file {expected} separates cells; "
-        "convert the file."
-    )
-
-
-def _even(
-    rows: Iterator[tuple[int, list[str]]], width: int, origin: str, suffix: str, bad: BadRows
-) -> Iterator[Row]:
-    """The rows that have as many cells as the first; others are bad."""
-    advice = (
-        "put quotation marks around a text with commas in it"
-        if suffix == ".csv"
-        else "take tabs and line ends out of the texts"
-    )
-    for number, cells in rows:
-        if len(cells) == width:
-            yield number, cells
-            continue
-        amount = "is 1 cell" if len(cells) == 1 else f"are {len(cells):,} cells"
-        what = f"there {amount}; the first row has {width:,}; {advice}"
-        refuse(bad, f"{origin}, row {number:,}", what)
-
-
-def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines, start=1):
-        if line:
-            yield number, line.split("\t")
-
-
-def _csv(lines: Iterator[str], origin: str) -> Iterator[tuple[int, list[str]]]:
-    number = length = 0
-
-    def fed() -> Iterator[str]:
-        nonlocal length
-        for line in lines:
-            length += len(line) + 1
-            if length > LONGEST_LINE:
-                raise InputError(
-                    f"{origin}, row {number + 1:,} has more than {LONGEST_LINE:,} characters; a "
-                    "row must fit in memory; check that each quotation mark is closed."
-                )
-            yield line + "\n"
-
-    # Without strict, a quotation mark that is never closed swallows the rest of the file.
-    reader = csv.reader(fed(), strict=True)
-    while True:
-        # Trap: the limit is one per process, so it is lifted no longer than a row takes.
-        before = csv.field_size_limit(LARGEST_FIELD)
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise unmatched_quotes(f"{origin}, row {number + 1:,}", error) from error
-        finally:
-            csv.field_size_limit(before)
-        if row is None:
-            return
-        number, length = number + 1, 0
-        if row:
-            yield number, row

@@ -4,7 +4,6 @@ What counts as a document: in `.txt` what stands between blank lines, or a line,
 `.jsonl` a line; in `.csv`, `.tsv` and `.parquet` a row.
 """
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Literal, get_args
 
 from clozeworks.data.decoding import printable
 from clozeworks.data.fields import (
-    LARGEST_FIELD,
     TEXT_COLUMN,
     absent,
     check_characters,
@@ -21,11 +19,11 @@ from clozeworks.data.fields import (
     json_value,
     not_a_string,
     not_an_object,
-    unmatched_quotes,
     wrong_width,
 )
 from clozeworks.data.finding import Found, file_format, find_files
 from clozeworks.data.parquet import read_columns
+from clozeworks.data.separated import separated_rows
 from clozeworks.data.streaming import DEFAULT_ENCODING, LONGEST_LINE, Position, read_lines
 from clozeworks.errors import InputError, UnknownName
 
@@ -206,7 +204,7 @@ def _guessed_field(value: dict[str, object]) -> str:
 def _read_table(
     lines: Iterator[str], origin: str, columns: Sequence[str] | None, suffix: str
 ) -> Iterator[Row]:
-    rows = _csv_rows(lines, origin) if suffix == ".csv" else _tsv_rows(lines)
+    rows = separated_rows(lines, origin, suffix)
     header_row, header = next(rows, (1, []))
     where = f"{origin}, row {header_row:,}"
     places = [_place(header, name, where) for name in columns or ()]
@@ -242,43 +240,3 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines, start=1):
-        if line:
-            yield number, line.split("\t")
-
-
-def _csv_rows(lines: Iterator[str], origin: str) -> Iterator[tuple[int, list[str]]]:
-    """Reads the rows of a table; a line without any cell counts but is not a row."""
-    number = length = 0
-
-    def fed() -> Iterator[str]:
-        nonlocal length
-        for line in lines:
-            length += len(line) + 1
-            if length > LONGEST_DOCUMENT:
-                raise InputError(
-                    f"{origin}, row {number + 1:,} has more than {LONGEST_DOCUMENT:,} characters; "
-                    "a row must fit in memory; check that each quotation mark is closed."
-                )
-            yield line + "\n"
-
-    # Without strict, a quotation mark that is never closed swallows the rest of the file.
-    reader = csv.reader(fed(), strict=True)
-    while True:
-        # Trap: the limit is one per process, so it is lifted no longer than a row takes.
-        before = csv.field_size_limit(LARGEST_FIELD)
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise unmatched_quotes(f"{origin}, row {number + 1:,}", error) from error
-        finally:
-            csv.field_size_limit(before)
-        if row is None:
-            return
-        number += 1
-        length = 0
-        if row:
-            yield number, row

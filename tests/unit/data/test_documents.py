@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from clozeworks.data import documents as module
+from clozeworks.data import separated
 from clozeworks.data.documents import Document, read_documents
 from clozeworks.errors import InputError, MissingExtra, UnknownName
 
@@ -270,7 +271,7 @@ class TestTables:
         )
 
     def test_an_open_quotation_mark_in_a_large_file(self, complaint, read, monkeypatch):
-        monkeypatch.setattr(module, "LONGEST_DOCUMENT", 100)
+        monkeypatch.setattr(separated, "LONGEST_LINE", 100)
         content = "text\n" + "one\n" * 50 + '"two\n' + "three\n" * 50
         assert complaint(read, "a.csv", content) == (
             "a.csv, row 52 has more than 100 characters; a row must fit in memory; "

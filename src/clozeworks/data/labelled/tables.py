@@ -4,17 +4,17 @@ Nothing is known here of what the columns mean. Rows are counted as a spreadshee
 first row of a csv or tsv file is row 1, whether it is a header or not.
 """
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from clozeworks.data.decoding import open_file, printable
-from clozeworks.data.fields import LARGEST_FIELD, json_type, unmatched_quotes
+from clozeworks.data.fields import json_type
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.parquet import check_library
+from clozeworks.data.separated import separated_rows
 from clozeworks.data.streaming import read_lines
 from clozeworks.errors import InputError
 
@@ -180,31 +180,51 @@ def one_object_per_line(lines: Sequence[str]) -> bool:
 
 
 def _separated(lines: Iterator[str], origin: str, suffix: str, bad: BadRows) -> Table:
-    found = _csv_rows(lines, origin) if suffix == ".csv" else _tsv_rows(lines)
+    found = separated_rows(lines, origin, suffix)
     number, first = next(found, (0, []))
     if not first:
         raise nothing(origin)
-    _check_separator(first, f"{origin}, row {number:,}", suffix)
-    table = Table(origin, "row", tuple(first), [], doubtful=number)
+    check_separator(first, f"{origin}, row {number:,}", suffix)
+    rows = even_rows(found, len(first), origin, suffix, bad.add)
+    return Table(origin, "row", tuple(first), list(rows), doubtful=number)
+
+
+def even_rows(
+    rows: Iterator[tuple[int, list[str]]],
+    width: int,
+    origin: str,
+    suffix: str,
+    complain: Callable[[str, str], None],
+) -> Iterator[tuple[int, Cells]]:
+    """The rows that have as many cells as the first.
+
+    Args:
+        rows: All rows behind the first.
+        width: The cells of the first.
+        origin: How messages name the file.
+        suffix: `.csv` or `.tsv`.
+        complain: Told the place of another row, and what is wrong with it.
+    """
     advice = (
         "put quotation marks around a text with commas in it"
         if suffix == ".csv"
         else "take tabs and line ends out of the texts"
     )
-    for number, cells in found:
-        if len(cells) == len(first):
-            table.rows.append((number, cells))
-        else:
-            amount = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
-            bad.add(
-                table.place(number),
-                f"there {'is' if len(cells) == 1 else 'are'} {amount}; the first row has "
-                f"{len(first):,}; {advice}",
-            )
-    return table
+    for number, cells in rows:
+        if len(cells) == width:
+            yield number, cells
+            continue
+        amount = "is 1 cell" if len(cells) == 1 else f"are {len(cells):,} cells"
+        what = f"there {amount}; the first row has {width:,}; {advice}"
+        complain(f"{origin}, row {number:,}", what)
 
 
-def _check_separator(first: list[str], where: str, suffix: str) -> None:
+def check_separator(first: Sequence[str], where: str, suffix: str) -> None:
+    """Insists that a table of one column is one.
+
+    Raises:
+        InputError: Its cells seem to be separated by something else.
+    """
     other = next((mark for mark in ("\t", ";", "|", ",") if mark in first[0]), None)
     if len(first) > 1 or other is None:
         return
@@ -214,32 +234,6 @@ def _check_separator(first: list[str], where: str, suffix: str) -> None:
         f"{where}: this is one cell, {shown!r}; in a {suffix} file {expected} separates cells; "
         + ("rename it to .tsv." if other == "\t" else "convert the file.")
     )
-
-
-def _tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines, start=1):
-        if line:
-            yield number, line.split("\t")
-
-
-def _csv_rows(lines: Iterator[str], origin: str) -> Iterator[tuple[int, list[str]]]:
-    # Without strict, a quotation mark that is never closed swallows the rest of the file.
-    reader = csv.reader((line + "\n" for line in lines), strict=True)
-    number = 0
-    while True:
-        # Trap: the limit is one per process, so it is lifted no longer than a row takes.
-        before = csv.field_size_limit(LARGEST_FIELD)
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise unmatched_quotes(f"{origin}, row {number + 1:,}", error) from error
-        finally:
-            csv.field_size_limit(before)
-        if row is None:
-            return
-        number += 1
-        if row:
-            yield number, row
 
 
 def _parquet(path: Path, origin: str) -> Table:
