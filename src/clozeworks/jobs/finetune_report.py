@@ -63,7 +63,8 @@ def tell(told: Told, device: torch.device, watcher: Watcher) -> Path | None:
         The page; None if there is none.
     """
     with _noted("Guessing could not be measured", watcher):
-        told = replace(told, guess=guess(told.data))
+        known = guess(told.data.task, told.data.train, told.data.dev)
+        told = replace(told, guess=known)
     model = None
     with _noted("The best model could not be asked about the dev set", watcher):
         model = load(told.folder / MODEL, device=device, dtype=torch.float32)

@@ -11,12 +11,12 @@ from statistics import fmean
 from typing import Any
 
 from clozeworks.data.labelled.items import WordsItem
-from clozeworks.jobs.labelled_task import LabelledTask
 from clozeworks.tasks.answer import Answered
 from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
+from clozeworks.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,25 @@ class Guess:
         return low <= self.measured.value <= high
 
 
-def guess(data: LabelledTask) -> Guess:
-    """Guesses the dev set from the labels of the training set, and measures it."""
-    task = data.task
+def guess(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> Guess:
+    """Guesses items from the labels of others, and measures it.
+
+    Args:
+        task: What is asked.
+        train: The items whose labels are known.
+        dev: The items that are guessed.
+    """
     if isinstance(task, Classify):
-        how, answer = _label(task, data.train)
-        said: list[Any] = [answer] * len(data.dev)
+        how, answer = _label(task, train)
+        said: list[Any] = [answer] * len(dev)
     elif isinstance(task, Tag):
         how = "giving each word the tag it has most often in the training data"
-        said = _tags(data.train, data.dev)
+        said = _tags(train, dev)
     else:
         how = "never giving an answer"
         # The lead is larger than any threshold.
-        said = [Answered("", None, None, 1.0, (), float("inf"))] * len(data.dev)
-    return Guess(how, task.measure(data.dev, said))
+        said = [Answered("", None, None, 1.0, (), float("inf"))] * len(dev)
+    return Guess(how, task.measure(dev, said))
 
 
 def _label(task: Classify, items: Sequence[Any]) -> tuple[str, Classified]:
