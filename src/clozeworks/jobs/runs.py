@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from clozeworks.data.decoding import missing_file
 from clozeworks.data.locking import FILE as LOCK
@@ -148,12 +148,10 @@ def _state_of_one(folder: Path, steps: int, running: bool) -> RunState:
     losses = _numbers(found.get("loss") for found in evaluations if isinstance(found, dict))
     kept = _kept(folder / SNAPSHOTS)
     measured = max((record["step"] for record in records), default=None)
-    metric, value = None, None
-    if (folder / _RESULT).is_file():
-        result = _read(folder / _RESULT, "result")
-        metric = result["measured"]["primary"]
+    result = _result(folder / _RESULT)
+    if result is not None:
         state: State = "finished"
-        step, value = result["steps"], result["measured"]["values"][metric]
+        step = result.steps
     elif running:
         state, step = "running", measured if measured is not None else kept
     elif kept is None:
@@ -170,8 +168,8 @@ def _state_of_one(folder: Path, steps: int, running: bool) -> RunState:
         tokens_per_second=speeds[-1] if speeds else None,
         touched=_touched(folder),
         go_on=_go_on(sessions) if state in ("stopped", "never began") else None,
-        metric=metric,
-        value=value,
+        metric=result.metric if result else None,
+        value=result.value if result else None,
     )
 
 
@@ -212,18 +210,37 @@ def _state_of_seeds(folder: Path, seeds: Sequence[Any]) -> RunState:
 
 
 def _best(found: Sequence[RunState]) -> RunState | None:
-    """The seed with the best value, of those that are done."""
-    done = [each for each in found if each.value is not None]
-    if not done:
-        return None
-    result = _read(done[0].folder / _RESULT, "result")
-    sign = 1 if result["measured"]["higher_is_better"] else -1
+    """The seed with the best value, of those that are done; one that is no number is never best."""
 
     def rank(each: RunState) -> float:
-        value = each.value
-        return -math.inf if value is None or math.isnan(value) else sign * value
+        result = _result(each.folder / _RESULT)
+        if result is None or math.isnan(result.value):
+            return -math.inf
+        return result.value if result.higher_is_better else -result.value
 
-    return max(done, key=rank)
+    return max((each for each in found if each.metric), key=rank, default=None)
+
+
+class _Result(NamedTuple):
+    """What a seed that is done came to."""
+
+    steps: int
+    metric: str
+    value: float
+    higher_is_better: bool
+
+
+def _result(path: Path) -> _Result | None:
+    if not path.is_file():
+        return None
+    found = _read(path, "result")
+    try:
+        measured = found["measured"]
+        name = measured["primary"]
+        value = float(measured["values"][name])
+        return _Result(int(found["steps"]), name, value, bool(measured["higher_is_better"]))
+    except (ValueError, TypeError, LookupError) as error:
+        raise ValueError(f"{path.name} is no result") from error
 
 
 def _read(path: Path, what: str) -> dict[str, Any]:
