@@ -95,7 +95,12 @@ def write_adapter(
     for name, tensor in whole.items():
         weights[_PREFIX + names.theirs(name, prefixed=True)] = tensor
     first = next(iter(pairs.values()))[0]
-    heads = [_module(names, name.rpartition(".")[0]) for name in whole]
+    # PEFT takes modules whole, so the outermost one beside the body is named: classifier, pooler.
+    heads = {
+        names.theirs(name, prefixed=False).partition(".")[0]
+        for name in whole
+        if not names.theirs(name, prefixed=True).startswith(OWN)
+    }
     config = {
         "peft_type": "LORA",
         "task_type": next(
@@ -107,7 +112,7 @@ def write_adapter(
         "lora_alpha": alpha,
         "lora_dropout": dropout,
         "target_modules": _targets(names, checkpoint.model, pairs),
-        "modules_to_save": sorted({head for head in heads if not head.startswith(OWN)}),
+        "modules_to_save": sorted(heads),
         "bias": "none",
         "fan_in_fan_out": False,
         "inference_mode": True,
@@ -160,13 +165,13 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
                 raise CheckpointError(
                     f"{folder}: {theirs} has no partner of rank {config['r']}; restore {WEIGHTS}."
                 )
-            tensor = _sum(own[ours], scale, tensor, up)
+            tensor = scale * _product(up, tensor)
         if tensor.shape != own[ours].shape:
             raise CheckpointError(
                 f"{folder}: {theirs} is for a weight of {tuple(tensor.shape)}, and the model's is "
                 f"{tuple(own[ours].shape)}; load the model the adapter was trained on."
             )
-        changed[ours] = tensor
+        changed[ours] = _sum(own[ours], tensor) if down else tensor
     missing = sorted(_trained_whole(checkpoint.model).keys() - changed.keys()) if task else []
     if missing:
         raise CheckpointError(
@@ -178,11 +183,15 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     return checkpoint
 
 
-def _sum(weight: Tensor, scale: float, down: Tensor, up: Tensor) -> Tensor:
+def _product(up: Tensor, down: Tensor) -> Tensor:
+    """The difference that two thin matrices hold, in float32 or wider."""
+    wide = torch.promote_types(up.dtype, torch.float32)
+    return up.to(wide) @ down.to(wide)
+
+
+def _sum(weight: Tensor, learned: Tensor) -> Tensor:
     """A weight and the difference learned to it, in float32 or wider."""
-    wide = torch.promote_types(weight.dtype, torch.float32)
-    down, up = (part.to(weight.device, wide) for part in (down, up))
-    return weight.to(wide) + scale * (up @ down)
+    return weight.to(torch.promote_types(weight.dtype, learned.dtype)) + learned.to(weight.device)
 
 
 def _names(checkpoint: Checkpoint) -> Names:
