@@ -173,6 +173,32 @@ def test_it_equals_the_published_form_up_to_entropies():
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
+def test_the_tables_learn_nothing_from_the_moved_pass():
+    objective, model = Adversarial(objective=ONE), model_for(ONE)
+    tensors = tensors_of(objective, ONE)
+    delta = torch.zeros(len(tensors.ids), 16, dtype=torch.float64)
+    moved = objective._moved(model, delta, tensors)
+    table, norm = model.embeddings.tokens.weight, model.embeddings.norm.weight
+    found = torch.autograd.grad(moved.square().sum(), [table, norm], allow_unused=True)
+    assert found[0] is None
+    assert found[1].any()
+
+
+def test_several_labels_cost_the_mean_over_them():
+    objective, model = Adversarial(objective=SEVERAL), model_for(SEVERAL)
+    tensors = tensors_of(objective, SEVERAL)
+    clean = scores_of(objective, model, tensors)
+    assert clean.shape == (8 * 3, 2)
+    delta = objective.worst_move(model, clean.detach(), tensors)
+    moved = objective._moved(model, delta, tensors)
+    p, q = clean.softmax(1)[:, 0], moved.softmax(1)[:, 0]
+    # KL(p, q) + KL(q, p) of yes and no, written out.
+    each = (p - q) * (p.log() - q.log()) + (q - p) * ((1 - p).log() - (1 - q).log())
+    cost = objective.loss(model, tensors).parts["adversarial"]
+    assert cost.count == 8
+    assert cost.total.item() == pytest.approx(each.sum().item() / 3, rel=1e-9)
+
+
 @TASKS
 def test_pieces_add_up_to_one_batch(task):
     objective, model = Adversarial(objective=task, move=Move(weight=3.0)), model_for(task)
