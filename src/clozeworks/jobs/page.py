@@ -3,11 +3,13 @@
 Everything a person wrote is escaped here, so that a text may hold HTML and stays a text.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
 
+_DOT = re.compile(r"\.(?=[^\W\d])")
 _SESSION = ("began", "clozeworks", "torch", "python", "machine", "device", "threads", "ranks")
 
 
@@ -74,7 +76,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], kind: str = "") 
         for place, name in enumerate(header)
     )
     body = "".join(
-        f'<tr><th scope="row">{escape(str(first)).replace(".", ".<wbr>")}</th>'
+        f'<tr><th scope="row">{_breakable(str(first))}</th>'
         + "".join(f"<td{style}>{escape(str(cell))}</td>" for cell in rest)
         + "</tr>"
         if rest
@@ -85,6 +87,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], kind: str = "") 
         f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _breakable(name: str) -> str:
+    """A name that may go on in the next line behind a dot; a number may not."""
+    return _DOT.sub(".<wbr>", escape(name))
 
 
 def sessions_table(sessions: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> str:

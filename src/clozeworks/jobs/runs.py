@@ -151,7 +151,7 @@ def _state_of_one(folder: Path, steps: int, running: bool) -> RunState:
     result = _result(folder / _RESULT)
     if result is not None:
         state: State = "finished"
-        step = result.steps
+        step: int | None = result.steps
     elif running:
         state, step = "running", measured if measured is not None else kept
     elif kept is None:

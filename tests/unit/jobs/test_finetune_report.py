@@ -261,8 +261,11 @@ def test_texts_in_both_sets_are_said_loudly(start, tmp_path, listener):
     assert "Texts of the dev set that also stand in the training data: 48 of 48." in loud
 
 
-def test_seeds(runs):
+def test_seeds(runs, listener):
     known = told(runs)
+    text = words(page(known, listener))
+    assert f"{known.best.seed} (kept) {known.best.measured.value:.3f}" in text
+    assert text.count("(kept)") == 1
     values = [result.measured.value for result in known.results]
     assert known.spread().startswith(f"Over 2 seeds: mean {sum(values) / 2:.4f}, spread ")
     assert told(runs, "tag").spread() == "There was one seed; how much others differ is not known."
