@@ -1,0 +1,311 @@
+"""A small search for settings of fine-tuning, and an honest number at its end.
+
+The dev set is split once. One half chooses: the best step of each trial, the best setting, the best
+seed. The other half has no say in anything and is measured once, with what was chosen: the best of
+many trials on the half that chose them is flattered by having been chosen, and says so.
+
+Each trial is a run of the engine in a folder of its own, `trial-N`, so that a search can be killed
+anywhere and goes on exactly.
+"""
+
+import itertools
+import json
+import shutil
+import statistics
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.core.chance import Chance
+from clozeworks.core.spec import spec
+from clozeworks.data.atomic import atomic_file
+from clozeworks.data.labelled.splitting import split
+from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.settings import at_least
+from clozeworks.engine.trainer import Outcome, Watcher
+from clozeworks.errors import OutputError, SettingError
+from clozeworks.jobs.finetune_recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetuning import Seed, SeedResult, identity
+from clozeworks.jobs.labelled_task import LabelledTask, labelled_task
+from clozeworks.jobs.notes import Notes
+from clozeworks.jobs.pretrained import Quiet
+from clozeworks.jobs.recipe import FREE, differences, read_toml
+from clozeworks.jobs.run_folder import MODEL, RECIPE
+from clozeworks.jobs.session import held
+from clozeworks.language_model import LanguageModel, load
+from clozeworks.tasks.answering import answers
+from clozeworks.tasks.metrics.measured import Measured
+
+SEARCH = "search.json"
+# The seed of the split and of the choice of settings: another one would be another search.
+_SEED = 0
+
+Setting = dict[str, float | int]
+
+
+@spec
+class Search:
+    """What is tried, and how often at most."""
+
+    trials: int = 8
+    """Trials at most; of more settings than that, some are drawn at random."""
+    rates: tuple[float, ...] = ()
+    """Rates to try; only the recipe's if none is given."""
+    epochs: tuple[float, ...] = ()
+    """Numbers of epochs to try."""
+    items: tuple[int, ...] = ()
+    """Numbers of items of a step to try."""
+
+    def __post_init__(self) -> None:
+        at_least("search.trials", self.trials, 2)
+        if len(self._all()) < 2:
+            raise SettingError(
+                "search has one setting only, and there is nothing to choose; give at least two "
+                "rates, epochs or items, such as rates = [2e-5, 5e-5]."
+            )
+
+    def settings(self) -> list[Setting]:
+        """What is tried, in order: every combination, or as many drawn ones as there are trials."""
+        every = self._all()
+        if len(every) <= self.trials:
+            return every
+        drawn = Chance(_SEED, "search").permutation(0, len(every))[: self.trials]
+        return [every[number] for number in sorted(drawn.tolist())]
+
+    def _all(self) -> list[Setting]:
+        lists = {"rate": self.rates, "epochs": self.epochs, "items": self.items}
+        names = [name for name, values in lists.items() if values]
+        products = itertools.product(*(dict.fromkeys(lists[name]) for name in names))
+        return [dict(zip(names, values, strict=True)) for values in products]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search came to.
+
+    Attributes:
+        folder: The run.
+        trials: Each setting that is done, and what it came to on the half that chooses.
+        results: The seeds of the best setting, of those that are done.
+        reported: How good each of them is on the half that had no say.
+        outcome: How the last session ended; None if nothing was left to do.
+        model: The model's folder; None if the search is not at its end.
+    """
+
+    folder: Path
+    trials: Sequence[tuple[Setting, SeedResult]]
+    results: Sequence[SeedResult] = ()
+    reported: Sequence[Measured] = ()
+    outcome: Outcome | None = None
+    model: Path | None = None
+
+    @property
+    def best_trial(self) -> int:
+        """The trial whose primary value is the best; of equal ones the first."""
+        return _best([result.measured for _, result in self.trials])
+
+    @property
+    def best_seed(self) -> int:
+        """The place of the best seed by the half that chooses; of equal ones the first."""
+        return _best([result.measured for result in self.results])
+
+    def summary(self) -> list[str]:
+        """What came out, in a few lines; the number that flatters says that it does."""
+        setting, tried = self.trials[self.best_trial]
+        reported, name = self.reported[self.best_seed], tried.measured.primary
+        values = [measured.value for measured in self.reported]
+        lines = [
+            f"Best of {len(self.trials)} trials: {_said(setting)}; {name} "
+            f"{tried.measured.value:.4f} on the {tried.measured.count:,} items that chose it: "
+            "being chosen by them, it flatters.",
+            f"On the {reported.count:,} items that had no say: {name} {reported.value:.4f}, seed "
+            f"{self.results[self.best_seed].seed}.",
+        ]
+        if len(values) > 1:
+            lines.append(
+                f"Over {len(values)} seeds, on the same items: mean {statistics.mean(values):.4f}, "
+                f"spread {statistics.stdev(values):.4f}."
+            )
+        return [*lines, *reported.lines()]
+
+
+def search(
+    source: Path | str | dict[str, Any],
+    *changes: str,
+    watcher: Watcher | None = None,
+    device: str | None = None,
+) -> Searched:
+    """Tries settings, then trains the best one with the recipe's seeds.
+
+    Args:
+        source: A recipe of fine-tuning with a table `search`, as a TOML file or as plain data.
+        changes: Settings to change: `search.trials=4`.
+        watcher: Who is told what happens.
+        device: Where to compute; the best there is if not given.
+
+    Raises:
+        SettingError: A setting cannot be used.
+        InputError: The labelled files cannot be used.
+        OutputError: The folder holds something else, or another program uses it.
+    """
+    data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
+    for change in changes:
+        config.override(data, change)
+    if "search" not in data:
+        raise SettingError(
+            "search is missing; it must say what is tried, such as search = {rates = [2e-5, 5e-5]}."
+        )
+    budget: Search = config.read(Search, data.pop("search"), "search")
+    recipe = read_finetune_recipe(data)
+    start = load(recipe.model, dtype=torch.float32)
+    labelled = labelled_task(recipe, start.tokenizer)
+    folder = Path(recipe.run)
+    with Ranks(device) as ranks:
+        if not ranks.leads:
+            return _Searching(recipe, budget, start, labelled, ranks, Quiet()).run()
+        with held(folder):
+            notes = Notes(watcher or Quiet(), folder)
+            return _Searching(recipe, budget, start, labelled, ranks, notes).run()
+
+
+class _Searching:
+    """A search under way."""
+
+    def __init__(
+        self,
+        recipe: FinetuneRecipe,
+        budget: Search,
+        start: LanguageModel,
+        data: LabelledTask,
+        ranks: Ranks,
+        watcher: Watcher,
+    ) -> None:
+        self.recipe, self.budget, self.start = recipe, budget, start
+        self.ranks, self.watcher, self.folder = ranks, watcher, Path(recipe.run)
+        chooses, self.apart = split(data.dev, 0.5, _SEED)
+        self.data = replace(data, dev=chooses)
+
+    def run(self) -> Searched:
+        """Goes through what is left of it."""
+        settings = self.budget.settings()
+        if self.ranks.leads:
+            self._begin(settings)
+        for sentence in self.data.said:
+            self.watcher.note(sentence)
+        self.watcher.note(
+            f"{len(settings)} trials. {len(self.data.dev):,} items of the dev set choose; the "
+            f"other {len(self.apart):,} have no say, and the result is reported on them."
+        )
+        found = Searched(self.folder, [])
+        for number, setting in enumerate(settings):
+            self.watcher.note(f"Trial {number}: {_said(setting)}.")
+            outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
+            found = replace(found, outcome=outcome)
+            if result is None:
+                return found
+            found = replace(found, trials=[*found.trials, (setting, result)])
+        best = settings[found.best_trial]
+        self.watcher.note(f"The best is trial {found.best_trial}: {_said(best)}.")
+        for seed in self.recipe.seeds:
+            outcome, result = self._seed(best, seed, f"seed-{seed}")
+            found = replace(found, outcome=outcome)
+            if result is None:
+                return found
+            found = replace(
+                found,
+                results=[*found.results, result],
+                reported=[*found.reported, self._reported(result)],
+            )
+        return self._finished(found)
+
+    def _seed(
+        self, setting: Setting, seed: int, name: str
+    ) -> tuple[Outcome | None, SeedResult | None]:
+        training = replace(self.recipe.training, **setting)  # type: ignore[arg-type]
+        recipe = replace(self.recipe, training=training)
+        folder = self.folder / name
+        run = Seed(recipe, self.data, self.start, seed, folder, self.ranks, self.watcher)
+        return run.run()
+
+    def _reported(self, result: SeedResult) -> Measured:
+        model = load(result.folder / MODEL, device=self.ranks.device)
+        task, most = self.data.task, model.max_length
+        said = answers(task, model.model, model.tokenizer, self.apart, most=most)
+        return task.measure(self.apart, said, intervals=True)
+
+    def _begin(self, settings: Sequence[Setting]) -> None:
+        """Writes down what is searched; refuses a folder that holds another search."""
+        recipe = config.plain(self.recipe)
+        plan = {
+            "recipe": {key: value for key, value in recipe.items() if key not in FREE},
+            "search": config.plain(self.budget),
+            "settings": list(settings),
+            "chooses": identity(self.data.dev),
+            "reports": identity(self.apart),
+            "train": identity(self.data.train),
+        }
+        plan = json.loads(json.dumps(plan))
+        before = config.read_json(self.folder / SEARCH, optional=True).get("plan")
+        changed = [] if before is None else differences(before, plan)
+        if before is None and any(self.folder.glob("seed-*")):
+            changed = ["it holds a run without a search"]
+        if changed:
+            raise OutputError(
+                f"{self.folder} was begun as something else: {'; '.join(changed[:8])}; name "
+                "another folder with run=FOLDER."
+            )
+        if before is None:
+            _write(self.folder / RECIPE, recipe)  # from here on the folder is a run
+            _write(self.folder / SEARCH, {"plan": plan})
+
+    def _finished(self, found: Searched) -> Searched:
+        if not self.ranks.leads:
+            return found
+        target = self.folder / MODEL
+        fresh = target.with_name(f".{MODEL}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.copytree(found.results[found.best_seed].folder / MODEL, fresh)
+        shutil.rmtree(target, ignore_errors=True)
+        fresh.rename(target)
+        before = config.read_json(self.folder / SEARCH)
+        _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
+        return replace(found, model=target)
+
+
+def _record(found: Searched) -> dict[str, Any]:
+    pairs = zip(found.results, found.reported, strict=True)
+    return {
+        "trials": [
+            {"trial": number, **setting, "step": result.step, **result.measured.to_dict()}
+            for number, (setting, result) in enumerate(found.trials)
+        ],
+        "best_trial": found.best_trial,
+        "best_seed": found.results[found.best_seed].seed,
+        "seeds": {
+            str(result.seed): {"chose": result.measured.to_dict(), "apart": apart.to_dict()}
+            for result, apart in pairs
+        },
+    }
+
+
+def _best(measured: Sequence[Measured]) -> int:
+    best = 0
+    for number, each in enumerate(measured):
+        if number and each.better_than(measured[best]):
+            best = number
+    return best
+
+
+def _said(setting: Mapping[str, float | int]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in setting.items())
+
+
+def _write(place: Path, data: Mapping[str, Any]) -> None:
+    with atomic_file(place, "w") as file:
+        json.dump(data, file, indent=1, ensure_ascii=False)
+        file.write("\n")
