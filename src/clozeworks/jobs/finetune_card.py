@@ -2,7 +2,7 @@
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from clozeworks.data.labelled.report import Part
 from clozeworks.jobs.finetune_told import Told, main_values, number
 from clozeworks.jobs.pretraining_card import flat
 from clozeworks.language_model import LanguageModel
+from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import FAMILY_HEAD, Classify
 from clozeworks.tasks.tag import Tag
 
@@ -33,6 +34,17 @@ _METRICS = {
     "mean_squared_error": "mse",
 }
 _MOST_LABELS = 50
+_POINTERS = """\
+import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
+inputs = tokenizer("a question?", "a context that holds the answer", return_tensors="pt")
+with torch.no_grad():
+    found = model(**inputs)
+begin, end = found.start_logits.argmax(), found.end_logits.argmax()
+tokenizer.decode(inputs["input_ids"][0, begin : end + 1])"""
 
 
 def finetuning_card(told: Told, model: LanguageModel) -> Card:
@@ -168,18 +180,7 @@ def _use(told: Told) -> str:
     }[kind]
     found = [f'```python\nimport clozeworks as cw\n\nmodel = cw.load("FOLDER")\n{ours}\n```']
     if _published(task):
-        found.append(
-            "```python\nfrom transformers import pipeline\n\n"
-            f'ask = pipeline("{PIPELINES[kind]}", "FOLDER"{_options(task)})\n{_call(kind)}\n```'
-        )
-        if isinstance(task, Tag) or told.recipe.task["kind"] == "answer":
-            found.append(
-                "Clozeworks reads long texts through overlapping windows and never says tags that "
-                "cannot follow each other; a pipeline may differ there."
-                if isinstance(task, Tag)
-                else "Windows of long contexts and the threshold for “no answer” are those of each "
-                "library; answers may differ there."
-            )
+        found += [f"```python\n{_theirs(kind, task)}\n```", *_differences(task)]
     elif isinstance(task, Tag):
         found.append(
             "What follows what was learned, too, and stands in weights that transformers does not "
@@ -193,19 +194,34 @@ def _use(told: Told) -> str:
     return "\n\n".join(found)
 
 
-def _options(task: Any) -> str:
+def _theirs(kind: str, task: Any) -> str:
+    """How transformers is asked."""
+    if kind == "answer":  # there is no pipeline for it any more
+        return _POINTERS
+    option, call = "", 'ask("a text")'
     if isinstance(task, Tag) and task.rules.begins:
-        return ', aggregation_strategy="first"'
-    if isinstance(task, Classify):
-        return {"number": ', function_to_apply="none"', "several": ", top_k=None"}.get(
-            task.problem, ""
-        )
-    return ""
+        option = ', aggregation_strategy="first"'
+    elif isinstance(task, Classify):
+        options = {"number": ', function_to_apply="none"', "several": ", top_k=None"}
+        option = options.get(task.problem, "")
+    if kind == "compare":
+        call = 'ask({"text": "one text", "text_pair": "another"})'
+    return (
+        "from transformers import pipeline\n\n"
+        f'ask = pipeline("{PIPELINES[kind]}", "FOLDER"{option})\n{call}'
+    )
 
 
-def _call(kind: str) -> str:
-    calls: Mapping[str, str] = {
-        "compare": 'ask({"text": "one text", "text_pair": "another"})',
-        "answer": 'ask(question="a question?", context="a context that holds the answer")',
-    }
-    return calls.get(kind, 'ask("a text")')
+def _differences(task: Any) -> list[str]:
+    """Where transformers answers differently, in a sentence."""
+    if isinstance(task, Tag):
+        return [
+            "Clozeworks reads long texts through overlapping windows and never says tags that "
+            "cannot follow each other; a pipeline may differ there."
+        ]
+    if isinstance(task, Answer):
+        return [
+            "Clozeworks also reads long contexts through windows, knows when there is no answer, "
+            "and never lets one end before it begins."
+        ]
+    return []

@@ -74,7 +74,7 @@ def card(start, tmp_path):
         ("classify", "text-classification", 'model.classify(["a text"])'),
         ("compare", "text-classification", 'ask({"text": "one text", "text_pair": "another"})'),
         ("tag", "token-classification", 'aggregation_strategy="first"'),
-        ("answer", "question-answering", "ask(question="),
+        ("answer", "question-answering", "AutoModelForQuestionAnswering.from_pretrained"),
     ],
 )
 def test_what_a_hub_reads(card, kind, pipeline, call):
@@ -159,3 +159,22 @@ def test_a_hub_name_is_the_base_model(card):
 def test_the_model_still_loads_with_its_card(card):
     _, _, (_, done) = card("classify")
     assert cw.load(done.model).classify("the cat is good").label in ("yes", "no")
+
+
+def snippets(text, folder):
+    """The code of a card, with the folder put in."""
+    found = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return [code.replace("FOLDER", str(folder)) for code in found]
+
+
+@pytest.mark.parametrize("kind", [*FILES])
+def test_its_first_code_runs(card, kind):
+    text, _, (_, done) = card(kind)
+    exec(snippets(text, done.model)[0], {})
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", [*FILES])
+def test_its_code_for_transformers_runs(card, kind):
+    text, _, (_, done) = card(kind)
+    exec(snippets(text, done.model)[1], {})

@@ -35,12 +35,12 @@ def classified(gold, said):
 
 
 def test_one_label():
-    text = shown(*classified(["<a>", "<a>", "<a>", "b"], ["<a>", "b", "b", "b"]))
+    text = shown(*classified(["<a>", "<a>", "<a>", "b", "c"], ["<a>", "b", "b", "b", "c"]))
     assert "&lt;a&gt; → b: 2 (66.7%)" in text and "b → &lt;a&gt;: 0 (0.0%)" in text
     assert "&lt;a&gt; 1.000 0.333 0.500 3" in words(text)
     assert "b 0.333 1.000 0.500 1" in words(text)
-    assert "4 answers, 80.0% sure, 50.0% right" in text
-    assert "0.73 to 0.80 4 80.0% 50.0%" in words(text)
+    assert "5 answers, 80.0% sure, 60.0% right" in text
+    assert "0.73 to 0.80 5 80.0% 60.0%" in words(text)
     assert "<a>" not in text
 
 
