@@ -65,6 +65,8 @@ def tell(told: Told, device: torch.device, watcher: Watcher) -> Path | None:
     with _noted("Guessing could not be measured", watcher):
         known = guess(told.data.task, told.data.train, told.data.dev)
         told = replace(told, guess=known)
+    for sentence in told.warnings():
+        watcher.note(sentence)
     model = None
     with _noted("The best model could not be asked about the dev set", watcher):
         model = load(told.folder / MODEL, device=device, dtype=torch.float32)
