@@ -11,6 +11,9 @@ from clozeworks.core.flow import Flow
 from clozeworks.core.layout import Layout
 from clozeworks.data.labelled.items import TextItem, WordsItem
 from clozeworks.data.loader import Loader
+from clozeworks.engine.gradients import Gradients
+from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.stages import Cutter
 from clozeworks.errors import SettingError
 from clozeworks.objectives.adversarial import (
@@ -222,6 +225,24 @@ def test_pieces_add_up_to_one_batch(task):
     assert {name: cost.count for name, cost in loss.parts.items()} == big.counts()
     assert loss.parts["adversarial"].weight == 3.0
     assert 0 < loss.parts["adversarial"].correct.item() <= big.counts()["adversarial"]
+
+
+def test_pieces_side_by_side_move_only_their_own_vectors():
+    objective, model = Adversarial(objective=ONE), model_for(ONE, dropout=0.1)
+    batches = pieces(objective, ONE, piece=15) * 6
+
+    def gradients(count):
+        lanes = Lanes(torch.device("cpu"), count)
+        try:
+            with Ranks("cpu") as ranks:
+                taken = Gradients(model, lambda t: objective.loss(model, t), ranks, lanes, seed=0)
+                taken.take(3, batches)
+        finally:
+            lanes.close()
+        return [parameter.grad for parameter in model.parameters()]
+
+    for one, other in zip(gradients(1), gradients(3), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
 def test_moves_belong_to_the_example_the_epoch_and_the_seed():
