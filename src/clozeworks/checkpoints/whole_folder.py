@@ -21,7 +21,7 @@ from clozeworks.errors import OutputError
 OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
 # What may stand beside it; anything else means that the folder serves other purposes too.
 MODEL_FILES = re.compile(
-    r"[^/]*\.(json|safetensors|txt|md|model|bin|jinja)|\.gitattributes|[0-9]_[A-Z]\w*"
+    r"[^/]*\.(json|safetensors|txt|md|model|bin|jinja)|\.gitattributes|[0-9]_[A-Z]\w*|adapter"
 )
 
 

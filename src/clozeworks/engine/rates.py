@@ -56,6 +56,8 @@ class Rates:
     def apply(self, model: nn.Module) -> Places:
         """Freezes what never changes; says how fast and from when everything else does.
 
+        What was frozen before stays so.
+
         Raises:
             SettingError: There are fewer layers than are to be frozen.
         """
@@ -68,7 +70,8 @@ class Rates:
         for name, parameter in model.named_parameters():
             below = _depth(name, layers)
             frozen = self.heads_only or (self.freeze and below <= self.freeze)
-            parameter.requires_grad_(not frozen or below > layers)
+            if frozen and below <= layers:
+                parameter.requires_grad_(False)
         return lambda name: self._place(_depth(name, layers), layers)
 
     def _place(self, depth: int, layers: int) -> tuple[float, int]:

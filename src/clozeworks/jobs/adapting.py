@@ -1,21 +1,16 @@
 """What fine-tuning does beside the plain thing: low-rank differences, and answers that hold still.
 
-Each is a transform: of the built network, of the rates, of the objective. A run without them is not
+Each is a transform: of the built network, or of the objective. A run without them is not
 touched by this file.
 """
 
-import dataclasses
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from clozeworks.checkpoints.adapters import Pair, write_adapter
 from clozeworks.compress.lora import Lora, adapted, merge_lora
-from clozeworks.core.spec import spec
-from clozeworks.engine.rates import Places, Rates
 from clozeworks.jobs.finetune_recipe import Fitting
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.adversarial import Adversarial
@@ -25,19 +20,6 @@ from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import Task
 
 ADAPTER = "adapter"
-
-
-@spec
-class RatesOfFree(Rates):
-    """Rates for a network some of whose weights are frozen already, and stay so."""
-
-    def apply(self, model: nn.Module) -> Places:
-        """Freezes more, and thaws nothing that was frozen before."""
-        frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
-        places = super().apply(model)
-        for parameter in frozen:
-            parameter.requires_grad_(False)
-        return places
 
 
 def settled(task: Task[Any, Any], items: Sequence[Any]) -> Task[Any, Any]:
@@ -50,14 +32,6 @@ def objective_of(task: Task[Any, Any], fitting: Fitting) -> Objective:
     if fitting.adversarial is None:
         return task
     return Adversarial(objective=task, move=fitting.adversarial)
-
-
-def rates_of(fitting: Fitting) -> Rates:
-    """How the rate differs from layer to layer."""
-    if fitting.lora is None:
-        return fitting.rates
-    fields = {f.name: getattr(fitting.rates, f.name) for f in dataclasses.fields(Rates)}
-    return RatesOfFree(**fields)
 
 
 def merged_pairs(model: LanguageModel) -> dict[str, Pair]:

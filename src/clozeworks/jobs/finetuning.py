@@ -35,7 +35,6 @@ from clozeworks.engine.trainer import Outcome, Trainer, Watcher
 from clozeworks.jobs.adapting import (
     merged_pairs,
     objective_of,
-    rates_of,
     save_with_adapter,
     settled,
 )
@@ -166,8 +165,15 @@ class Seed:
             How this session ended, None if there was nothing left to do; and the result, None if it
             is not done.
         """
-        if (self.folder / RESULT).exists():
+        plan = Plan.of(self.recipe, len(self.data.train), self.start.blueprint.count())
+        snapshots = Snapshots(self.folder / SNAPSHOTS, self.recipe.snapshots.keep)
+        done = (self.folder / RESULT).exists()
+        if self.ranks.leads:
+            begun = done or bool(snapshots.steps())
+            refuse_another_recipe(self.folder, self._written(plan), begun=begun)
+        if done:
             return None, SeedResult.read(self.folder)
+        self.watcher.note(f"Seed {self.seed}: {plan.said(self.recipe.training.items)}")
         model = self.start.for_task(self.data.task, seed=self.seed)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
@@ -176,29 +182,27 @@ class Seed:
         with memory_kept():
             lanes = Lanes(self.ranks.device)
             try:
-                return self._trained(model, network, lanes)
+                return self._trained(model, network, plan, snapshots, lanes)
             finally:
                 lanes.close()
 
     def _trained(
-        self, model: LanguageModel, network: Model, lanes: Lanes
+        self,
+        model: LanguageModel,
+        network: Model,
+        plan: Plan,
+        snapshots: Snapshots,
+        lanes: Lanes,
     ) -> tuple[Outcome, SeedResult | None]:
         recipe, objective = self.recipe, self.objective
-        snapshots = Snapshots(self.folder / SNAPSHOTS, recipe.snapshots.keep)
-        parameters = sum(parameter.numel() for parameter in network.parameters())
-        plan = Plan.of(recipe, len(self.data.train), parameters)
-        self.watcher.note(f"Seed {self.seed}: {plan.said(recipe.training.items)}")
-        written = self._written(plan)
-        if self.ranks.leads:
-            self.folder.mkdir(exist_ok=True)
-            refuse_another_recipe(self.folder, snapshots, written)
         snapshot, damaged = snapshots.read_latest()
         for sentence in damaged:
             self.watcher.note(f"{sentence} The one before it is used.")
         step = snapshot.step if snapshot else 0
         metrics = None
         if self.ranks.leads:
-            begin_session(self.folder, snapshots, written, step, self.ranks)
+            self.folder.mkdir(exist_ok=True)
+            begin_session(self.folder, snapshots, self._written(plan), step, self.ranks)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
         best = Best(patience=recipe.choosing.patience)
         trainer = Trainer(
@@ -216,7 +220,7 @@ class Seed:
             snapshots=snapshots,
             metrics=metrics,
             watcher=self.watcher,
-            rates=rates_of(recipe.training),
+            rates=recipe.training.rates,
             judge=partial(self._judged, model),
             best=best,
         )

@@ -85,7 +85,8 @@ class _Run:
 
     def run(self) -> Pretrained:
         if self.ranks.leads:
-            refuse_another_recipe(self.folder, self.snapshots, self._written())
+            begun = bool(self.snapshots.steps())
+            refuse_another_recipe(self.folder, self._written(), begun=begun)
         recipe = self.recipe
         if recipe.training.compile and self.ranks.device.type == "cpu":
             raise SettingError(

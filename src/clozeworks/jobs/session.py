@@ -40,19 +40,19 @@ def held(folder: Path) -> Iterator[None]:
             raise
 
 
-def refuse_another_recipe(folder: Path, snapshots: Snapshots, written: Mapping[str, Any]) -> None:
+def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bool) -> None:
     """Refuses to go on with another recipe than the run was begun with.
 
     Args:
         folder: The run.
-        snapshots: Its snapshots; without any it can begin anew.
         written: The recipe as it would be written down.
+        begun: Whether it has anything to go on from; otherwise it can begin anew.
 
     Raises:
         SettingError: The differences.
     """
     place = folder / RECIPE
-    if not place.exists() or not snapshots.steps():
+    if not place.exists() or not begun:
         return
     old, new = config.read_json(place), dict(written)
     for key in FREE:

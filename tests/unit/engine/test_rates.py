@@ -65,7 +65,8 @@ def test_heads_only():
     free = sum(p.numel() for p in [*network.heads.parameters(), *network.pooler.parameters()])
     assert said == f"{free:,} of {count:,} parameters change; the others are frozen."
     Rates().apply(network)
-    assert Rates().said(network) == ""
+    assert Rates().said(network) == said  # what was frozen stays so
+    assert Rates().said(model()) == ""
 
 
 def test_layers_thaw_from_the_top():

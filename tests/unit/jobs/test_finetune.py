@@ -165,6 +165,12 @@ def test_a_file_that_changed_meanwhile_is_noticed(recipe, tmp_path, monkeypatch)
         finetune(recipe)
 
 
+def test_a_seed_that_is_done_is_not_taken_for_another_recipe(recipe):
+    finetune(recipe, "training.epochs=0.2")
+    with pytest.raises(SettingError, match=r"training\.epochs was 0\.2, now 0\.4"):
+        finetune(recipe, "training.epochs=0.4")
+
+
 def test_a_folder_of_another_task_is_refused(recipe, tmp_path):
     finetune(recipe, "training.epochs=0.2")
     (tmp_path / "train.conll").write_text("a O\nb X\n\na O\nb O\n\n" * 4, encoding="utf-8")

@@ -34,7 +34,7 @@ def test_labels_of_items():
 
 @pytest.mark.parametrize("labels", [(), ("a", " "), ("a", "a")])
 def test_names_that_cannot_be_told_apart(labels):
-    with pytest.raises(SettingError, match="^labels"):
+    with pytest.raises(SettingError, match=r"^labels"):
         check_names(labels)
 
 
