@@ -23,7 +23,7 @@ def place(short, tmp_path):
     return tmp_path / "out"
 
 
-FEW = ["training.steps=4", "training.schedule.warmup=1", "watching.every=2"]
+FEW = ["training.steps=4", "training.schedule.warmup=1", "watching.every=2", "--seeds", "0"]
 
 
 def test_it_goes_from_text_to_filled_gaps(command, place):
@@ -45,6 +45,35 @@ def test_it_goes_on_where_it_was_and_is_the_same_twice(command, place, tmp_path,
     assert command("quickstart", *FEW, "--out", str(other)).code == 0
     name = "model.safetensors"
     assert hashes(place / "run" / "model")[name] == hashes(other / "run" / "model")[name]
+
+
+def test_it_shows_what_pre_training_bought(command, place, monkeypatch, tmp_path):
+    from clozeworks.data.labelled.items import TextItem
+    from clozeworks.jobs import quickstart_task
+
+    areas = ("files", "text")
+    rows = [TextItem(f"about {areas[n % 2]} and number {n}", areas[n % 2]) for n in range(60)]
+    monkeypatch.setattr(quickstart_task, "area_items", lambda: rows)
+    monkeypatch.setattr(quickstart_task, "FEW", 20)
+    monkeypatch.setattr(quickstart_task, "_EPOCHS", {"few": 0.5, "all": 0.5})
+    done = command("quickstart", *FEW[:-1], "1", "--out", str(place))
+    assert done.code == 0, done.err
+    table = done.out[done.out.index("Which of") :].splitlines()
+    assert table[1].split() == ["20", "labels", "48", "labels"]
+    assert [line[:22].strip() for line in table[2:5]] == [
+        "pre-trained",
+        "fresh weights",
+        "pre-trained, frozen",
+    ]
+    assert all(0 <= float(cell) <= 1 for line in table[2:5] for cell in line[22:].split())
+
+
+def test_areas_are_told_apart():
+    from clozeworks.jobs.python_areas import area_items
+
+    items = area_items()
+    assert len({item.label for item in items}) == 12
+    assert len(items) > 3_000 and len({item.text for item in items}) == len(items)
 
 
 def test_a_folder_that_holds_something_else_is_refused(command, place):

@@ -12,7 +12,10 @@ from cyclopts import App, Parameter
 from clozeworks.cli.pretrain import INTERRUPTED, TRY_AGAIN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clozeworks.jobs.quickstart import Started
+    from clozeworks.jobs.quickstart_task import Bought
     from clozeworks.tasks.fill import Filled
 
 app = App(name="clozeworks quickstart", help_format="plaintext", version_flags=[])
@@ -22,20 +25,27 @@ app = App(name="clozeworks quickstart", help_format="plaintext", version_flags=[
 def quickstart(
     *changes: str,
     out: Annotated[Path, Parameter(alias="-o")] = Path("quickstart-out"),
+    seeds: int = 3,
 ) -> None:
     """Train a small BERT on Python's own documentation, and see what it learned. Minutes.
 
     Args:
         changes: Settings of the recipe to change, for example training.steps=500.
         out: The folder for text, tokenizer, corpus and run.
+        seeds: How often it is fine-tuned on a labelled set, beside fresh weights; 0 to leave that
+            out.
     """
     from clozeworks.cli.training import TrainingProgress
     from clozeworks.jobs.quickstart import quickstart as job
 
     begin = time.monotonic()
     with TrainingProgress() as progress:
-        found = job(out, *changes, watcher=progress, say=print)
-    command = shlex.join(["clozeworks", "quickstart", *changes, "--out", str(out)])
+        found = job(out, *changes, watcher=progress, say=print, seeds=range(seeds))
+    words = ["clozeworks", "quickstart", *changes, "--out", str(out)]
+    command = shlex.join([*words, "--seeds", str(seeds)] if seeds != 3 else words)
+    if found.after is not None and seeds and found.bought is None:
+        print(f"Stopped; nothing is lost. Go on with: {command}", file=sys.stderr)
+        raise SystemExit(TRY_AGAIN)
     if found.after is None:
         outcome = found.trained.outcome
         print(
@@ -54,6 +64,8 @@ def _report(found: "Started", seconds: float) -> None:
         print(f"\n  {before.text}")
         print(f"    before  {_guesses(before)}")
         print(f"    after   {_guesses(after)}")
+    if found.bought:
+        print("\n".join(["", *_bought(found.bought)]))
     model, run = found.trained.model, found.trained.folder
     place = shlex.quote(str(found.folder))
     print(
@@ -64,6 +76,24 @@ def _report(found: "Started", seconds: float) -> None:
         "Your own text:   clozeworks corpus build TEXTS --tokenizer … --out corpus, then "
         "clozeworks init pretrain"
     )
+
+
+def _bought(found: "Sequence[Bought]") -> list[str]:
+    """A table: ways of learning by numbers of labels."""
+    counts = list(dict.fromkeys(each.labels for each in found))
+    lines = [
+        "Which of 12 areas of the library is a docstring about? Accuracy on the same dev rows:",
+        f"{'':22}" + "".join(f"{f'{count:,} labels':>18}" for count in counts),
+    ]
+    for way in dict.fromkeys(each.way for each in found):
+        cells = [
+            str(each)
+            for count in counts
+            for each in found
+            if (each.way, each.labels) == (way, count)
+        ]
+        lines.append(f"{way:22}" + "".join(f"{cell:>18}" for cell in cells))
+    return lines
 
 
 def _guesses(filled: "Filled") -> str:

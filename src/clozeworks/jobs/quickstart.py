@@ -1,12 +1,13 @@
 """The main job on a text everybody has: from Python's own documentation to a model that fills gaps.
 
 Text, tokenizer, corpus, a small BERT trained with masked tokens and sentence pairs, and the same
-gaps filled before and after. Nothing is downloaded.
+gaps filled before and after; then what the pre-training bought for a labelled set of the same text.
+Nothing is downloaded.
 """
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from clozeworks.errors import OutputError
 from clozeworks.jobs.pretrain import pretrain
 from clozeworks.jobs.pretrained import Pretrained
 from clozeworks.jobs.python_documentation import python_documentation
+from clozeworks.jobs.quickstart_task import AREAS, SEEDS, Bought, what_it_bought
 from clozeworks.jobs.recipe import Recipe, read_recipe, read_toml
 from clozeworks.jobs.starting import starting_model
 from clozeworks.language_model import LanguageModel, load
@@ -82,15 +84,19 @@ class Started:
         trained: The run.
         before: The gaps as fresh weights fill them.
         after: The same gaps, filled by the trained model.
+        bought: What pre-training bought for a task; None if that was stopped or not asked for.
     """
 
     folder: Path
     trained: Pretrained
     before: list[Filled]
     after: list[Filled] | None
+    bought: list[Bought] | None = None
 
 
-def quickstart(folder: Path, *changes: str, watcher: Watcher, say: Say) -> Started:
+def quickstart(
+    folder: Path, *changes: str, watcher: Watcher, say: Say, seeds: Sequence[int] = SEEDS
+) -> Started:
     """Does everything, or what is left of it when it was stopped.
 
     Args:
@@ -98,6 +104,7 @@ def quickstart(folder: Path, *changes: str, watcher: Watcher, say: Say) -> Start
         changes: Settings of the recipe to change.
         watcher: Who is told about the training.
         say: Told what is done now.
+        seeds: The seeds of fine-tuning; none to leave that out.
 
     Raises:
         OutputError: The folder holds something else.
@@ -110,11 +117,17 @@ def quickstart(folder: Path, *changes: str, watcher: Watcher, say: Say) -> Start
             file.write(RECIPE_TEXT)
     recipe = settled(folder, *changes)
     objective = recipe.objectives()[0][0]
-    before = _filled(starting_model(recipe.model, objective, corpus, recipe.seed))
+    fresh = starting_model(recipe.model, objective, corpus, recipe.seed)
+    before = _filled(fresh)
     say("A small BERT learns from it.")
     trained = pretrain(recipe, watcher=watcher)
-    after = _filled(load(trained.model)) if trained.model else None
-    return Started(folder, trained, before, after)
+    if trained.model is None:
+        return Started(folder, trained, before, None)
+    after, bought = _filled(load(trained.model)), None
+    if seeds:
+        say("What that bought: it learns which area of the library a docstring is about.")
+        bought = what_it_bought(folder / AREAS, trained.model, fresh, watcher=watcher, seeds=seeds)
+    return Started(folder, trained, before, after, bought)
 
 
 def check_folder(folder: Path) -> None:

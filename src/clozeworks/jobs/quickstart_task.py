@@ -26,7 +26,9 @@ AREAS, FRESH = "areas", "fresh"
 FEW = 300
 SEEDS = (0, 1, 2)
 _DEV_SHARE = 0.2
+# How often the rows are seen, and after how many steps a model is judged.
 _EPOCHS = {"few": 12.0, "all": 2.0}
+_EVERY = {"few": 75, "all": 100}
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _recipe(
         "task": {"kind": "classify"},
         "data": {"train": [str(train)], "dev": [str(dev)]},
         "training": {"epochs": _EPOCHS[name], "items": 16, "rate": 5e-4},
-        "choosing": {"evaluations": 1},
+        "choosing": {"every": _EVERY[name]},
         "seeds": list(seeds),
     }
 
