@@ -175,3 +175,18 @@ def test_what_cannot_be_tagged(refused, command, folders, tmp_path):
         "it in with -.",
         *("tag", folder, "b.conll"),
     )
+
+
+def test_tags_can_be_had_in_another_scheme(command, refused, folders):
+    plain = objects(command("tag", folders / "ner-bert", STRANGE[0], "--json"))[0]
+    other = objects(
+        command("tag", folders / "ner-bert", STRANGE[0], "--json", "--scheme", "BIOES")
+    )[0]
+    assert other["entities"] == plain["entities"]
+    singles = [tag for tag in other["tags"] if tag.startswith("S-")]
+    lone = [entity for entity in plain["entities"] if entity["text"] in plain["words"]]
+    assert len(singles) == len(lone)
+    refused(
+        "scheme is 'BIOSE'; known: BIO, BIOES, BMES, IO, IOB1, plain. Did you mean 'BIOES'?",
+        *("tag", folders / "ner-bert", "a text", "--scheme", "BIOSE"),
+    )

@@ -126,6 +126,7 @@ def answer_all(
     what: str,
     show: Show,
     top: int | None = None,
+    change: Callable[[Any], Any] | None = None,
 ) -> None:
     """Asks a model about items chunk by chunk; each is written before the next is read.
 
@@ -138,6 +139,7 @@ def answer_all(
         what: What an item is called.
         show: Prints an answer for people.
         top: How many scores or candidates a JSON object holds.
+        change: Changes an answer before it is shown or written.
     """
     from clozeworks.cli.highlight import terminal
     from clozeworks.cli.progress import Progress
@@ -165,6 +167,8 @@ def answer_all(
             answers = loaded.ask(chunk, task, budget=options.budget, progress=tokens)
             if tokens is not None:
                 tokens.next_chunk()
+            if change is not None:
+                answers = list(map(change, answers))
             for item, answer in zip(chunk, answers, strict=True):
                 if console is not None:
                     show(console, item, answer)

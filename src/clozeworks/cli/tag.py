@@ -1,5 +1,6 @@
 """`clozeworks tag`: find entities, or the part of speech of every word."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cyclopts import App
@@ -16,7 +17,9 @@ app = App(name="clozeworks tag", help_format="plaintext", version_flags=[])
 
 
 @app.default
-def tag(model: str, source: str, /, *, options: Options | None = None) -> None:
+def tag(
+    model: str, source: str, /, *, scheme: str | None = None, options: Options | None = None
+) -> None:
     """Give every word its tag, and name the entities the tags make.
 
     Long texts are read through windows, never cut. Begin and end of an entity are characters of
@@ -28,6 +31,8 @@ def tag(model: str, source: str, /, *, options: Options | None = None) -> None:
             or not), or - for the lines of standard input. Words are kept as they are where they are
             known: lists in JSON, or words in columns (.conll, .conllu, .bio and others; .txt and
             .tsv too if their lines end in tags).
+        scheme: BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the
+            model's; nothing is lost.
         options: How items are read and answers written.
     """
     options = options or Options()
@@ -41,7 +46,10 @@ def tag(model: str, source: str, /, *, options: Options | None = None) -> None:
     loaded.tag([])  # complains if the model cannot
     task = loaded.task
     assert isinstance(task, Tag)
-    answer_all(loaded, task, asked, bad, options, what="text", show=_shown(task))
+    change = None if scheme is None else partial(task.in_scheme, scheme=scheme)
+    if scheme is not None:
+        loaded.tag([["a"]], scheme=scheme)  # complains if there is no such scheme
+    answer_all(loaded, task, asked, bad, options, what="text", show=_shown(task), change=change)
 
 
 def _shown(task: "Tag") -> Show:

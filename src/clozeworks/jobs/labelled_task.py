@@ -122,14 +122,18 @@ def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
 def _one_scheme(
     train: Labelled, dev: Labelled | None, asked: str | None
 ) -> tuple[Labelled, Labelled | None, list[str]]:
-    """Tags that follow the rules of one scheme; IOB1 becomes BIO, broken ones are mended."""
-    scheme = find_scheme(asked or scheme_of_sequences(_tags(train)))
+    """Tags that follow the rules of the scheme that is asked for; broken ones are mended.
+
+    If none is asked for they stay in their own, but IOB1 becomes BIO.
+    """
+    scheme = find_scheme(scheme_of_sequences(_tags(train)))
     if not scheme.begins:
         return train, dev, []
-    target = BIO if scheme is IOB1 else scheme
+    target = find_scheme(asked) if asked else BIO if scheme is IOB1 else scheme
     labels = {tag for tags in _tags(train) for tag in tags}
     spelling = spelling_of(labels) or PLAIN_SPELLING
-    said = [f"The tags are {scheme.name}" + ("; they are used as BIO." if scheme is IOB1 else ".")]
+    used = "" if scheme is target else f"; they are used as {target.name}"
+    said = [f"The tags are {scheme.name}{used}."]
     mended = 0
 
     def settled(data: Labelled) -> Labelled:

@@ -106,11 +106,15 @@ class Asking(ABC):
         found = self.ask([PairItem(*pair) for pair in several], task, **options)
         return found[0] if alone else found
 
-    def tag(self, texts: str | Sequence[str | Words], **options: Any) -> Tagged | list[Tagged]:
+    def tag(
+        self, texts: str | Sequence[str | Words], *, scheme: str | None = None, **options: Any
+    ) -> Tagged | list[Tagged]:
         """The tag of every word, and the entities they make.
 
         Args:
             texts: One text or several; each may also be a list of words that are kept as they are.
+            scheme: BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the
+                model's.
             options: `budget` (tokens per batch) and `progress`, as for `ask`.
 
         Returns:
@@ -119,6 +123,8 @@ class Asking(ABC):
         several = [texts] if isinstance(texts, str) else list(texts)
         task = self._task(Tag, "tag words", "…ForTokenClassification")
         found = self.ask(list(map(words_item, several)), task, **options)
+        if scheme is not None:
+            found = [task.in_scheme(answer, scheme) for answer in found]
         return found[0] if isinstance(texts, str) else found
 
     @overload

@@ -271,6 +271,13 @@ class Answer(Task[QuestionItem, Answered]):
             intervals=intervals,
         )
 
+    def tuned(self, measured: Measured) -> "Answer":
+        """With the threshold that gives the best F1 on the same items, where there is one."""
+        best = measured.values.get("best_f1_threshold")
+        if self.threshold is None or best is None or not math.isfinite(best):
+            return self
+        return replace(self, threshold=best)
+
 
 def _highest(scores: Scores, count: int) -> Any:
     """The places of the highest scores, highest first; of equal ones the earlier."""

@@ -40,6 +40,7 @@ from clozeworks.tasks.classify import softmax
 from clozeworks.tasks.label_loss import LabelLoss
 from clozeworks.tasks.labels import check_names, published_labels, right_label
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.tagging.convert import convert
 from clozeworks.tasks.tagging.entities import (
     entities_of,
     entity_counts,
@@ -274,6 +275,17 @@ class Tag(Task[WordsItem, Tagged]):
         tags = tuple(self.labels[number] for number in path.tolist())
         entities = self._entities(item, tags, sure)
         return Tagged(item.text, item.spans, tags, tuple(sure.tolist()), entities, len(windows))
+
+    def in_scheme(self, answer: Tagged, scheme: str) -> Tagged:
+        """The same answer with its tags written in another scheme.
+
+        Raises:
+            UnknownName: There is no such scheme.
+            InputError: It cannot say what was found, as IO cannot tell entities that touch.
+            SettingError: One of the schemes has no entities.
+        """
+        tags = convert(answer.tags, self.rules, find_scheme(scheme), spelling=self.spelling)
+        return replace(answer, tags=tuple(tags))
 
     def _entities(
         self, item: WordsItem, tags: Sequence[str], sure: NDArray[np.float64]

@@ -113,6 +113,14 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """How good answers are, beside the labels of the items."""
         raise NotImplementedError
 
+    def tuned(self, measured: Measured) -> "Task[ItemType, AnswerType]":
+        """The task with what is best chosen once a model is trained, such as a threshold.
+
+        Args:
+            measured: How good the model is on items it was not trained on.
+        """
+        return self
+
     def settings(self) -> Mapping[str, Any]:
         """What a published config says of it: `id2label`, `problem_type`."""
         return {}

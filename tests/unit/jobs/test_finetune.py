@@ -192,6 +192,32 @@ def test_tags_of_any_scheme_become_one_the_head_can_say(recipe, tmp_path, start)
     assert done.best.measured.primary == "f1"
 
 
+def test_tags_can_be_learned_in_another_scheme(recipe, tmp_path, start):
+    sentence = "the O\ncat B-PER\nin O\nNew B-LOC\nYork I-LOC\n\n"
+    (tmp_path / "train.conll").write_text(sentence * 12, encoding="utf-8")
+    recipe |= {"task": {"kind": "tag", "scheme": "BIOES"}}
+    recipe["data"] = {"train": [str(tmp_path / "train.conll")]}
+    data = labelled_task(read_finetune_recipe(recipe), cw.load(start).tokenizer)
+    assert data.train[0].tags == ("O", "S-PER", "O", "B-LOC", "E-LOC")
+    assert "The tags are BIO; they are used as BIOES." in data.said
+    done = finetune(recipe)
+    model = cw.load(done.model)
+    assert model.task.rules.name == "BIOES"
+    for scheme, roles in (("BIO", "BIO"), ("BMES", "BMESO")):
+        tags = model.tag("the cat in New York", scheme=scheme).tags
+        assert {tag[0] for tag in tags} <= set(roles)
+
+
+def test_words_may_come_from_the_model_itself(recipe, monkeypatch):
+    recipe["training"] |= {"epochs": 0.5, "augment": {"kind": "guess", "rate": 0.3}}
+    first = finetune(recipe)
+    again = finetune({**recipe, "run": recipe["run"] + "-again"})
+    assert digest(first.model) == digest(again.model)
+    recipe["model"] = str(first.model)  # a classifier fills no gaps
+    with pytest.raises(SettingError, match="it needs a masked language model"):
+        finetune({**recipe, "run": recipe["run"] + "-other"})
+
+
 def test_questions_without_answers_get_a_threshold(recipe, tmp_path, start):
     lines = [
         {"question": "where", "context": f"the cat {n} in London", "answers": []}
@@ -208,6 +234,12 @@ def test_questions_without_answers_get_a_threshold(recipe, tmp_path, start):
     recipe |= {"task": {"kind": "answer"}, "data": {"train": [str(place)]}}
     data = labelled_task(read_finetune_recipe(recipe), cw.load(start).tokenizer)
     assert data.task.threshold == 0.0
+    done = finetune(recipe)
+    tuned = cw.load(done.model).task.threshold
+    assert tuned == pytest.approx(done.best.measured.values["best_f1_threshold"])
+    assert done.best.measured.values["f1"] == pytest.approx(done.best.measured.values["best_f1"])
+    fixed = finetune({**recipe, "run": recipe["run"] + "-fixed"}, "task.threshold=0.5")
+    assert cw.load(fixed.model).task.threshold == 0.5
 
 
 def test_frozen_layers_do_not_move(recipe, start):
