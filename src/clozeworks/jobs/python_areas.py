@@ -27,8 +27,9 @@ _MODULES: Mapping[str, str] = {
     "dataclasses functools operator warnings traceback code codeop types runpy",
 }
 _AREA = {module: area for area, modules in _MODULES.items() for module in modules.split()}
-# Of a long docstring the beginning says what it is about.
-_LONGEST = 300
+# Of a long docstring the beginning says what it is about, and the model of the quick start has seen
+# texts of 32 tokens only.
+_LONGEST = 120
 
 
 def area_items() -> list[TextItem]:

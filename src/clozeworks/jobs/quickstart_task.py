@@ -27,8 +27,8 @@ FEW = 300
 SEEDS = (0, 1, 2)
 _DEV_SHARE = 0.2
 # How often the rows are seen, and after how many steps a model is judged.
-_EPOCHS = {"few": 12.0, "all": 2.0}
-_EVERY = {"few": 75, "all": 100}
+_EPOCHS = {"few": 20.0, "all": 3.0}
+_EVERY = {"few": 125, "all": 200}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _recipe(
         "model": str(start),
         "task": {"kind": "classify"},
         "data": {"train": [str(train)], "dev": [str(dev)]},
-        "training": {"epochs": _EPOCHS[name], "items": 16, "rate": 5e-4},
+        "training": {"epochs": _EPOCHS[name], "items": 16, "rate": 1e-3},
         "choosing": {"every": _EVERY[name]},
         "seeds": list(seeds),
     }
