@@ -48,6 +48,6 @@ def test_every_setting_of_the_guide_is_one():
     from clozeworks.jobs.finetune_recipe import read_finetune_recipe
 
     for change in re.findall(r"`((?:training|task|choosing)\.[\w.]+=[^`]+)`", TEXT):
-        kind = "tag" if "crf" in change else "classify"
+        kind = "tag" if "crf" in change or "scheme" in change else "classify"
         least = {"run": "r", "model": "m", "task": {"kind": kind}, "data": {"train": ["t.csv"]}}
         read_finetune_recipe(least, [change])
