@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from clozeworks import config
+from clozeworks.checkpoints.folder import NOTES
 from clozeworks.data.atomic import atomic_file
 from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.trainer import Outcome, Watcher
@@ -25,6 +26,7 @@ from clozeworks.jobs.pretrained import Quiet
 from clozeworks.jobs.run_folder import MODEL, RECIPE
 from clozeworks.jobs.session import held
 from clozeworks.language_model import LanguageModel, load
+from clozeworks.tasks.task import Task
 
 METRICS = "metrics.json"
 
@@ -161,6 +163,10 @@ def _run(
         results.append(result)
     done = Finetuned(folder, results, outcome, folder / MODEL if ranks.leads else None, data)
     if ranks.leads:
+        # A seed may have settled what the data left open: weights of labels, a threshold.
+        notes = config.read_json(done.best.folder / MODEL / NOTES)
+        data = replace(data, task=config.read(Task, notes["task"], "task"))
+        done = replace(done, data=data)
         _finish(done)
         told = Told(folder, recipe, data, results, done.best)
         done = replace(done, report=tell(told, ranks.device, watcher))
