@@ -16,7 +16,7 @@ from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
-from clozeworks.errors import CheckpointError, UnsupportedError
+from clozeworks.errors import CheckpointError, ClozeworksError, UnsupportedError
 from clozeworks.families.family import Config, Family, parts_of
 from clozeworks.tasks import answer, classify, tag
 from clozeworks.tasks.labels import labels_of
@@ -119,7 +119,10 @@ def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkp
 def _old_rows(checkpoint: Checkpoint, task: AnyTask) -> list[int] | None:
     """Where each label of a task stood in the head of a checkpoint; None if it had others."""
     wanted = task.settings().get("id2label")
-    before = task_of(checkpoint, checkpoint.family.model_type)
+    try:
+        before = task_of(checkpoint, checkpoint.family.model_type) if wanted else None
+    except ClozeworksError:  # a head that cannot be used is left out anyway
+        before = None
     if wanted is None or before is None:
         return None
     have, labels = before.settings().get("id2label", {}), list(wanted.values())

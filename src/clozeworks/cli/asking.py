@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.items import Item
     from clozeworks.language_model.model import LanguageModel
-    from clozeworks.tasks.compare import Compare
 
 # Prints an answer for people.
 Show = Callable[["Console", "Item", Any], None]
@@ -103,17 +102,6 @@ class Options:
                 raise SettingError(f"{name} is given, but no table is; leave {name} out.")
         if self.skip_bad_rows:
             raise SettingError("--skip-bad-rows is given, but no file is; leave it out.")
-
-
-def as_compare(task: Any) -> "Compare":
-    """The same task for two texts; a published folder cannot say for how many it is."""
-    import dataclasses
-
-    from clozeworks.tasks.compare import Compare
-
-    if isinstance(task, Compare):
-        return task
-    return Compare(**{each.name: getattr(task, each.name) for each in dataclasses.fields(task)})
 
 
 def answer_all(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.asking import Options, Show, answer_all, as_compare
+from clozeworks.cli.asking import Options, Show, answer_all
 from clozeworks.cli.classify import check_top, print_labels, said
 
 if TYPE_CHECKING:
@@ -51,9 +51,12 @@ def compare(
         asked, bad = one_item((source, second), "compare"), BadRows()
 
     from clozeworks.language_model import load
+    from clozeworks.tasks.classify import Classify
+    from clozeworks.tasks.compare import as_compare
 
     loaded = load(model)
     loaded.compare([])  # complains if the model cannot
+    assert isinstance(loaded.task, Classify)
     task = as_compare(loaded.task)
     check_top(top, task.problem)
     answer_all(loaded, task, asked, bad, options, what="pair", show=_shown(top or 1), top=top)

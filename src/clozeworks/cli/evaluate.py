@@ -261,13 +261,15 @@ def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> Evaluation:
 
 
 def _asked(loaded: "LanguageModel", labelled: "Labelled", threshold: float | None) -> Evaluation:
-    from clozeworks.cli.asking import as_compare
     from clozeworks.cli.evaluation_page import details_of
     from clozeworks.cli.fitting_labels import fitted
     from clozeworks.cli.progress import Progress
     from clozeworks.cli.records import gold_of, record_of
+    from clozeworks.tasks.compare import as_compare
 
-    task: Any = as_compare(loaded.task) if labelled.task == "compare" else loaded.task
+    task: Any = loaded.task
+    if labelled.task == "compare":
+        task = as_compare(task)
     if threshold is not None:
         task = replace(task, threshold=threshold)
     items: Sequence[Any] = labelled.items

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -188,6 +188,8 @@ class Trainer:
         with Stop(alone=self.ranks.count == 1) as stop, closing(batches), self.lanes.alone(count):
             try:
                 for step, pieces in batches:
+                    if self.best.hopeless:  # it ended here before, and was killed afterwards
+                        break
                     if step in begins:
                         self.watcher.note(f"Step {step:,}: from here on {begins[step]}.")
                     with stop.interruptible():
@@ -275,11 +277,17 @@ class Trainer:
 
     def evaluate(self) -> Measured | None:
         """Measures the model on held-out text, if there is any, and says what came out."""
-        if not self.ranks.summed([len(self.held_out)])[0]:
+        held_out = self.ranks.summed([len(self.held_out)])[0] > 0
+        if not held_out and self.judge is None:
             return None
-        found = evaluate(self.model, self.cost, self.names, self.held_out, self.ranks, self.lanes)
-        record: dict[str, Any] = {"step": self.step, "evaluation": {"loss": found.loss}}
-        for name, part in found.parts.items():
+        found = None
+        record: dict[str, Any] = {"step": self.step, "evaluation": {}}
+        if held_out:
+            found = evaluate(
+                self.model, self.cost, self.names, self.held_out, self.ranks, self.lanes
+            )
+            record["evaluation"]["loss"] = found.loss
+        for name, part in found.parts.items() if found else ():
             record["evaluation"][name] = {
                 "loss": part.loss,
                 "accuracy": part.accuracy,
@@ -287,6 +295,8 @@ class Trainer:
             }
         if self.judge is not None:
             judged = self.judge()
+            # Whether to go on must be decided alike, whatever the last bits on each rank.
+            judged = replace(judged, value=self.ranks.agreed(judged.value))
             record["judged"] = {
                 **judged.record,
                 "best": self.best.look(judged, self.model, self.step),

@@ -148,15 +148,21 @@ def _run(
     ranks: Ranks,
     watcher: Watcher,
 ) -> Finetuned:
+    parts = [
+        Seed(recipe, data, start, seed, folder / f"seed-{seed}", ranks, watcher)
+        for seed in recipe.seeds
+    ]
     if ranks.leads:
+        _check_kind(recipe, folder)
+        for part in parts:  # all of them, before anything is written
+            part.check()
         _write_recipe(recipe, folder)
     for sentence in data.said:
         watcher.note(sentence)
     watcher.note(f"{len(data.train):,} items to learn from, {len(data.dev):,} to be judged by.")
     results: list[SeedResult] = []
     outcome = None
-    for seed in recipe.seeds:
-        part = Seed(recipe, data, start, seed, folder / f"seed-{seed}", ranks, watcher)
+    for part in parts:
         outcome, result = part.run()
         if result is None:
             return Finetuned(folder, results, outcome, None, data)
@@ -173,8 +179,8 @@ def _run(
     return done
 
 
-def _write_recipe(recipe: FinetuneRecipe, folder: Path) -> None:
-    """Writes the recipe down; refuses a folder that holds another task."""
+def _check_kind(recipe: FinetuneRecipe, folder: Path) -> None:
+    """Refuses a folder that holds another task."""
     place = folder / RECIPE
     if place.exists():
         before = config.read_json(place).get("task", {})
@@ -183,7 +189,10 @@ def _write_recipe(recipe: FinetuneRecipe, folder: Path) -> None:
                 f"{folder} holds a run of {before.get('kind', 'another kind')!r}, and the task is "
                 f"{recipe.task['kind']!r}; name another folder with run=FOLDER."
             )
-    with atomic_file(place, "w") as file:
+
+
+def _write_recipe(recipe: FinetuneRecipe, folder: Path) -> None:
+    with atomic_file(folder / RECIPE, "w") as file:
         json.dump(config.plain(recipe), file, indent=1, ensure_ascii=False)
         file.write("\n")
 

@@ -169,6 +169,11 @@ class FinetuneRecipe:
             raise SettingError(
                 f"task.labels is {self.task['labels']}; labels come from the data; leave it out."
             )
+        if "problem" in self.task:
+            raise SettingError(
+                f"task.problem is {self.task['problem']!r}; it follows from the labels; leave it "
+                "out, and say what they are with data.labels: one, several or numbers."
+            )
         if not self.seeds:
             raise SettingError("seeds is empty; name at least one, such as 0.")
         for seed in self.seeds:

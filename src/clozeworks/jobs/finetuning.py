@@ -105,12 +105,14 @@ class Plan:
 
     Attributes:
         steps: Steps of a seed.
+        items: Items of a step.
         epoch: Steps of an epoch, a share of one included.
         rate: The highest rate.
         epochs: How often each item is seen.
     """
 
     steps: int
+    items: int
     epoch: float
     rate: float
     epochs: float
@@ -120,15 +122,16 @@ class Plan:
         """What a recipe means for so many items and a model of so many parameters."""
         fitting = recipe.training
         epochs = fitting.epochs or usual_epochs(recipe.task["kind"], items)
-        epoch = items / fitting.items
+        size = min(fitting.items, items)
+        epoch = items / size
         rate = fitting.rate or usual_rate(parameters, fitting.lora)
-        return cls(max(1, math.ceil(epoch * epochs)), epoch, rate, epochs)
+        return cls(max(1, math.ceil(epoch * epochs)), size, epoch, rate, epochs)
 
-    def said(self, items: int) -> str:
+    def said(self) -> str:
         """What was chosen, in a sentence."""
         return (
-            f"{self.steps:,} steps of {items} items ({self.epochs:g} epochs); the rate rises to "
-            f"{self.rate:g} and falls to 0."
+            f"{self.steps:,} steps of {self.items} items ({self.epochs:g} epochs); the rate rises "
+            f"to {self.rate:g} and falls to 0."
         )
 
 
@@ -159,6 +162,22 @@ class Seed:
         self.data = replace(data, task=settled(data.task, data.train))
         self.objective = objective_of(self.data.task, recipe.training)
         self.seed, self.folder, self.ranks, self.watcher = seed, folder, ranks, watcher
+        self.plan = Plan.of(recipe, len(data.train), start.blueprint.count())
+        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        return (self.folder / RESULT).exists()
+
+    def check(self) -> None:
+        """Refuses to go on with another recipe than the seed was begun with.
+
+        Raises:
+            SettingError: The differences.
+        """
+        begun = self.done or bool(self.snapshots.steps())
+        refuse_another_recipe(self.folder, self._written(), begun=begun)
 
     def run(self) -> tuple[Outcome | None, SeedResult | None]:
         """Trains, or goes on; what it came to if it is done.
@@ -167,15 +186,9 @@ class Seed:
             How this session ended, None if there was nothing left to do; and the result, None if it
             is not done.
         """
-        plan = Plan.of(self.recipe, len(self.data.train), self.start.blueprint.count())
-        snapshots = Snapshots(self.folder / SNAPSHOTS, self.recipe.snapshots.keep)
-        done = (self.folder / RESULT).exists()
-        if self.ranks.leads:
-            begun = done or bool(snapshots.steps())
-            refuse_another_recipe(self.folder, self._written(plan), begun=begun)
-        if done:
+        if self.done:
             return None, SeedResult.read(self.folder)
-        self.watcher.note(f"Seed {self.seed}: {plan.said(self.recipe.training.items)}")
+        self.watcher.note(f"Seed {self.seed}: {self.plan.said()}")
         model = self.start.for_task(self.data.task, seed=self.seed)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
@@ -184,19 +197,15 @@ class Seed:
         with memory_kept():
             lanes = Lanes(self.ranks.device)
             try:
-                return self._trained(model, network, plan, snapshots, lanes)
+                return self._trained(model, network, lanes)
             finally:
                 lanes.close()
 
     def _trained(
-        self,
-        model: LanguageModel,
-        network: Model,
-        plan: Plan,
-        snapshots: Snapshots,
-        lanes: Lanes,
+        self, model: LanguageModel, network: Model, lanes: Lanes
     ) -> tuple[Outcome, SeedResult | None]:
         recipe, objective = self.recipe, self.objective
+        plan, snapshots = self.plan, self.snapshots
         snapshot, damaged = snapshots.read_latest()
         for sentence in damaged:
             self.watcher.note(f"{sentence} The one before it is used.")
@@ -204,7 +213,7 @@ class Seed:
         metrics = None
         if self.ranks.leads:
             self.folder.mkdir(exist_ok=True)
-            begin_session(self.folder, snapshots, self._written(plan), step, self.ranks)
+            begin_session(self.folder, snapshots, self._written(), step, self.ranks)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
         best = Best(patience=recipe.choosing.patience)
         trainer = Trainer(
@@ -296,7 +305,7 @@ class Seed:
             examples,
             self._cutter(model, lanes),
             seed=self.seed,
-            examples=min(self.recipe.training.items, len(self.data.train)),
+            examples=self.plan.items,
             rank=self.ranks.rank,
             ranks=self.ranks.count,
         )
@@ -323,7 +332,8 @@ class Seed:
         source = Source.of(model.tokenizer)
         return Cutter(self.objective, self.seed, source, Training(steps=1).piece, lanes.count)
 
-    def _written(self, plan: Plan) -> dict[str, Any]:
+    def _written(self) -> dict[str, Any]:
+        plan = self.plan
         data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
         data["seed"] = self.seed
         data["task"] = config.plain(self.data.task)

@@ -60,8 +60,9 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
         said.append(f"{len(bad.rows):,} bad rows were dropped; the first: {bad.rows[0]}.")
     if bad.mended:
         said.append(f"{len(bad.mended):,} answers stood elsewhere and were moved there.")
+    scheme = None
     if kind == "tag":
-        train, dev, more = _one_scheme(train, dev, recipe.task.get("scheme"))
+        train, dev, scheme, more = _one_scheme(train, dev, recipe.task.get("scheme"))
         said += more
     learnable = check_labels(train, dev)
     said += learnable.warnings
@@ -77,23 +78,32 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
             "the dev set is empty; a model needs items to be judged by; name another file, or "
             "raise data.dev_share."
         )
-    task = _task(recipe, train, learnable.labels, items)
+    task = _task(recipe, train, learnable.labels, [*items, *judged], scheme)
     files = (replace(train, items=items), replace(train if dev is None else dev, items=judged))
     report = report_on(*files, tokenizer=tokenizer, window=task.windows.length)
     return LabelledTask(task, items, judged, tuple(said), report, files)
 
 
 def _task(
-    recipe: FinetuneRecipe, train: Labelled, labels: Sequence[str], items: Sequence[Any]
+    recipe: FinetuneRecipe,
+    train: Labelled,
+    labels: Sequence[str],
+    items: Sequence[Any],
+    scheme: Scheme | None,
 ) -> Task[Any, Any]:
     """The task of the recipe with what the data says."""
     found: dict[str, Any] = dict(recipe.task)
     if train.kind == "answers":
-        some = any(item.impossible for item in items if isinstance(item, QuestionItem))
-        if some:
+        impossible = [item for item in items if isinstance(item, QuestionItem) and item.impossible]
+        if impossible and found.get("rule") == "cmrc":
+            raise InputError(
+                f"{impossible[0].place} has no answer, and task.rule is 'cmrc', which knows no "
+                "such questions; drop them, or leave task.rule out."
+            )
+        if impossible:
             found.setdefault("threshold", 0.0)
     elif train.kind == "tags":
-        scheme = find_scheme(scheme_of_sequences(_tags(train)))
+        assert scheme is not None
         found = {"scheme": scheme.name, **found, "labels": _all_tags(labels, scheme)}
     elif train.kind == "numbers":
         names = [column.name for column in train.columns if column.role == "label"]
@@ -121,14 +131,14 @@ def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
 
 def _one_scheme(
     train: Labelled, dev: Labelled | None, asked: str | None
-) -> tuple[Labelled, Labelled | None, list[str]]:
+) -> tuple[Labelled, Labelled | None, Scheme, list[str]]:
     """Tags that follow the rules of the scheme that is asked for; broken ones are mended.
 
     If none is asked for they stay in their own, but IOB1 becomes BIO.
     """
     scheme = find_scheme(scheme_of_sequences(_tags(train)))
     if not scheme.begins:
-        return train, dev, []
+        return train, dev, scheme, []
     target = find_scheme(asked) if asked else BIO if scheme is IOB1 else scheme
     labels = {tag for tags in _tags(train) for tag in tags}
     spelling = spelling_of(labels) or PLAIN_SPELLING
@@ -161,4 +171,4 @@ def _one_scheme(
             f"{mended:,} sentences have tags out of order, such as an entity that begins with "
             f"{spelling.write(Tag('I', 'X'))}; they are read as conlleval does."
         )
-    return train, dev, said
+    return train, dev, target, said

@@ -1,6 +1,5 @@
 """What a model with a task can be asked: classify, compare, tag, answer."""
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
@@ -13,7 +12,7 @@ from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.answering import Progress, answers
 from clozeworks.tasks.classify import Classified, Classify
-from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.compare import Compare, as_compare
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.text.characters import words_of
@@ -100,10 +99,7 @@ class Asking(ABC):
             if isinstance(pair, str) or len(pair) != 2:
                 raise InputError(f"pair {number:,} is {pair!r}; it must be two texts; give two.")
         task = self._task(Classify, "compare texts", "…ForSequenceClassification")
-        if not isinstance(task, Compare):  # a published folder cannot say which it is
-            fields = {f.name: getattr(task, f.name) for f in dataclasses.fields(task)}
-            task = Compare(**fields)
-        found = self.ask([PairItem(*pair) for pair in several], task, **options)
+        found = self.ask([PairItem(*pair) for pair in several], as_compare(task), **options)
         return found[0] if alone else found
 
     def tag(
@@ -175,7 +171,7 @@ class Asking(ABC):
             progress: Called with tokens done and tokens in all.
         """
         return answers(
-            task or self._task(object, "answer", "a task's head"),
+            task or self._own_task(items),
             self.model,
             self.tokenizer,
             items,
@@ -188,8 +184,14 @@ class Asking(ABC):
         self, items: Sequence[Any], *, intervals: bool = True, progress: Progress | None = None
     ) -> Measured:
         """How good the model is on labelled items, with intervals of 95 %."""
-        task: AnyTask = self._task(object, "answer", "a task's head")
+        task = self._own_task(items)
         return task.measure(items, self.ask(items, task, progress=progress), intervals=intervals)
+
+    def _own_task(self, items: Sequence[Any]) -> AnyTask:
+        """What the model was trained for; of two texts if the items are pairs."""
+        task: AnyTask = self._task(object, "answer", "a task's head")
+        pairs = bool(items) and isinstance(items[0], PairItem)
+        return as_compare(task) if pairs and isinstance(task, Classify) else task
 
     def _task(self, kind: Any, what: str, architecture: str) -> Any:
         task = self.task

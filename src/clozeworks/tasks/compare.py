@@ -12,6 +12,7 @@ Example: `Compare(labels=("entailment", "neutral", "contradiction"))`, for simil
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from clozeworks.core.spec import spec
@@ -38,3 +39,10 @@ class Compare(Classify):
             moves="longer",
             places=ItemPlaces(items, "pair"),
         )
+
+
+def as_compare(task: Classify) -> Compare:
+    """The same task for two texts; a published folder cannot say for how many it is."""
+    if isinstance(task, Compare):
+        return task
+    return Compare(**{each.name: getattr(task, each.name) for each in fields(task)})

@@ -183,11 +183,12 @@ def _cut(
     fixed = len(whole) - counts[moving]
     room = limit - fixed
     if room < min(_LEAST, counts[moving]):
-        other = "special tokens" if moves == "only" else "the text that is not cut"
+        alone = moves == "only"
+        other = "special ones" if alone else "special ones and the text that is not cut"
         raise InputError(
             f"{place}: {fixed:,} tokens stand in every window ({other}), and a window has "
-            f"{limit:,}; there must be room for {_LEAST} of the long text; shorten the other text, "
-            "or raise windows.length."
+            f"{limit:,}; there must be room for {_LEAST} of the long text; "
+            f"{'' if alone else 'shorten the other text, or '}raise windows.length."
         )
     before = whole.part.index(moving)
     behind = range(before + counts[moving], len(whole))

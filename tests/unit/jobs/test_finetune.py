@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -167,8 +168,15 @@ def test_a_file_that_changed_meanwhile_is_noticed(recipe, tmp_path, monkeypatch)
 
 def test_a_seed_that_is_done_is_not_taken_for_another_recipe(recipe):
     finetune(recipe, "training.epochs=0.2")
+    before = (Path(recipe["run"]) / "recipe.json").read_bytes()
     with pytest.raises(SettingError, match=r"training\.epochs was 0\.2, now 0\.4"):
         finetune(recipe, "training.epochs=0.4")
+    assert (Path(recipe["run"]) / "recipe.json").read_bytes() == before
+
+
+def test_a_small_set_is_seen_as_often_as_it_says(recipe):
+    done = finetune(recipe, "training.items=100", "training.epochs=3")
+    assert done.best.steps == 3  # 36 items, all of them in each step
 
 
 def test_a_folder_of_another_task_is_refused(recipe, tmp_path):
@@ -264,6 +272,7 @@ def test_defaults_follow_size_and_task():
     [
         ("task.kind=clasify", UnknownName, "Did you mean 'classify'"),
         ("task.labels=[1]", SettingError, "labels come from the data; leave it out."),
+        ("task.problem=number", SettingError, "it follows from the labels; leave it out"),
         ("task.poolin=mean", UnknownName, "Did you mean 'pooling'"),
         ("data.dev_share=1", SettingError, "data.dev_share is 1.0; it must be between 0 and 1."),
         ("training.items=0", SettingError, "training.items is 0; it must be at least 1."),

@@ -149,7 +149,7 @@ def test_a_question_that_fills_the_window_is_refused():
             places=["faq.jsonl, line 3"],
         )
     assert str(caught.value) == (
-        "faq.jsonl, line 3: 23 tokens stand in every window (the text that is not cut), and a "
-        "window has 24; there must be room for 8 of the long text; shorten the other text, or "
-        "raise windows.length."
+        "faq.jsonl, line 3: 23 tokens stand in every window (special ones and the text that is "
+        "not cut), and a window has 24; there must be room for 8 of the long text; shorten the "
+        "other text, or raise windows.length."
     )
