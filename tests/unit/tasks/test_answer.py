@@ -273,8 +273,8 @@ def test_a_context_without_a_token_has_no_answer(threshold):
         (
             QuestionItem("fox " * 60, "ran " * 30),
             "question 1: 63 tokens stand in every window (special ones and the text that is not "
-            "cut), and a window has 64; there must be room for 8 of the long text; shorten the other "
-            "text, or raise windows.length.",
+            "cut), and a window has 64; there must be room for 8 of the long text; shorten the "
+            "other text, or raise windows.length.",
         ),
     ],
 )
