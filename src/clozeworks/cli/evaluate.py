@@ -245,8 +245,8 @@ def read(file: Path, task: TaskName, reading: "Reading", bad: Any) -> "Labelled"
 def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> Evaluation:
     from dataclasses import asdict
 
-    from clozeworks.cli.records import gold_of
     from clozeworks.data.labelled.items import TextItem
+    from clozeworks.jobs.predictions import gold_of
     from clozeworks.tasks.cloze import TOP, measure_gaps, right_words
 
     items = [item for item in labelled.items if isinstance(item, TextItem)]
@@ -264,7 +264,8 @@ def _asked(loaded: "LanguageModel", labelled: "Labelled", threshold: float | Non
     from clozeworks.cli.evaluation_page import details_of
     from clozeworks.cli.fitting_labels import fitted
     from clozeworks.cli.progress import Progress
-    from clozeworks.cli.records import gold_of, record_of
+    from clozeworks.cli.records import record_of
+    from clozeworks.jobs.predictions import gold_of
     from clozeworks.tasks.compare import as_compare
 
     task: Any = loaded.task

@@ -47,53 +47,11 @@ def details_of(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> Detai
         items: Labelled items.
         answers: What the model said.
     """
-    import numpy as np
+    from clozeworks.tasks.known_labels import known_labels
 
-    from clozeworks.tasks.classify import Classify
-    from clozeworks.tasks.metrics.labels import per_label
-    from clozeworks.tasks.tag import Tag
-
-    if isinstance(task, Tag):
-        return _tagged(task, items, answers)
-    if not isinstance(task, Classify) or task.problem == "number":
-        return Details()
-    right = np.array([task.right(item) for item in items])
-    if task.problem == "several":
-        said = np.array([[label in answer.label for label in task.labels] for answer in answers])
-        return Details(labels=per_label(right > 0.5, said, task.labels))
-    said = np.array([task.labels.index(answer.label) for answer in answers])
-    return _numbered(right, said, task.labels, "label")
-
-
-def _numbered(right: Any, said: Any, labels: Sequence[str], what: str) -> Details:
-    from clozeworks.tasks.metrics.labels import confusion, per_label
-
-    table: list[list[int]] = []
-    if len(labels) <= MOST_CONFUSED:
-        table = confusion(right, said, labels).tolist()
-    return Details(what, per_label(right, said, labels), tuple(map(tuple, table)))
-
-
-def _tagged(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> Details:
-    import numpy as np
-
-    from clozeworks.tasks.metrics.labels import LabelScores
-    from clozeworks.tasks.tagging.entities import entities_of, entity_counts, scores_by_type
-
-    gold, said = [item.tags for item in items], [answer.tags for answer in answers]
-    if not task.rules.begins:
-        number = {label: place for place, label in enumerate(task.labels)}
-        flat = [np.array([number[tag] for tags in each for tag in tags]) for each in (gold, said)]
-        return _numbered(flat[0], flat[1], task.labels, "tag")
-    spelled = [
-        [entities_of(tags, task.rules, spelling=task.spelling) for tags in each]
-        for each in (gold, said)
-    ]
-    found = scores_by_type(entity_counts(spelled[0], spelled[1]))
-    scores = (
-        LabelScores(k, each.precision, each.recall, each.f1, each.gold) for k, each in found.items()
-    )
-    return Details("type", tuple(scores))
+    known = known_labels(task, items, answers)
+    few = len(known.confusion) <= MOST_CONFUSED
+    return Details(known.what, known.labels, known.confusion if few else ())
 
 
 def page(title: str, measured: "Measured", details: Details) -> str:

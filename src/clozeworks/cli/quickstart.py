@@ -82,7 +82,7 @@ def _bought(found: "Sequence[Bought]") -> list[str]:
     """A table: ways of learning by numbers of labels."""
     counts = list(dict.fromkeys(each.labels for each in found))
     lines = [
-        "Which of 12 areas of the library is a docstring about? Accuracy on the same dev rows:",
+        "Which of the library's areas is a docstring about? Accuracy on the same dev rows:",
         f"{'':22}" + "".join(f"{f'{count:,} labels':>18}" for count in counts),
     ]
     for way in dict.fromkeys(each.way for each in found):

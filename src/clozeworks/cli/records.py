@@ -34,17 +34,6 @@ def record_of(item: "Item", answer: Any, top: int | None = None) -> Record:
     return {"text": item.text, **_classified(answer, top), **place}
 
 
-def gold_of(item: "Item") -> Any:
-    """What is right for an item, as JSON can hold it."""
-    from clozeworks.data.labelled.items import QuestionItem, WordsItem
-
-    if isinstance(item, QuestionItem):
-        return [{"text": each.text, "begin": each.begin} for each in item.answers]
-    if isinstance(item, WordsItem):
-        return list(item.tags or ())
-    return list(item.label) if isinstance(item.label, tuple) else item.label
-
-
 def best_scores(scores: Mapping[str, float], top: int | None) -> dict[str, float]:
     """The labels with the highest scores, highest first."""
     return dict(sorted(scores.items(), key=lambda each: -each[1])[:top])

@@ -12,6 +12,7 @@ import torch
 
 from clozeworks import config
 from clozeworks.checkpoints.folder import NOTES
+from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.data.atomic import atomic_file
 from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.trainer import Outcome, Watcher
@@ -202,10 +203,6 @@ def _finish(done: Finetuned) -> None:
     with atomic_file(done.folder / METRICS, "w") as file:
         json.dump(done.record(), file, indent=1, ensure_ascii=False)
         file.write("\n")
-    target = done.folder / MODEL
-    # A copy, so that a seed's folder stays whole; one rename makes it count.
-    fresh = target.with_name(f".{MODEL}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    shutil.copytree(done.best.folder / MODEL, fresh)
-    shutil.rmtree(target, ignore_errors=True)
-    fresh.rename(target)
+    # A copy, so that a seed's folder stays whole.
+    with fresh_folder(done.folder / MODEL, overwrite=True) as place:
+        shutil.copytree(done.best.folder / MODEL, place, dirs_exist_ok=True)

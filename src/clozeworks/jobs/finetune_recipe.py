@@ -6,7 +6,6 @@ written down with the run.
 
 import dataclasses
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from clozeworks.engine.gradients import Precision
 from clozeworks.engine.rates import Rates
 from clozeworks.engine.settings import Keeping, at_least
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.jobs.recipe import read_toml
+from clozeworks.jobs.recipe import changed
 from clozeworks.objectives.adversarial import Move
 
 TASKS = ("answer", "classify", "compare", "tag")
@@ -196,10 +195,7 @@ def read_finetune_recipe(
         SettingError: A setting has a value it may not have.
         UnknownName: There is no such setting; the nearest is shown.
     """
-    data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
-    for change in changes:
-        config.override(data, change)
-    recipe: FinetuneRecipe = config.read(FinetuneRecipe, data)
+    recipe: FinetuneRecipe = config.read(FinetuneRecipe, changed(source, changes))
     return recipe
 
 

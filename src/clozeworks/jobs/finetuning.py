@@ -40,7 +40,7 @@ from clozeworks.jobs.adapting import (
 )
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe, usual_epochs, usual_rate
 from clozeworks.jobs.labelled_task import LabelledTask
-from clozeworks.jobs.run_folder import MODEL, SNAPSHOTS
+from clozeworks.jobs.run_folder import MODEL, RESULT, SNAPSHOTS
 from clozeworks.jobs.session import begin_session, refuse_another_recipe
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.draft import Source
@@ -48,7 +48,6 @@ from clozeworks.tasks.answering import answers
 from clozeworks.tasks.examples import Change, TaskExamples
 from clozeworks.tasks.metrics.measured import Measured
 
-RESULT = "result.json"
 # Words a model is asked for in place of another.
 _GUESSES = 20
 # Lines of metrics an epoch has at least.

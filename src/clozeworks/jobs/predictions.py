@@ -24,7 +24,7 @@ def write_predictions(path: Path, items: Sequence[Item], answers: Sequence[Any])
     """
     with atomic_file(path, "w") as file:
         for item, answer in zip(items, answers, strict=True):
-            line = {"item": _asked(item), "gold": _right(item), "answer": _said(answer)}
+            line = {"item": _asked(item), "gold": gold_of(item), "answer": _said(answer)}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
@@ -40,12 +40,13 @@ def _asked(item: Item) -> Mapping[str, Any]:
     return {**place, "text": item.text}
 
 
-def _right(item: Item) -> Any:
+def gold_of(item: Item) -> Any:
+    """What is right for an item, as JSON can hold it."""
     if isinstance(item, QuestionItem):
         return [{"text": each.text, "begin": each.begin} for each in item.answers]
     if isinstance(item, WordsItem):
         return list(item.tags or ())
-    return item.label
+    return list(item.label) if isinstance(item.label, tuple) else item.label
 
 
 def _said(answer: Any) -> Mapping[str, Any]:

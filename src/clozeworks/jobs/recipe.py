@@ -124,9 +124,7 @@ def read_recipe(source: Path | str | dict[str, Any], changes: Sequence[str] = ()
         SettingError: A setting has a value it may not have.
         UnknownName: There is no such setting; the nearest is shown.
     """
-    data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
-    for change in changes:
-        config.override(data, change)
+    data = changed(source, changes)
     named = data.get("objective")
     if isinstance(named, str):
         text: Data = config.read(Data, data.get("data", {}), "data")
@@ -134,6 +132,19 @@ def read_recipe(source: Path | str | dict[str, Any], changes: Sequence[str] = ()
         data = {**data, "objective": config.plain(published(named, length))}
     recipe: Recipe = config.read(Recipe, data)
     return recipe
+
+
+def changed(source: Path | str | dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """What a TOML file or plain data holds, with some settings changed; the data stay as they are.
+
+    Raises:
+        InputError: The file cannot be read, or is no TOML.
+        SettingError: A change is none.
+    """
+    data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
+    for change in changes:
+        config.override(data, change)
+    return data
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -11,6 +11,8 @@ SESSIONS = "sessions.jsonl"
 NOTES = "notes.jsonl"
 SNAPSHOTS = "snapshots"
 MODEL = "model"
+# What a seed of fine-tuning holds when it is done.
+RESULT = "result.json"
 CURVES = "curves.png"
 REPORT = "report.html"
 TENSORBOARD = "tensorboard"

@@ -22,6 +22,7 @@ from clozeworks.jobs.run_folder import (
     MODEL,
     NOTES,
     RECIPE,
+    RESULT,
     SESSIONS,
     SNAPSHOTS,
     command_of,
@@ -31,8 +32,6 @@ from clozeworks.jobs.run_folder import (
 DEPTH = 2
 State = Literal["running", "stopped", "finished", "never began", "damaged"]
 
-# What a seed of fine-tuning that is done holds.
-_RESULT = "result.json"
 _SNAPSHOT = re.compile(r"step-(\d{9,})")
 # The last lines of the metrics hold what is wanted, unless evaluations are very rare.
 _TAIL = 2**18
@@ -148,7 +147,7 @@ def _state_of_one(folder: Path, steps: int, running: bool) -> RunState:
     losses = _numbers(found.get("loss") for found in evaluations if isinstance(found, dict))
     kept = _kept(folder / SNAPSHOTS)
     measured = max((record["step"] for record in records), default=None)
-    result = _result(folder / _RESULT)
+    result = _result(folder / RESULT)
     if result is not None:
         state: State = "finished"
         step: int | None = result.steps
@@ -213,7 +212,7 @@ def _best(found: Sequence[RunState]) -> RunState | None:
     """The seed with the best value, of those that are done; one that is no number is never best."""
 
     def rank(each: RunState) -> float:
-        result = _result(each.folder / _RESULT)
+        result = _result(each.folder / RESULT)
         if result is None or math.isnan(result.value):
             return -math.inf
         return result.value if result.higher_is_better else -result.value

@@ -13,7 +13,6 @@ import json
 import shutil
 import statistics
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from clozeworks.jobs.finetuning import Seed, SeedResult, identity
 from clozeworks.jobs.labelled_task import LabelledTask, labelled_task
 from clozeworks.jobs.notes import Notes
 from clozeworks.jobs.pretrained import Quiet
-from clozeworks.jobs.recipe import FREE, differences, read_toml
+from clozeworks.jobs.recipe import FREE, changed, differences
 from clozeworks.jobs.run_folder import MODEL, RECIPE
 from clozeworks.jobs.session import held
 from clozeworks.language_model import LanguageModel, load
@@ -153,9 +152,7 @@ def search(
         InputError: The labelled files cannot be used.
         OutputError: The folder holds something else, or another program uses it.
     """
-    data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
-    for change in changes:
-        config.override(data, change)
+    data = changed(source, changes)
     if "search" not in data:
         raise SettingError(
             "search is missing; it must say what is tried, such as search = {rates = [2e-5, 5e-5]}."
@@ -230,11 +227,14 @@ class _Searching:
         recipe = replace(self.recipe, training=training)
         folder = self.folder / name
         run = Seed(recipe, self.data, self.start, seed, folder, self.ranks, self.watcher)
+        if self.ranks.leads:
+            run.check()
         return run.run()
 
     def _reported(self, result: SeedResult) -> Measured:
         model = load(result.folder / MODEL, device=self.ranks.device)
-        task, most = self.data.task, model.max_length
+        task, most = model.task, model.max_length  # as the seed settled it, threshold and all
+        assert task is not None
         said = answers(task, model.model, model.tokenizer, self.apart, most=most)
         return task.measure(self.apart, said, intervals=True)
 
@@ -251,12 +251,12 @@ class _Searching:
         }
         plan = json.loads(json.dumps(plan))
         before = config.read_json(self.folder / SEARCH, optional=True).get("plan")
-        changed = [] if before is None else differences(before, plan)
+        other = [] if before is None else differences(before, plan)
         if before is None and any(self.folder.glob("seed-*")):
-            changed = ["it holds a run without a search"]
-        if changed:
+            other = ["it holds a run without a search"]
+        if other:
             raise OutputError(
-                f"{self.folder} was begun as something else: {'; '.join(changed[:8])}; name "
+                f"{self.folder} was begun as something else: {'; '.join(other[:8])}; name "
                 "another folder with run=FOLDER."
             )
         if before is None:

@@ -19,12 +19,11 @@ from clozeworks.jobs.mistakes import Mistake, Mistakes, mistakes
 from clozeworks.jobs.page import paragraph, table
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
+from clozeworks.tasks.known_labels import KnownLabels, known_labels
 from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.calibration import calibration_bins
-from clozeworks.tasks.metrics.labels import LabelScores, confusion, per_label
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag
-from clozeworks.tasks.tagging.entities import entities_of, entity_counts, scores_by_type
 
 MOST_ROWS = 200
 _LONGEST = 160
@@ -40,22 +39,22 @@ def details(task: Any, items: Sequence[Any], answers: Sequence[Any], measured: M
         measured: How good that is.
     """
     if isinstance(task, Tag):
-        return _tagged(task, items, answers)
+        known = known_labels(task, items, answers)
+        return _charts(*_square(known)) + _labels(known)
     if isinstance(task, Answer):
         return _answered(task, items, answers, measured)
     assert isinstance(task, Classify)
+    pairs = list(zip(items, answers, strict=True))
     if task.problem == "number":
         gold = [number_of(item.label, item.place) for item in items]
         said = [number_of(answer.label, "the answer") for answer in answers]
         return _charts(scatter_chart(gold, said))
-    right = np.array([task.right(item) for item in items])
+    known = known_labels(task, items, answers)
     if task.problem == "several":
-        given = np.array([[label in answer.label for label in task.labels] for answer in answers])
-        return _labels("label", per_label(right > 0.5, given, task.labels))
-    said_numbers = np.array([task.labels.index(str(answer.label)) for answer in answers])
-    sure = np.array([answer.score for answer in answers], np.float64)
-    bins = calibration_bins(right == said_numbers, sure)
-    charts = [*_square(right, said_numbers, task.labels), calibration_chart(bins)]
+        return _labels(known)
+    right = [task.labels[int(task.right(item))] == answer.label for item, answer in pairs]
+    sure = np.array([answer.score for _, answer in pairs], np.float64)
+    bins = calibration_bins(np.array(right), sure)
     rows = [
         [
             f"{each.low:.2f} to {each.high:.2f}",
@@ -68,32 +67,11 @@ def details(task: Any, items: Sequence[Any], answers: Sequence[Any], measured: M
     ]
     return "".join(
         (
-            _charts(*charts),
-            _labels("label", per_label(right, said_numbers, task.labels)),
+            _charts(*_square(known), calibration_chart(bins)),
+            _labels(known),
             table(["how sure", "answers", "mean", "right"], rows, "numbers"),
         )
     )
-
-
-def _tagged(task: Tag, items: Sequence[Any], answers: Sequence[Any]) -> str:
-    gold, said = [item.tags for item in items], [answer.tags for answer in answers]
-    if not task.rules.begins:
-        number = {label: place for place, label in enumerate(task.labels)}
-        right, given = (
-            np.array([number[tag] for tags in each for tag in tags]) for each in (gold, said)
-        )
-        charts = _charts(*_square(right, given, task.labels))
-        return charts + _labels("tag", per_label(right, given, task.labels))
-    spelled = [
-        [entities_of(tags, task.rules, spelling=task.spelling) for tags in each]
-        for each in (gold, said)
-    ]
-    found = scores_by_type(entity_counts(spelled[0], spelled[1]))
-    scores = [
-        LabelScores(name, each.precision, each.recall, each.f1, each.gold)
-        for name, each in found.items()
-    ]
-    return _labels("type", scores)
 
 
 def _answered(
@@ -124,17 +102,18 @@ def _answered(
     return table(["questions", "count", "exact match", "F1"], rows, "numbers") + paragraph(said)
 
 
-def _square(right: Any, said: Any, labels: Sequence[str]) -> list[str]:
-    if len(labels) > MOST_CELLS:
+def _square(known: KnownLabels) -> list[str]:
+    if not 0 < len(known.confusion) <= MOST_CELLS:
         return []
-    return [confusion_chart(labels, confusion(right, said, labels).tolist())]
+    return [confusion_chart([each.label for each in known.labels], known.confusion)]
 
 
 def _charts(*drawn: str) -> str:
     return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
 
 
-def _labels(what: str, scores: Sequence[LabelScores]) -> str:
+def _labels(known: KnownLabels) -> str:
+    scores = known.labels
     rows = [
         [
             each.label,
@@ -147,7 +126,7 @@ def _labels(what: str, scores: Sequence[LabelScores]) -> str:
     ]
     more = len(scores) - MOST_ROWS
     rest = paragraph(f"And {more:,} more.", "quiet") if more > 0 else ""
-    return table([what, "precision", "recall", "F1", "count"], rows, "numbers") + rest
+    return table([known.what, "precision", "recall", "F1", "count"], rows, "numbers") + rest
 
 
 def mistakes_section(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> str:
