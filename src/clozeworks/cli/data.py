@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -79,11 +80,32 @@ def check(
     if report.obstacle:
         raise InputError(report.obstacle)
     if not json_text:
-        words = [task, "MODEL", *map(str, files)]
-        for file in dev or ():
-            words += ["--dev", str(file)]
-        words += ["--columns", columns] if columns else []
-        print(f"\nTrain on it: clozeworks finetune {shlex.join(words)}")
+        given = {
+            "encoding": None if encoding == "utf-8" else encoding,
+            "labels": labels,
+            "separator": separator,
+        }
+        print(f"\n{_next(task, files, dev or (), columns, given)}")
+
+
+def _next(
+    task: str,
+    files: Sequence[Path],
+    dev: Sequence[Path],
+    columns: str | None,
+    given: dict[str, str | None],
+) -> str:
+    """What to type next, with what was said here about the files."""
+    named = ["--columns", columns] if columns else []
+    said = {name: value for name, value in given.items() if value is not None}
+    if task == "fill":  # gaps are scored, nothing is trained on them
+        words = ["MODEL", str(files[0]), "--task", task, *named]
+        words += [part for name, value in said.items() for part in (f"--{name}", value)]
+        return f"Measure a model on it: clozeworks evaluate {shlex.join(words)}"
+    words = [task, "MODEL", *map(str, files)]
+    words += [part for file in dev for part in ("--dev", str(file))]
+    words += [*named, *(f"data.{name}={value}" for name, value in said.items())]
+    return f"Train on it: clozeworks finetune {shlex.join(words)}"
 
 
 def page(report: "Report") -> str:
@@ -132,14 +154,17 @@ def _part(name: str, part: "Part") -> list[str]:
 
 
 def _bars(amounts: "tuple[Amount, ...]") -> list[str]:
+    from rich.cells import cell_len
+
     shown = amounts[:MOST_LABELS]
-    wide = max(len(_short(amount.name)) for amount in shown)
+    names = [_short(amount.name) for amount in shown]
+    wide = max(map(cell_len, names))
     digits = max(len(f"{amount.count:,}") for amount in shown)
     most = max(amount.share for amount in amounts)
     lines = [
-        f"    {_short(amount.name):<{wide}}  {amount.count:>{digits},}  {amount.share:>6.1%}  "
-        f"{'█' * round(BAR * amount.share / most) or '▏'}"
-        for amount in shown
+        f"    {name}{' ' * (wide - cell_len(name))}  {amount.count:>{digits},}  "
+        f"{amount.share:>6.1%}  {'█' * round(BAR * amount.share / most) or '▏'}"
+        for name, amount in zip(names, shown, strict=True)
     ]
     rest = len(amounts) - len(shown)
     return [*lines, *([f"    and {rest:,} more"] if rest else [])]

@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,14 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
 )
 GZIP_MARK = b"\x1f\x8b"
+# Two or more in a row of the usual characters and marks; other languages seldom have such rows.
+_CHINESE = {
+    "gb18030": re.compile(rb"(?:[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]){2,}"),
+    "big5": re.compile(rb"(?:[\xa1-\xc6][\x40-\x7e\xa1-\xfe]){2,}"),
+}
+_HIGH = re.compile(rb"[\x80-\xff]")
+# Bytes behind a wrong one that are looked at to guess what they are.
+_LOOKED_AT = 2_000
 
 
 def printable(path: Path) -> str:
@@ -236,5 +245,15 @@ def _likely_encoding(data: bytes, wrong: int, tried: str) -> str:
             pass
         else:
             return "utf-8"
+    begin = data.rfind(b"\n", 0, wrong) + 1
+    for name, characters in _CHINESE.items():
+        if name != tried and _is_mostly(characters, data[begin : wrong + _LOOKED_AT]):
+            return name
     # Where Latin-1 has control characters, Windows has its curly quotes and dashes.
     return "cp1252" if 0x80 <= data[wrong] <= 0x9F and tried != "cp1252" else "latin-1"
+
+
+def _is_mostly(characters: re.Pattern[bytes], data: bytes) -> bool:
+    """Whether nearly all bytes beyond ASCII belong to rows of these characters."""
+    found = sum(len(_HIGH.findall(row)) for row in characters.findall(data))
+    return found > 0.9 * len(_HIGH.findall(data))

@@ -41,6 +41,14 @@ _FIRST_WIDE = "\u2e80"  # from here on characters are ideographs, kana and their
 _CANDIDATES = re.compile(f"[{re.escape(_ENDS)}][{re.escape(_ENDS + _CLOSING)}]*+(\\s*+)")
 _VISIBLE = re.compile(r"\S")
 _WRAPPED = re.compile(r"(?<!\n)\n(?![^\S\n]*+\n)")
+# Chinese and Japanese write no space between words; Korean does. U+3000 is a space itself.
+_UNSPACED = (
+    "\u2e80-\u2fff\u3001-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
+    "\U00020000-\U0003ffff"
+)
+_WRAPPED_UNSPACED = re.compile(
+    f"\n(?:(?<=[{_UNSPACED}]\n)(?=[{_UNSPACED}“‘—…])|(?<=[”’—…]\n)(?=[{_UNSPACED}]))"
+)
 _BEHIND_OPENING = re.compile(f"[\"'{re.escape(_OPENING)}]++\\s?(\\S)")
 _BEFORE_WORD = re.compile(f"[\"'{re.escape(_OPENING)}–—/⺀-\uffff-]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # `U.S`, `Ph.D`, `p.m`
@@ -135,6 +143,8 @@ def split_sentences(text: str) -> list[str]:
 
 def wrapped_sentences(text: str) -> list[str]:
     """Cuts text whose lines were wrapped at some column: only a blank line ends a paragraph."""
+    if not text.isascii():
+        text = _WRAPPED_UNSPACED.sub("", text)
     return split_sentences(_WRAPPED.sub(" ", text))
 
 
