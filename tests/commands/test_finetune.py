@@ -57,9 +57,36 @@ def test_a_recipe_does_the_same(command, bert, rows, tmp_path):
     assert set(numbers["seeds"]) == {"0", "1"}
 
 
+def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
+    command, bert, rows, tmp_path
+):
+    run = tmp_path / "run"
+    typed = ["finetune", "classify", bert, rows, "--out", run, "data.dev_share=0.5"]
+    typed += ["training.epochs=1", "search.rates=[1e-9,0.01]"]
+    outcome = command(*typed)
+    assert outcome.code == 0, outcome.err
+    assert "Trial 1: rate 0.01." in outcome.err
+    assert "Best of 2 trials: rate " in outcome.out
+    assert "On the 10 items that had no say: accuracy " in outcome.out
+    assert f"try it: clozeworks classify {run}/model" in outcome.out
+    page = (run / "report.html").read_text()
+    assert "Trials" in page
+    assert "items that had no say" in page
+    assert "10 items" in page
+    assert len((run / "predictions.jsonl").read_text().splitlines()) == 10
+    assert "The best of 2 settings was rate" in (run / "model" / "README.md").read_text()
+    assert command(*typed).out == outcome.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["classify", "{bert}", "{rows}", "search.rates=[0.1]"], "search has one setting only"),
+        (["classify", "{bert}", "{rows}", "search.rate=[0.1]"], "Did you mean 'rates'?"),
+        (
+            ["classify", "{bert}", "{rows}", "search.rates=[0.1,0.2]", "--probe"],
+            "--probe does not go with search",
+        ),
         (["tagg"], "tagg is no task and no recipe; write finetune answer|classify|compare|tag"),
         (["classify", "{bert}"], "no labelled file was named; give at least one behind the model."),
         (["classify", "{bert}", "{rows}", "--seeds", "0"], "--seeds is 0; it must be at least 1."),

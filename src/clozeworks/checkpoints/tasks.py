@@ -107,8 +107,8 @@ def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkp
     made = family.blueprint(Config(config), parts)
     blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
     network = task.equip(blueprint).build()
-    initialize(network, seed=seed)
-    _copy(family, old, network, _old_rows(checkpoint, task))
+    known = _copy(family, old, network, _old_rows(checkpoint, task))
+    initialize(network, seed=seed, known=known)
     config.pop("architectures", None)
     notes = {**checkpoint.notes, "task": settings.plain(task)}
     return dataclasses.replace(
@@ -131,8 +131,8 @@ def _old_rows(checkpoint: Checkpoint, task: AnyTask) -> list[int] | None:
     return [list(have.values()).index(label) for label in labels]
 
 
-def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> None:
-    """Takes over every weight that means the same in both.
+def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> set[str]:
+    """Takes over every weight that means the same in both, and gives their names.
 
     Args:
         family: Knows the published names, which decide what means the same.
@@ -141,7 +141,7 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> Non
         rows: Where the labels of a labelled head stood; None if they are others.
     """
     theirs, ours = _published(family, old.blueprint), _published(family, new.blueprint)
-    have = dict(old.named_parameters())
+    have, taken = dict(old.named_parameters()), set()
     with torch.no_grad():
         for name, parameter in new.named_parameters():
             before: torch.Tensor | None = have.get(name)
@@ -157,6 +157,8 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> Non
                     before = before[:, rows]
             if before.shape == parameter.shape:
                 parameter.copy_(before)
+                taken.add(name)
+    return taken
 
 
 def _published(family: Family, blueprint: Blueprint) -> dict[str, str]:

@@ -20,7 +20,6 @@ from clozeworks.data.labelled.tagged import CONLL_SUFFIXES, CONLLU_SUFFIX
 from clozeworks.data.streaming import PACKINGS
 from clozeworks.data.texts import STANDARD_INPUT, resolve_input
 from clozeworks.errors import ClozeworksError, InputError, SettingError
-from clozeworks.text.characters import words_of
 
 Task = Literal["classify", "compare", "tag", "answer"]
 
@@ -227,7 +226,7 @@ def _from_texts(texts: tuple[str, ...], task: Task, place: str, bad: BadRows) ->
     elif task == "answer":
         yield QuestionItem(texts[0], texts[1], place=place)
     elif task == "tag":
-        yield WordsItem(texts[0], tuple(words_of(texts[0])), place=place)
+        yield WordsItem.of_text(texts[0], place)
     else:
         yield TextItem(texts[0], place=place)
 

@@ -15,6 +15,7 @@ from clozeworks.errors import SettingError
 
 if TYPE_CHECKING:
     from clozeworks.jobs.finetune import Finetuned
+    from clozeworks.jobs.search import Searched
 
 app = App(
     name="clozeworks finetune",
@@ -65,6 +66,7 @@ def _command(task: str, what: str) -> None:
         dev: Files = None,
         out: Annotated[Path | None, Parameter(alias="-o")] = None,
         columns: str | None = None,
+        encoding: str | None = None,
         seeds: int = 1,
         skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
         probe: Annotated[bool, Parameter(negative="")] = False,
@@ -76,6 +78,7 @@ def _command(task: str, what: str) -> None:
             "--dev": dev or [],
             "--out": [str(out)] if out else [],
             "--columns": [columns] if columns else [],
+            "--encoding": [encoding] if encoding else [],
             "--seeds": [str(seeds)] if seeds != 1 else [],
             "--device": [device] if device else [],
         }
@@ -86,6 +89,8 @@ def _command(task: str, what: str) -> None:
         files = [word for word in train if "=" not in word or Path(word).exists()]
         changes = [word for word in train if word not in files]
         recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows)
+        if encoding:
+            recipe["data"]["encoding"] = encoding
         _run(recipe, changes, words, device, probe=probe)
 
     run.__doc__ = f"""{what}
@@ -93,10 +98,12 @@ def _command(task: str, what: str) -> None:
     Args:
         model: A model folder or hub name.
         train: Labelled files (csv, tsv, jsonl, parquet, CoNLL columns, CoNLL-U, SQuAD json; packed
-            or not), and settings to change, for example training.epochs=5.
+            or not), and settings to change, for example training.epochs=5; with
+            search.rates=[2e-5,5e-5] (also epochs, items, trials) several are tried.
         dev: A file to judge by; a part of the training files if not given. May stand several times.
         out: The folder of the run; TASK-run if not given.
         columns: Which column is what, for example text=review,label=stars; found if not given.
+        encoding: What text files are written in, such as gb18030; UTF-8 if not given.
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
         probe: Measure also what the frozen model's layers are worth, on the same items.
@@ -148,21 +155,31 @@ def _run(
     from clozeworks.cli.training import TrainingProgress
     from clozeworks.jobs import finetune as job
     from clozeworks.jobs.finetune_recipe import read_finetune_recipe
+    from clozeworks.jobs.recipe import changed
     from clozeworks.jobs.run_folder import command_line
+    from clozeworks.jobs.search import search
 
-    settled = read_finetune_recipe(source, changes)
+    data = changed(source, changes)
+    searches = "search" in data
+    settled = read_finetune_recipe({key: data[key] for key in data if key != "search"})
     if probe and settled.task["kind"] == "answer":
         raise SettingError("--probe is for classify, compare and tag; leave it out.")
+    if probe and searches:
+        raise SettingError("--probe does not go with search; type clozeworks probe instead.")
     ranks = os.environ.get("WORLD_SIZE", "")
     command = command_line(words, int(ranks) if ranks.isdecimal() else 1)
     try:
         with TrainingProgress() as progress:
-            found = job.finetune(settled, watcher=progress, device=device)
+            found = (
+                search(data, watcher=progress, device=device)
+                if searches
+                else job.finetune(settled, watcher=progress, device=device)
+            )
     except (KeyboardInterrupt, Terminated) as stop:
         say(f"Stopped; the newest snapshot counts. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
     _report(found, settled.task["kind"], command)
-    if probe and found.model is not None:
+    if probe and isinstance(found, job.Finetuned) and found.model is not None:
         _probe(found, settled.model)
 
 
@@ -184,7 +201,7 @@ def _probe(found: "Finetuned", model: str) -> None:
     )
 
 
-def _report(found: "Finetuned", task: str, command: str) -> None:
+def _report(found: "Finetuned | Searched", task: str, command: str) -> None:
     outcome = found.outcome
     if outcome is not None and not outcome.finished:
         say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")

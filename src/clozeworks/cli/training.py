@@ -93,8 +93,12 @@ def _print(text: str) -> None:
 
 def parts_of(record: Mapping[str, Any]) -> str:
     """Loss and accuracy of each part, in a few words."""
+
+    def right(part: Mapping[str, Any]) -> str:
+        return f" ({part['accuracy']:.1%} right)" if "accuracy" in part else ""
+
     return ", ".join(
-        f"{name} {part['loss']:.3f} ({part['accuracy']:.1%} right)"
+        f"{name} {part['loss']:.3f}{right(part)}"
         for name, part in record.items()
         if isinstance(part, Mapping) and "loss" in part
     )

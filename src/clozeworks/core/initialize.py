@@ -10,7 +10,7 @@ reordering modules does not change what the others start from.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -41,13 +41,16 @@ class Undrawn(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def initialize(model: nn.Module, *, seed: int = 0, spread: float = 0.02) -> None:
+def initialize(
+    model: nn.Module, *, seed: int = 0, spread: float = 0.02, known: Collection[str] = ()
+) -> None:
     """Fills all parameters in place.
 
     Args:
         model: A built model; its parameters may be on any device.
         seed: Two calls with the same seed give the same values.
         spread: The nominal standard deviation, before cutting.
+        known: The names of parameters that have their values already.
     """
     done: set[int] = set()
     for path, module in model.named_modules():
@@ -55,6 +58,8 @@ def initialize(model: nn.Module, *, seed: int = 0, spread: float = 0.02) -> None
             if id(parameter) in done:
                 continue  # tied: the first name decides
             done.add(id(parameter))
+            if name in known:
+                continue
             with torch.no_grad():
                 if isinstance(module, nn.LayerNorm | nn.RMSNorm):
                     parameter.fill_(0.0 if name.endswith("bias") else 1.0)

@@ -100,6 +100,17 @@ class Lanes:
         finally:
             torch.set_num_threads(threads)
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Within the block, between pieces, this thread may use as many threads as lanes have."""
+        threads = torch.get_num_threads()
+        if self.count > 1:
+            torch.set_num_threads(self.count)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
     def close(self) -> None:
         """Ends the threads; they finish the piece they are at, and begin no other."""
         self._closed = True

@@ -32,6 +32,8 @@ from clozeworks.errors import CheckpointError, OutputError
 
 # A rate below this share of what was usual is worth a word.
 _SLOW = 0.5
+# Seconds for which it is not said again.
+_SILENT = 600
 
 
 class Watcher(Protocol):
@@ -127,6 +129,7 @@ class Trainer:
         self._before = 0.0  # seconds of earlier sessions
         self._began = self._kept = time.monotonic()
         self._rates: list[float] = []
+        self._said_slow = -math.inf
         self._peak = 0.0  # operations a second of a large product on this machine
         self._best = 0.0  # tokens a second at that speed; 0 while it is not known
         self._due = False  # whether a snapshot waits for a step whose numbers are finite
@@ -294,9 +297,15 @@ class Trainer:
                 "perplexity": math.exp(min(part.loss, 100.0)),
             }
         if self.judge is not None:
-            judged = self.judge()
+            with self.lanes.together():
+                judged = self.judge()
+            if judged.losses:
+                record["evaluation"]["loss"] = sum(judged.losses.values())
+                record["evaluation"] |= {n: {"loss": loss} for n, loss in judged.losses.items()}
             # Whether to go on must be decided alike, whatever the last bits on each rank.
             judged = replace(judged, value=self.ranks.agreed(judged.value))
+            if "loss" in record["evaluation"]:
+                judged = replace(judged, loss=self.ranks.agreed(record["evaluation"]["loss"]))
             record["judged"] = {
                 **judged.record,
                 "best": self.best.look(judged, self.model, self.step),
@@ -316,7 +325,9 @@ class Trainer:
 
     def _note_slowness(self, rate: float) -> None:
         usual = sorted(self._rates)[len(self._rates) // 2] if len(self._rates) >= 5 else 0.0
-        if rate < _SLOW * usual:
+        now = time.monotonic()
+        if rate < _SLOW * usual and now - self._said_slow >= _SILENT:
+            self._said_slow = now
             self.watcher.note(
                 f"Step {self.step:,}: {rate:,.0f} tokens a second, usually {usual:,.0f}: something "
                 "else may be using this machine."

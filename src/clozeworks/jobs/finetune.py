@@ -175,7 +175,8 @@ def _run(
         data = replace(data, task=config.read(Task, notes["task"], "task"))
         done = replace(done, data=data)
         _finish(done)
-        told = Told(folder, recipe, data, results, done.best)
+        said = parts[results.index(done.best)].said
+        told = Told(folder, recipe, data, results, done.best, answers=said)
         done = replace(done, report=tell(told, ranks.device, watcher))
     return done
 

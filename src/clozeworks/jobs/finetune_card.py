@@ -122,7 +122,7 @@ def _results(told: Told) -> str:
     ]
     if guess is not None:
         said.append(f"Guessing is {guess.how}.")
-    said += [told.spread(), *told.warnings(), *measured.notes]
+    said += [*told.searched(), told.spread(), *told.warnings(), *measured.remarks]
     return table(["", "value", "95 % interval", "guessing"], rows) + "\n\n" + " ".join(said)
 
 

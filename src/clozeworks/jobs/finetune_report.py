@@ -74,7 +74,9 @@ def tell(told: Told, device: torch.device, watcher: Watcher) -> Path | None:
         rates.apply(model.model)
         told = replace(told, frozen=frozen(rates, rates.said(model.model)))
         items = told.data.dev
-        said = answers(told.data.task, model.model, model.tokenizer, items, most=model.max_length)
+        said = told.answers or answers(
+            told.data.task, model.model, model.tokenizer, items, most=model.max_length
+        )
         told = replace(told, answers=said)
         write_predictions(told.folder / PREDICTIONS, items, said)
     if model is not None:
@@ -147,6 +149,8 @@ def page(told: Told, watcher: Watcher) -> str:
 def _sections(told: Told) -> Iterator[tuple[str, Callable[[], str]]]:
     task, items, said = told.data.task, told.data.dev, told.answers
     yield "On the dev set", lambda: _values(told.best.measured, told.guess)
+    if told.trials:
+        yield "Trials", lambda: _trials(told)
     yield "Seeds", lambda: _seeds(told)
     yield "Curves", lambda: _curves(told)
     if said:
@@ -161,7 +165,7 @@ def _sections(told: Told) -> Iterator[tuple[str, Callable[[], str]]]:
 def _answer(told: Told) -> str:
     """The answer: the value that decides, and what to hold against it."""
     measured = told.best.measured
-    sentences = [told.spread(), *told.compared()]
+    sentences = [*told.searched(), told.spread(), *told.compared()]
     low_high = measured.intervals.get(measured.primary)
     interval = f"{number(low_high[0])} to {number(low_high[1])} (95 %)" if low_high else ""
     big = (
@@ -183,7 +187,7 @@ def _values(measured: Measured, guessed: Guess | None) -> str:
         beside = "" if there is None else number(there)
         rows.append([name, number(measured.values[name]), beside, interval])
     head = ["", "value", "guessing", "95 % interval"]
-    notes = bullets(measured.notes) if measured.notes else ""
+    notes = bullets(measured.remarks) if measured.remarks else ""
     how = f" Guessing is {guessed.how}." if guessed is not None else ""
     return (
         table(head, rows, "numbers")
@@ -214,6 +218,28 @@ def _seeds(told: Told) -> str:
         )
     head = ["seed", primary, "95 % interval", "best at step", "tokens", "seconds", "tokens/s"]
     return table(head, rows, "numbers")
+
+
+def _trials(told: Told) -> str:
+    rows = []
+    for trial in told.trials:
+        measured = trial.result.measured
+        low, high = measured.intervals.get(measured.primary, (math.nan, math.nan))
+        rows.append(
+            [
+                f"{trial.setting}{' (kept)' if trial.kept else ''}",
+                number(measured.value),
+                "" if math.isnan(low) else f"{number(low)} to {number(high)}",
+                f"{trial.result.step:,} of {trial.result.steps:,}",
+                f"{trial.result.seconds:,.1f}",
+            ]
+        )
+    head = ["setting", told.best.measured.primary, "95 % interval", "best at step", "seconds"]
+    return table(head, rows, "numbers") + paragraph(
+        f"Each with one seed, judged by {told.trials[0].result.measured.count:,} items of the dev "
+        "set that nothing else is reported on.",
+        "quiet",
+    )
 
 
 def _curves(told: Told) -> str:

@@ -17,6 +17,21 @@ from clozeworks.tasks.metrics.measured import Measured
 
 
 @dataclass(frozen=True)
+class Trial:
+    """A setting that a search tried.
+
+    Attributes:
+        setting: What was tried, in words.
+        result: What it came to, on the items that choose.
+        kept: Whether it was the best.
+    """
+
+    setting: str
+    result: SeedResult
+    kept: bool
+
+
+@dataclass(frozen=True)
 class Told:
     """A run that is done.
 
@@ -29,6 +44,7 @@ class Told:
         guess: What guessing comes to; None if that could not be found out.
         answers: What the best model says of the dev set; empty if it could not be asked.
         frozen: What did not change while training, in a sentence.
+        trials: What a search tried before; empty if there was none.
     """
 
     folder: Path
@@ -39,6 +55,7 @@ class Told:
     guess: Guess | None = None
     answers: Sequence[Any] = ()
     frozen: str = ""
+    trials: Sequence[Trial] = ()
 
     @cached_property
     def records(self) -> dict[int, list[dict[str, Any]]]:
@@ -55,10 +72,25 @@ class Told:
         values = [result.measured.value for result in self.results]
         if len(values) == 1:
             return "There was one seed; how much others differ is not known."
-        return (
+        said = (
             f"Over {len(values)} seeds: mean {statistics.mean(values):.4f}, spread "
-            f"{statistics.stdev(values):.4f}. What is shown is the best of them, which flatters."
+            f"{statistics.stdev(values):.4f}."
         )
+        if self.trials:
+            return f"{said} What is shown is the one that was best on the items that choose."
+        return f"{said} What is shown is the best of them, which flatters."
+
+    def searched(self) -> list[str]:
+        """What a search did, in sentences; nothing if there was none."""
+        if not self.trials:
+            return []
+        best = next(trial for trial in self.trials if trial.kept)
+        there = best.result.measured
+        return [
+            f"The best of {len(self.trials)} settings was {best.setting}. It had "
+            f"{number(there.value)} on the {there.count:,} items that chose it, which flatters; "
+            f"the value above is of {self.best.measured.count:,} items that had no say."
+        ]
 
     def compared(self) -> list[str]:
         """What a model that is better than guessing is worth beside it, in sentences."""
@@ -83,7 +115,12 @@ class Told:
     def warnings(self) -> list[str]:
         """What a reader must not miss, in sentences."""
         measured, guess, found = self.best.measured, self.guess, []
-        if guess is not None and not self.is_better_than_guessing:
+        if guess is not None and not self.is_better_than_guessing and measured.value == 1:
+            found.append(
+                f"Every answer about the dev set is right, but {guess.how} is right everywhere, "
+                "too: this dev set cannot show what was learned; give a larger one."
+            )
+        elif guess is not None and not self.is_better_than_guessing:
             found.append(
                 f"The model is no better than guessing: {measured.primary} is "
                 f"{number(measured.value)}, and {guess.how} has {number(guess.measured.value)}. It "

@@ -47,6 +47,7 @@ from clozeworks.objectives.draft import Source
 from clozeworks.tasks.answering import answers
 from clozeworks.tasks.examples import Change, TaskExamples
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.task import Task
 
 # Words a model is asked for in place of another.
 _GUESSES = 20
@@ -161,6 +162,7 @@ class Seed:
         self.data = replace(data, task=settled(data.task, data.train))
         self.objective = objective_of(self.data.task, recipe.training)
         self.seed, self.folder, self.ranks, self.watcher = seed, folder, ranks, watcher
+        self.said: list[Any] = []  # what the best weights say of the dev set, once that is known
         self.plan = Plan.of(recipe, len(data.train), start.blueprint.count())
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
 
@@ -246,7 +248,9 @@ class Seed:
         if not outcome.finished:
             return outcome, None
         best.restore(network)
-        pairs = merged_pairs(model)  # what is measured is what is saved
+        pairs = merged_pairs(model)
+        # What is measured is what is saved: merged weights may say something else.
+        self.said = best.kept or [] if not pairs else []
         model, measured = self._tuned(model)
         result = SeedResult(
             self.seed,
@@ -266,30 +270,41 @@ class Seed:
 
     def _tuned(self, model: LanguageModel) -> tuple[LanguageModel, Measured]:
         """The model with what is chosen last, and how good it is on the dev set."""
-        task, items = self.data.task, self.data.dev
-        said = answers(task, model.model, model.tokenizer, items, most=model.max_length)
-        measured = task.measure(items, said, intervals=True)
-        given = self.recipe.task.keys()
-        tuned = task if "threshold" in given else task.tuned(measured)
-        if tuned == task:
+        self.said = said = self.said or self._answers(model)
+        tuned, measured = self._measured(said, intervals=True)
+        if tuned == self.data.task:
             return model, measured
         self.watcher.note(
             f'Seed {self.seed}: the threshold for "no answer" is the best on the dev set, which '
             "flatters what is measured there a little."
         )
-        return model.for_task(tuned), tuned.measure(items, said, intervals=True)
+        self.said = []  # with another threshold other answers are given
+        return model.for_task(tuned), measured
 
-    def _measured(self, model: LanguageModel, *, intervals: bool = False) -> Measured:
-        items = self.data.dev
-        said = answers(self.data.task, model.model, model.tokenizer, items, most=model.max_length)
-        return self.data.task.measure(items, said, intervals=intervals)
+    def _measured(
+        self, said: Sequence[Any], *, intervals: bool = False
+    ) -> tuple[Task[Any, Any], Measured]:
+        """How good answers about the dev set are, once what is chosen last has been chosen."""
+        task, items = self.data.task, self.data.dev
+        measured = task.measure(items, said, intervals=intervals)
+        tuned = task if "threshold" in self.recipe.task else task.tuned(measured)
+        if tuned != task:
+            measured = tuned.measure(items, said, intervals=intervals)
+        return tuned, measured
+
+    def _answers(self, model: LanguageModel) -> list[Any]:
+        task, items = self.data.task, self.data.dev
+        return answers(task, model.model, model.tokenizer, items, most=model.max_length)
 
     def _judged(self, model: LanguageModel) -> Judged:
-        measured = self._measured(model)
+        said = self._answers(model)
+        task, measured = self._measured(said)
         return Judged(
             measured.value,
             measured.higher_is_better,
             {"primary": measured.primary, "values": measured.values},
+            {task.name: measured.values[task.cost_value]} if task.cost_value else {},
+            said,
         )
 
     def _loader(self, model: LanguageModel, lanes: Lanes) -> Loader[Pieces]:
@@ -310,8 +325,8 @@ class Seed:
         )
 
     def _held_out(self, model: LanguageModel, lanes: Lanes) -> Pieces:
-        """This rank's share of the dev set."""
-        if len(self.data.dev) < self.ranks.count:
+        """This rank's share of the dev set; nothing where answers tell the cost as well."""
+        if len(self.data.dev) < self.ranks.count or self.data.task.cost_value:
             return []
         examples = TaskExamples(
             self.data.task, self.data.dev, model.tokenizer, most=model.max_length

@@ -13,10 +13,13 @@ from clozeworks.data.labelled.report import Report, report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe
+from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.tagging.convert import convert
 from clozeworks.tasks.tagging.schemes import BIO, IOB1, Scheme, find_scheme, scheme_of_sequences
-from clozeworks.tasks.tagging.tags import NOT_TAGS, OUTSIDE, PLAIN_SPELLING, Tag, spelling_of
+from clozeworks.tasks.tagging.tags import NOT_TAGS, OUTSIDE, PLAIN_SPELLING, spelling_of
+from clozeworks.tasks.tagging.tags import Tag as Written
 from clozeworks.tasks.task import Task
+from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer import Tokenizer
 
 # The seed of the dev split: the same for every seed of a run, so that all are judged alike.
@@ -79,6 +82,8 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
             "raise data.dev_share."
         )
     task = _task(recipe, train, learnable.labels, [*items, *judged], scheme)
+    if isinstance(task, Tag) and task.characters:
+        said.append("Every word is one character: raw texts will be tagged by character, too.")
     files = (replace(train, items=items), replace(train if dev is None else dev, items=judged))
     report = report_on(*files, tokenizer=tokenizer, window=task.windows.length)
     return LabelledTask(task, items, judged, tuple(said), report, files)
@@ -105,6 +110,7 @@ def _task(
     elif train.kind == "tags":
         assert scheme is not None
         found = {"scheme": scheme.name, **found, "labels": _all_tags(labels, scheme)}
+        found.setdefault("characters", _of_characters(items))
     elif train.kind == "numbers":
         names = [column.name for column in train.columns if column.role == "label"]
         found |= {"labels": [names[0] if names else "number"], "problem": "number"}
@@ -112,6 +118,13 @@ def _task(
         found |= {"labels": list(labels), "problem": _PROBLEMS[train.kind]}
     task: Task[Any, Any] = config.read(Task, found, "task")
     return task
+
+
+def _of_characters(items: Sequence[Any]) -> bool:
+    """Whether words are single characters, as Chinese texts are often tagged."""
+    words = [word for item in items for word in item.words]
+    chinese = sum(map(is_chinese, words))
+    return 2 * chinese > len(words) and all(len(word) == 1 for word in words)
 
 
 def _tags(data: Labelled) -> list[tuple[str, ...]]:
@@ -125,7 +138,7 @@ def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
     spelling = spelling_of(labels) or PLAIN_SPELLING
     read = [spelling.read(label) for label in labels if label not in NOT_TAGS]
     types = sorted({tag.type for tag in read if tag is not None and tag.role != OUTSIDE})
-    made = [spelling.write(Tag(role, name)) for name in types for role in scheme.roles]
+    made = [spelling.write(Written(role, name)) for name in types for role in scheme.roles]
     return list(dict.fromkeys([OUTSIDE, *made]))
 
 
@@ -169,6 +182,6 @@ def _one_scheme(
     if mended:
         said.append(
             f"{mended:,} sentences have tags out of order, such as an entity that begins with "
-            f"{spelling.write(Tag('I', 'X'))}; they are read as conlleval does."
+            f"{spelling.write(Written('I', 'X'))}; they are read as conlleval does."
         )
     return train, dev, target, said

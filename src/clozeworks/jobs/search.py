@@ -20,6 +20,8 @@ from typing import Any
 import torch
 
 from clozeworks import config
+from clozeworks.checkpoints.folder import NOTES
+from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.core.chance import Chance
 from clozeworks.core.spec import spec
 from clozeworks.data.atomic import atomic_file
@@ -29,6 +31,8 @@ from clozeworks.engine.settings import at_least
 from clozeworks.engine.trainer import Outcome, Watcher
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetune_report import tell
+from clozeworks.jobs.finetune_told import Told, Trial
 from clozeworks.jobs.finetuning import Seed, SeedResult, identity
 from clozeworks.jobs.labelled_task import LabelledTask, labelled_task
 from clozeworks.jobs.notes import Notes
@@ -39,6 +43,7 @@ from clozeworks.jobs.session import held
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.tasks.answering import answers
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.task import Task
 
 SEARCH = "search.json"
 # The seed of the split and of the choice of settings: another one would be another search.
@@ -94,6 +99,7 @@ class Searched:
         reported: How good each of them is on the half that had no say.
         outcome: How the last session ended; None if nothing was left to do.
         model: The model's folder; None if the search is not at its end.
+        report: The page that tells all of it; None if there is none.
     """
 
     folder: Path
@@ -102,6 +108,7 @@ class Searched:
     reported: Sequence[Measured] = ()
     outcome: Outcome | None = None
     model: Path | None = None
+    report: Path | None = None
 
     @property
     def best_trial(self) -> int:
@@ -130,7 +137,10 @@ class Searched:
                 f"Over {len(values)} seeds, on the same items: mean {statistics.mean(values):.4f}, "
                 f"spread {statistics.stdev(values):.4f}."
             )
-        return [*lines, *reported.lines()]
+        lines += reported.lines()
+        if self.report is not None:
+            lines.append(f"Trials, curves, mistakes and everything else: {self.report}")
+        return lines
 
 
 def search(
@@ -266,15 +276,34 @@ class _Searching:
     def _finished(self, found: Searched) -> Searched:
         if not self.ranks.leads:
             return found
-        target = self.folder / MODEL
-        fresh = target.with_name(f".{MODEL}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.copytree(found.results[found.best_seed].folder / MODEL, fresh)
-        shutil.rmtree(target, ignore_errors=True)
-        fresh.rename(target)
+        best = found.results[found.best_seed]
+        with fresh_folder(self.folder / MODEL, overwrite=True) as place:
+            shutil.copytree(best.folder / MODEL, place, dirs_exist_ok=True)
         before = config.read_json(self.folder / SEARCH)
         _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
-        return replace(found, model=target)
+        report = tell(self._told(found), self.ranks.device, self.watcher)
+        return replace(found, model=self.folder / MODEL, report=report)
+
+    def _told(self, found: Searched) -> Told:
+        """The run as its report tells it: every value is of the half that had no say."""
+        results = [
+            replace(result, measured=apart)
+            for result, apart in zip(found.results, found.reported, strict=True)
+        ]
+        training = replace(self.recipe.training, **found.trials[found.best_trial][0])  # type: ignore[arg-type]
+        notes = config.read_json(self.folder / MODEL / NOTES)
+        task = config.read(Task, notes["task"], "task")
+        return Told(
+            self.folder,
+            replace(self.recipe, training=training),
+            replace(self.data, task=task, dev=self.apart),
+            results,
+            results[found.best_seed],
+            trials=[
+                Trial(_said(setting), result, kept=number == found.best_trial)
+                for number, (setting, result) in enumerate(found.trials)
+            ],
+        )
 
 
 def _record(found: Searched) -> dict[str, Any]:

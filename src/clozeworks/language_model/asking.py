@@ -15,7 +15,6 @@ from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.compare import Compare, as_compare
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
-from clozeworks.text.characters import words_of
 from clozeworks.text.tokenizer import Tokenizer
 
 Pair = tuple[str, str]
@@ -207,5 +206,5 @@ class Asking(ABC):
 def words_item(text: str | Words) -> WordsItem:
     """A text with its words, or words with a text around them."""
     if isinstance(text, str):
-        return WordsItem(text, tuple(words_of(text)))
+        return WordsItem.of_text(text)
     return WordsItem.of_words(text)

@@ -108,7 +108,9 @@ class Answer(Task[QuestionItem, Answered]):
     """The most tokens of an answer."""
     rule: Literal["squad", "cmrc"] = "squad"
     """How answers are compared with the right ones: squad, or cmrc for Chinese."""
-    windows: Windows = Windows(step=128)
+    windows: Windows = Windows()
+    """How long contexts are read: windows of 384 tokens, each a third of that behind the other, if
+    not given."""
 
     def __post_init__(self) -> None:
         for name, value in (("n_best", self.n_best), ("longest", self.longest)):
@@ -124,8 +126,10 @@ class Answer(Task[QuestionItem, Answered]):
     ) -> list[Window]:
         """The question and a stretch of the context in each window."""
         windows = self.windows
-        if windows.length is None:
-            windows = replace(windows, length=LENGTH if most is None else min(LENGTH, most))
+        length = windows.length or (LENGTH if most is None else min(LENGTH, most))
+        windows = replace(windows, length=length)
+        if windows.step is None and windows.overlap is None:
+            windows = replace(windows, step=max(1, length // 3))  # as published: 128 of 384
         places = ItemPlaces(items, "question")
         for number, item in enumerate(items):
             if not item.context.strip():

@@ -42,6 +42,7 @@ def answers(
     """
     if not items:
         return []
+    items = [task.as_asked(item) for item in items]
     windows = task.windows_of(items, tokenizer, most)
     found = window_scores(
         task, model, windows, budget=budget, progress=progress, places=ItemPlaces(items)

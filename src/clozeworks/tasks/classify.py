@@ -254,6 +254,11 @@ class Classify(Task[Any, Classified]):
                 )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
+    @property
+    def cost_value(self) -> str | None:
+        """The logarithmic loss of one label, the squared error of a number."""
+        return {"one": "log_loss", "number": "mean_squared_error"}.get(self.problem)
+
     def settings(self) -> Mapping[str, Any]:
         """Labels and kind of problem as published configs state them."""
         return {**published_labels(self.labels), "problem_type": PUBLISHED_PROBLEMS[self.problem]}

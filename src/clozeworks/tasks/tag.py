@@ -131,6 +131,8 @@ class Tag(Task[WordsItem, Tagged]):
     metric: str | None = None
     """What it is measured by first: f1 of entities, or token_accuracy where there are none."""
     windows: Windows = Windows()
+    characters: bool = False
+    """Whether tags are of single characters: a raw text is then cut into characters, not words."""
     label_loss: LabelLoss = LabelLoss()
     """How much each tag counts, and how sure a model should be of it; without crf."""
 
@@ -167,6 +169,8 @@ class Tag(Task[WordsItem, Tagged]):
         self, items: Sequence[WordsItem], tokenizer: Tokenizer, most: int | None
     ) -> list[Window]:
         """The tokens of texts; asked are the first pieces of words."""
+        if self.characters:  # each a token of its own, as in the files they were learned from
+            items = [WordsItem.of_words(item.words, place=item.place) for item in items]
         found = read_windows(
             tokenizer,
             [item.text for item in items],
@@ -180,6 +184,10 @@ class Tag(Task[WordsItem, Tagged]):
             for item, own in zip(items, by_item(found), strict=True)
             for window in asking(own, first_tokens(item.spans, offsets_of(own)))
         ]
+
+    def as_asked(self, item: WordsItem) -> WordsItem:
+        """A raw text is cut as the texts were that the model learned from."""
+        return item.by_character() if self.characters and item.found else item
 
     def targets(self, item: WordsItem, windows: Sequence[Window]) -> list[Target]:
         """The number of each asked word's tag."""

@@ -67,6 +67,10 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """
         raise NotImplementedError
 
+    def as_asked(self, item: ItemType) -> ItemType:
+        """The item as the task asks about it."""
+        return item
+
     def targets(self, item: ItemType, windows: Sequence[Window]) -> list[Target]:
         """What is right for each window of an item.
 
@@ -112,6 +116,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     ) -> Measured:
         """How good answers are, beside the labels of the items."""
         raise NotImplementedError
+
+    @property
+    def cost_value(self) -> str | None:
+        """Which of the measured values is what an item costs; None if none of them is."""
+        return None
 
     def tuned(self, measured: Measured) -> "Task[ItemType, AnswerType]":
         """The task with what is best chosen once a model is trained, such as a threshold.

@@ -43,6 +43,17 @@ def words_of(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+def characters_of(text: str) -> list[tuple[int, int]]:
+    """Finds the characters of a text that are no space; signs stay with what they belong to."""
+    spans: list[tuple[int, int]] = []
+    for begin, end in words_of(text):
+        if all(unicodedata.category(character)[0] in "LNP" for character in text[begin:end]):
+            spans += [(place, place + 1) for place in range(begin, end)]
+        else:
+            spans.append((begin, end))
+    return spans
+
+
 def _holds(before: str, after: str) -> bool:
     """Whether two characters belong to one: a letter and its signs, the parts of an emoji."""
     if after == _JOINER or before == _JOINER or _is_sign(after):

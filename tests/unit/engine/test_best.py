@@ -29,6 +29,37 @@ def test_lower_may_be_better():
     assert best.look(judged(0.4, higher=False), nn.Linear(1, 1), 3)
 
 
+def test_of_equal_values_the_one_that_costs_less_counts():
+    model, best = nn.Linear(1, 1), Best(patience=3)
+
+    def look(value, loss, step):
+        with torch.no_grad():
+            model.weight.fill_(step)
+        return best.look(Judged(value, True, {}, loss=loss), model, step)
+
+    assert look(1.0, 0.69, 1)
+    assert look(1.0, 0.2, 2)
+    assert not look(1.0, 0.3, 3)
+    assert not look(0.9, 0.1, 4)
+    assert (best.step, best.loss) == (2, 0.2)
+    assert best.hopeless  # no better value for three evaluations, though one cost less
+    later = Best()
+    later.resume(best.state(), best.weights)
+    assert not later.look(Judged(1.0, True, {}, loss=0.2), model, 5)
+    assert later.look(Judged(1.0, True, {}, loss=0.1), model, 6)
+    assert not Best(value=1.0).look(Judged(1.0, True, {}, loss=0.1), model, 7)
+
+
+def test_what_the_judge_wants_is_kept_with_the_best_weights_of_this_session():
+    model, best = nn.Linear(1, 1), Best()
+    for value, kept in ((0.5, "first"), (0.7, "second"), (0.6, "third"), (float("nan"), "fourth")):
+        best.look(Judged(value, True, {}, kept=kept), model, 1)
+    assert best.kept == "second"
+    later = Best()
+    later.resume(best.state(), best.weights)
+    assert later.kept is None
+
+
 def test_patience_ends():
     model, best = nn.Linear(1, 1), Best(patience=2)
     best.look(judged(0.5), model, 1)

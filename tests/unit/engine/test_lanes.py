@@ -57,6 +57,17 @@ def test_the_number_of_threads_stays_as_it_was_and_a_lane_has_one(lanes):
     assert later == [2] and torch.get_num_threads() == 2
 
 
+def test_what_is_done_between_pieces_may_use_all_threads(lanes):
+    two = lanes(2)
+    threads = torch.get_num_threads()
+    with two.alone(10):
+        assert torch.get_num_threads() == 1
+        with two.together():
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == threads
+
+
 def test_one_lane_works_in_this_thread_with_all_of_torchs_threads(lanes):
     torch.set_num_threads(2)
     here = lanes(1).run(

@@ -296,3 +296,41 @@ def test_nothing_is_made_when_the_file_cannot_be_used(recipe, tmp_path):
         finetune(recipe)
     assert not (tmp_path / "run").exists()
     shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+
+def test_each_evaluation_asks_the_dev_set_once_and_nothing_asks_it_again(
+    recipe, tmp_path, monkeypatch
+):
+    from clozeworks.jobs import finetune_report, finetuning
+
+    asked, real = [], finetuning.answers
+
+    def counting(task, model, tokenizer, items, **options):
+        asked.append(len(items))
+        return real(task, model, tokenizer, items, **options)
+
+    monkeypatch.setattr(finetuning, "answers", counting)
+    monkeypatch.setattr(finetune_report, "answers", counting)
+    done = finetune({**recipe, "choosing": {"every": 9}})
+    assert asked == [12, 12, 12]
+    records = [json.loads(line) for line in (done.best.folder / "metrics.jsonl").open()]
+    losses = [record["evaluation"]["loss"] for record in records if "evaluation" in record]
+    values = [record["judged"]["values"]["log_loss"] for record in records if "judged" in record]
+    assert losses == values
+    page = (tmp_path / "run" / "predictions.jsonl").read_text()
+    # A run that is told of again asks the saved model, which says the same.
+    assert finetune(recipe | {"choosing": {"every": 9}}).outcome is None
+    assert asked == [12, 12, 12, 12]
+    assert (tmp_path / "run" / "predictions.jsonl").read_text() == page
+
+
+def test_of_equal_values_the_surest_weights_are_kept(recipe):
+    done = finetune({**recipe, "choosing": {"every": 3}, "training": {**recipe["training"]}})
+    records = [json.loads(line) for line in (done.best.folder / "metrics.jsonl").open()]
+    judged = [
+        (record["step"], record["judged"]["values"]) for record in records if "judged" in record
+    ]
+    best = max(values["accuracy"] for _, values in judged)
+    equal = [(values["log_loss"], step) for step, values in judged if values["accuracy"] == best]
+    assert len(equal) > 1
+    assert done.best.step == min(equal)[1]

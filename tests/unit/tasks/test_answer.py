@@ -296,3 +296,18 @@ def test_settings_that_cannot_be(name):
     with pytest.raises(SettingError) as caught:
         replace(Answer(), **{name: 0})
     assert str(caught.value) == f"{name} is 0; it must be at least 1."
+
+
+@pytest.mark.parametrize(
+    ("windows", "most", "step"),
+    [
+        (Windows(), 512, 128),  # as published: windows of 384, 128 apart
+        (Windows(length=96), 512, 32),
+        (Windows(), 60, 20),
+        (Windows(length=96, step=10), 512, 10),
+    ],
+)
+def test_windows_are_a_third_of_their_length_apart(windows, most, step):
+    item = QuestionItem("who", "the fox ran " * 300)
+    found = Answer(windows=windows).windows_of([item], TOKENIZERS["wordpiece"], most)
+    assert found[1].first - found[0].first == step

@@ -239,3 +239,24 @@ def test_tags_that_cannot_be_learned_are_refused(tags, sentence):
     with pytest.raises(InputError) as caught:
         task.targets(item, task.windows_of([item], WORDPIECE, None))
     assert str(caught.value) == sentence
+
+
+def test_a_model_of_single_characters_gets_raw_text_as_it_got_its_files():
+    task = Tag(labels=("O", "B-T", "M-T", "E-T", "S-T"), characters=True)
+    text = "王5月3日在IBM工作👩\u200d🔬。"
+    raw = task.as_asked(WordsItem.of_text(text))
+    assert raw.words == (*"王5月3日在IBM工作", "👩\u200d🔬", "。")
+    assert all(
+        text[begin:end] == word for (begin, end), word in zip(raw.spans, raw.words, strict=True)
+    )
+    given = WordsItem.of_words(raw.words, ["O"] * len(raw.words))
+    assert task.as_asked(given) is given
+
+    def pieces(item):
+        return [window.encoded.ids for window in task.windows_of([item], WORDPIECE, None)]
+
+    assert pieces(raw) == pieces(given)
+    kept = WordsItem.of_words(["IBM", "工"])
+    assert task.as_asked(kept).words == ("IBM", "工")
+    plain = Tag(labels=("O", "B-T"))
+    assert "IBM" in plain.as_asked(WordsItem.of_text(text)).words

@@ -5,11 +5,11 @@ it is about. An item without a label can still be answered; it cannot be trained
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import overload
 
-from clozeworks.text.characters import is_chinese
+from clozeworks.text.characters import characters_of, is_chinese, words_of
 
 # A label, several of them, or a number; None if it is not known.
 Label = str | tuple[str, ...] | float | None
@@ -57,12 +57,14 @@ class WordsItem:
         spans: Where each word stands in it: begin and end, in order, without overlap.
         tags: One for each word; None if they are not known.
         place: Where it came from, for messages.
+        found: Whether the words were found in the text; otherwise they were given, and stay.
     """
 
     text: str
     spans: tuple[Span, ...]
     tags: tuple[str, ...] | None = None
     place: str = ""
+    found: bool = False
 
     @classmethod
     def of_words(
@@ -76,6 +78,15 @@ class WordsItem:
             spans.append((len(text), len(text) + len(word)))
             text += word
         return cls(text, tuple(spans), None if tags is None else tuple(tags), place)
+
+    @classmethod
+    def of_text(cls, text: str, place: str = "") -> "WordsItem":
+        """Finds the words of a text."""
+        return cls(text, tuple(words_of(text)), place=place, found=True)
+
+    def by_character(self) -> "WordsItem":
+        """The same text with each character as a word; what is one to the eye stays one."""
+        return replace(self, spans=tuple(characters_of(self.text)))
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -63,10 +63,22 @@ class Measured:
         higher = self.value > other.value
         return higher if self.higher_is_better else self.value < other.value
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes, and a word where resampling cannot say how sure the primary value is."""
+        low, high = self.intervals.get(self.primary, (0.0, 1.0))
+        if low != high:
+            return self.notes
+        return (
+            *self.notes,
+            f"all {self.count:,} items count alike for {self.primary}, so resampling them says "
+            f"nothing; among others up to {min(1.0, 3 / self.count):.2g} of them may be different.",
+        )
+
     def lines(self) -> list[str]:
         """One line for each value, the primary one first, and one for each note."""
         names = [self.primary, *(name for name in self.values if name != self.primary)]
-        return [*map(self._line, names), *(f"note: {note}" for note in self.notes)]
+        return [*map(self._line, names), *(f"note: {note}" for note in self.remarks)]
 
     def _line(self, name: str) -> str:
         line = f"{name} {_shown(self.values[name])}"

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -83,3 +84,13 @@ def test_a_record_without_a_part_is_refused():
         "what was measured has no 'count'; it must have values, primary, higher_is_better, count, "
         "intervals and notes; measure again."
     )
+
+
+def test_an_interval_of_nothing_is_not_certainty():
+    sure = Measured({"accuracy": 1.0}, "accuracy", True, 30, {"accuracy": (1.0, 1.0)}, ("a",))
+    assert sure.remarks[0] == "a"
+    assert "all 30 items count alike" in sure.remarks[1]
+    assert "up to 0.1 of them" in sure.remarks[1]
+    assert sure.lines()[-1].startswith("note: all 30 items")
+    assert replace(sure, intervals={"accuracy": (0.9, 1.0)}).remarks == ("a",)
+    assert replace(sure, intervals={}).remarks == ("a",)
