@@ -223,11 +223,9 @@ class _Searching:
             found = replace(found, outcome=outcome)
             if result is None:
                 return found
-            found = replace(
-                found,
-                results=[*found.results, result],
-                reported=[*found.reported, self._reported(result)],
-            )
+            found = replace(found, results=[*found.results, result])
+            if self.ranks.leads:  # it wrote the model, and knows when it is there
+                found = replace(found, reported=[*found.reported, self._reported(result)])
         return self._finished(found)
 
     def _seed(
