@@ -151,7 +151,7 @@ def test_a_blank_line(refused, command, bert, tmp_path):
         *("embed", bert, path),
     )
     outcome = command("embed", bert, path, "--skip-blank")
-    assert "2 texts (1 blank ones left out) in" in outcome.err
+    assert "2 texts (1 blank one left out) in" in outcome.err
 
 
 def test_outputs_that_cannot_be_written(refused, bert, tmp_path, monkeypatch):

@@ -29,6 +29,7 @@ from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family, parts_of
 from clozeworks.families.weights import Names
 from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 # What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with, heads
 # that no published architecture has, and what the model was trained for.
@@ -306,7 +307,8 @@ def _tokenizer(
             f"{rows:,} rows; they do not belong together; restore the tokenizer files."
         )
     if tokenizer.size < rows:
-        report.notes.append(f"the embeddings have {rows - tokenizer.size:,} rows without a token")
+        spare = counted(rows - tokenizer.size, "row")
+        report.notes.append(f"the embeddings have {spare} without a token")
     if expected is not None and expected != tokenizer.fingerprint:
         raise TokenizerError(
             f"{folder}: the tokenizer is not the one this model was saved with (fingerprint "

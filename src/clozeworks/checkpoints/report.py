@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from clozeworks.wording import counted
+
 
 @dataclass
 class LoadReport:
@@ -33,7 +35,7 @@ class LoadReport:
 
     def lines(self) -> list[str]:
         """One line per kind of event that occurred."""
-        found = [f"{self.loaded:,} weights loaded"]
+        found = [f"{counted(self.loaded, 'weight')} loaded"]
         if self.missing:
             found.append(f"{len(self.missing):,} missing: {_grouped(self.missing)}")
         if self.misshapen:
@@ -50,7 +52,8 @@ class LoadReport:
         if self.dropped:
             found.append(f"{len(self.dropped):,} without information: {_grouped(self.dropped)}")
         if self.duplicates:
-            found.append(f"{len(self.duplicates):,} second copies: {_grouped(self.duplicates)}")
+            copies = counted(len(self.duplicates), "second copy", "second copies")
+            found.append(f"{copies}: {_grouped(self.duplicates)}")
         if self.absent:
             found.append(f"parts without weights: {', '.join(self.absent)}")
         return found + self.notes

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from clozeworks.errors import InputError, SettingError
+from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,25 +205,20 @@ def closing(
     """The last line: how many, how fast, what was special."""
     rate = count / max(seconds, 1e-9)
     pace = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-    parts = [f"{_count(count, what)} in {seconds:.1f} s, {pace} a second"]
+    parts = [f"{counted(count, what)} in {seconds:.1f} s, {pace} a second"]
     if long:
         parts.append(f"{long:,} needed more than one window")
     if bad.rows:
-        parts.append(f"{_count(len(bad.rows), 'bad row')} dropped, the first: {bad.rows[0]}")
+        parts.append(f"{counted(len(bad.rows), 'bad row')} dropped, the first: {bad.rows[0]}")
     if out is not None:
         parts.append(f"answers in {out}")
     return "; ".join(parts)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
 def _nothing(origin: str, bad: "BadRows") -> InputError:
     if bad.rows:
-        return InputError(
-            f"{origin}: no row is left, {len(bad.rows):,} were bad; the first: {bad.rows[0]}."
-        )
+        were_bad = counted(len(bad.rows), "was bad", "were bad")
+        return InputError(f"{origin}: no row is left, {were_bad}; the first: {bad.rows[0]}.")
     return InputError(
         f"{origin} holds nothing to ask about; there must be at least one row; check where it "
         "comes from."

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.wording import counted
+
 app = App(name="clozeworks embed", help_format="plaintext", version_flags=[])
 
 
@@ -90,11 +92,10 @@ def embed(
     _say_how(loaded.pooling, modes, normalize)
     if before := loaded.prompts.find(prompt):
         print(f"Prompt: {before}.", file=sys.stderr)
-    skipped = f" ({texts.skipped:,} blank ones left out)" if texts.skipped else ""
-    count = "1 text" if len(vectors) == 1 else f"{len(vectors):,} texts"
+    skipped = f" ({counted(texts.skipped, 'blank one')} left out)" if texts.skipped else ""
     print(
-        f"{count}{skipped} in {seconds:.1f} s; vectors of width {vectors.shape[1]:,}"
-        + (f" in {out}" if out else ""),
+        f"{counted(len(vectors), 'text')}{skipped} in {seconds:.1f} s; "
+        f"vectors of width {vectors.shape[1]:,}" + (f" in {out}" if out else ""),
         file=sys.stderr,
     )
     if out is not None and out.suffix == ".npy":

@@ -30,6 +30,7 @@ from clozeworks.data.routes import ChangedInputError, Route, write_record
 from clozeworks.data.workers import Makers, makers
 from clozeworks.errors import InputError, SettingError
 from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 PIECE_CHARACTERS = 1_000_000
 
@@ -236,8 +237,8 @@ class _Run:
             except InputError as error:
                 if not self.settings.skip_bad_files:
                     raise
-                documents = "document" if taken == 1 else "documents"
-                self.skipped.append(f"{error} {taken:,} {documents} of this file came before it.")
+                documents = counted(taken, "document")
+                self.skipped.append(f"{error} {documents} of this file came before it.")
             self.counts["files_read"] += 1
 
     def _hand_over(self, route: "Route") -> None:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from clozeworks.data.decoding import lone_surrogate
 from clozeworks.errors import InputError
+from clozeworks.wording import counted
 
 TEXT_COLUMN = "text"
 LARGEST_FIELD = 2**31 - 1  # the most the csv module accepts on every system
@@ -138,9 +139,8 @@ def wrong_width(row: Sequence[str], header: Sequence[str], where: str, suffix: s
         if suffix == ".csv"
         else "take tabs and line ends out of the texts"
     )
-    cells = "1 cell" if len(row) == 1 else f"{len(row):,} cells"
     return InputError(
-        f"{where} has {cells}; the header has {len(header):,}, and each "
+        f"{where} has {counted(len(row), 'cell')}; the header has {len(header):,}, and each "
         f"row must have as many; {advice}, or mend the row."
     )
 

@@ -20,6 +20,7 @@ from clozeworks.data.arranged import Arranged
 from clozeworks.data.arrangements import Arrangement
 from clozeworks.data.shards import Numbers
 from clozeworks.errors import SettingError
+from clozeworks.wording import counted
 
 Made = TypeVar("Made")
 
@@ -74,10 +75,9 @@ class Loader(Generic[Made]):
         wanted = examples if tokens is None else round(tokens / arrangement.mean_length)
         self.examples = max(1, wanted or 0)
         if self.examples < ranks:
-            noun = "example" if self.examples == 1 else "examples"
             raise SettingError(
-                f"a step has {self.examples} {noun} and there are {ranks} ranks; each needs at "
-                "least one; use more tokens a step or fewer ranks."
+                f"a step has {counted(self.examples, 'example')} and there are {ranks} ranks; "
+                "each needs at least one; use more tokens a step or fewer ranks."
             )
         self.rank, self.ranks = rank, ranks
         self.workers, self.ahead = workers, ahead
@@ -87,10 +87,10 @@ class Loader(Generic[Made]):
         self._before = [0, *accumulate(sizes)]
         epoch = max(1, self._before[-1] // arrangement.copies)
         if self.examples > MOST_EPOCHS * epoch:
-            noun = "example" if epoch == 1 else "examples"
             raise SettingError(
-                f"a step has {self.examples:,} examples and an epoch has {epoch:,} {noun}; a step "
-                f"is at most {MOST_EPOCHS:,} epochs; use fewer tokens a step or more text."
+                f"a step has {counted(self.examples, 'example')} and an epoch has "
+                f"{counted(epoch, 'example')}; a step is at most {MOST_EPOCHS:,} epochs; use "
+                "fewer tokens a step or more text."
             )
         self._order = lru_cache(maxsize=2)(self._shuffled)
 

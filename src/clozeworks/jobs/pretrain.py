@@ -170,7 +170,8 @@ class _Run:
             trainer.resume(snapshot)
             snapshot.tensors.clear()  # everything was copied, and the files need not stay mapped
             left = f"Going on from step {step:,} of {loaders.steps:,}."
-            done = f"All {loaders.steps:,} steps are done; nothing is left to train."
+            steps = "The only step is" if loaders.steps == 1 else f"All {loaders.steps:,} steps are"
+            done = f"{steps} done; nothing is left to train."
             self.watcher.note(left if step < loaders.steps else done)
         else:
             fresh = recipe.model.start in published_sizes()

@@ -7,6 +7,7 @@ from typing import Any
 
 from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.baseline import Baseline
+from clozeworks.wording import counted
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,14 @@ class Pretrained:
         """What came out, in a few lines."""
         outcome = self.outcome
         lines = [
-            f"{outcome.step:,} steps, {outcome.tokens:,} tokens in {outcome.seconds:,.0f} s "
+            f"{counted(outcome.step, 'step')}, {counted(outcome.tokens, 'token')} in "
+            f"{outcome.seconds:,.0f} s "
             f"({outcome.tokens / max(outcome.seconds, 1e-9):,.0f} a second)."
         ]
         if outcome.guards.skipped or outcome.guards.spikes:
             lines.append(
-                f"{outcome.guards.skipped:,} updates were left out, {outcome.guards.spikes:,} "
-                "losses were far above the usual."
+                f"{counted(outcome.guards.skipped, 'update was', 'updates were')} left out, "
+                f"{counted(outcome.guards.spikes, 'loss was', 'losses were')} far above the usual."
             )
         measured = [record["evaluation"] for record in self.records if "evaluation" in record]
         if measured:

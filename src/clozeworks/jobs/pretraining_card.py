@@ -11,6 +11,7 @@ from clozeworks.checkpoints.card import Card, table
 from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.language_model import LanguageModel
+from clozeworks.wording import counted
 
 
 def pretraining_card(
@@ -78,9 +79,11 @@ def _data(corpus: Mapping[str, Any]) -> str:
 
 def _training(recipe: Mapping[str, Any], outcome: Outcome) -> str:
     rows = [[f"`{path}`", f"`{value}`"] for path, value in flat(recipe) if path != "run"]
-    skipped = f", {outcome.guards.skipped:,} updates left out" if outcome.guards.skipped else ""
+    updates = counted(outcome.guards.skipped, "update")
+    skipped = f", {updates} left out" if outcome.guards.skipped else ""
     return (
-        f"{outcome.step:,} steps, {outcome.tokens:,} tokens in {outcome.seconds / 60:,.1f} minutes"
+        f"{counted(outcome.step, 'step')}, {counted(outcome.tokens, 'token')} in "
+        f"{outcome.seconds / 60:,.1f} minutes"
         f"{skipped}; Clozeworks {__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}.\n\n{table(['setting', 'value'], rows)}"
     )

@@ -260,15 +260,15 @@ def _items(
     if dev is None:
         learned, measured = split(train.items, HELD_OUT, seed)
         notes.append(
-            f"No development file was named: {len(measured):,} of {len(train.items):,} items were "
-            f"taken out of {', '.join(train.files)} (seed {seed})."
+            f"No development file was named; taken out of {', '.join(train.files)} (seed {seed}): "
+            f"{len(measured):,} of {len(train.items):,} items."
         )
     else:
         learned, measured = list(train.items), list(dev.items)
     parts = []
     for name, part in (("train", learned), ("dev", measured)):
         if limit is not None and len(part) > limit:
-            notes.append(f"Of {len(part):,} {name} items {limit:,} were drawn (seed {seed}).")
+            notes.append(f"Drawn with seed {seed}: {limit:,} of {len(part):,} {name} items.")
             drawn = Chance(seed, f"probe/{name}").permutation(0, len(part))[:limit]
             part = [part[number] for number in sorted(drawn.tolist())]
         parts.append(part)

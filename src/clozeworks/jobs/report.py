@@ -27,6 +27,7 @@ from clozeworks.jobs.page import (
 )
 from clozeworks.jobs.pretraining_card import flat
 from clozeworks.jobs.run_folder import CURVES, NOTES, REPORT, SESSIONS, command_of, read_lines
+from clozeworks.wording import counted
 
 _GUESSING = "guessing by frequency"
 
@@ -126,8 +127,8 @@ def _ended(story: Story, sessions: Sequence[Mapping[str, Any]]) -> str:
         return box("failed", sentences)
     minutes = outcome.seconds / 60
     sentences = [
-        f"{'Finished' if outcome.finished else 'Stopped'}: {outcome.step:,} of {steps:,} steps, "
-        f"{outcome.tokens:,} tokens in {minutes:,.1f} minutes "
+        f"{'Finished' if outcome.finished else 'Stopped'}: {outcome.step:,} of "
+        f"{counted(steps, 'step')}, {counted(outcome.tokens, 'token')} in {minutes:,.1f} minutes "
         f"({outcome.tokens / max(outcome.seconds, 1e-9):,.0f} a second)."
     ]
     if outcome.guards.skipped or outcome.guards.spikes:

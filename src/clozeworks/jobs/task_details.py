@@ -24,6 +24,7 @@ from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.calibration import calibration_bins
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag
+from clozeworks.wording import counted
 
 MOST_ROWS = 200
 _LONGEST = 160
@@ -92,7 +93,7 @@ def _answered(
     silent = sum(not answer.text for answer in answers)
     said = (
         f"No answer is given where “no answer” is ahead by more than {task.threshold:g} points; it "
-        f"was given to {silent:,} of {len(answers):,} questions."
+        f"was given to {silent:,} of {counted(len(answers), 'question')}."
     )
     if values.get("best_f1", 0.0) > measured.value:
         said += (

@@ -24,6 +24,7 @@ from clozeworks.tasks.metrics.bootstrap import (
 )
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 TOP = 5
 
@@ -81,8 +82,9 @@ def right_words(tokenizer: Tokenizer, items: Sequence[TextItem]) -> list[tuple[s
         given = item.label if isinstance(item.label, tuple) else tuple(str(item.label).split())
         if len(given) != gaps:
             raise InputError(
-                f"{places[number]}: the text has {gaps:,} gaps and the label {len(given):,} words; "
-                "each gap has one; write as many, with spaces between them."
+                f"{places[number]}: the text has {counted(gaps, 'gap')} and the label "
+                f"{counted(len(given), 'word')}; each gap has one; write as many, with spaces "
+                "between them."
             )
         found.append(given)
     return found
@@ -140,12 +142,15 @@ def measure_gaps(
     total = values(statistics.sum(axis=0)[None])
     notes = []
     if outside:
+        missing = f"{outside:,} of {counted(gaps, 'word')}"
         notes.append(
-            f"{outside:,} of {gaps:,} words are not one token of this model, so no gap can hold "
-            "them; they count as wrong."
+            f"{missing} is not one token of this model, so no gap can hold it; it counts as wrong."
+            if outside == 1
+            else f"{missing} are not one token of this model, so no gap can hold them; they count "
+            "as wrong."
         )
     if gaps > len(items):
-        notes.append(f"there are {gaps:,} gaps in {len(items):,} texts; each gap counts.")
+        notes.append(f"there are {gaps:,} gaps in {counted(len(items), 'text')}; each gap counts.")
     notes.append(f"the reciprocal rank of a word that is not among the best {top} is 0.")
     return Measured(
         values={name: float(value[0]) for name, value in total.items()},

@@ -34,6 +34,7 @@ from clozeworks.text.fusing import FewestFused, Fusing, LongestFirst, most_frequ
 from clozeworks.text.merging import Pair, learn_merges
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.text.word_counts import WordCounter
+from clozeworks.wording import counted
 
 LEAST = 5
 # How much likelier than its parts a fused piece is, for each part it saves. Less than any real
@@ -148,9 +149,9 @@ def extend(
     note = _note(tokenizer, words)
     if not chosen.replaced:
         raise InputError(
-            f"nothing is worth adding: no piece that is missing would be used {least:,} times in "
-            f"{words.total():,} words; give more text, or lower least (--least)."
-            + (note and f" {note}")
+            f"nothing is worth adding: no piece that is missing would be used "
+            f"{counted(least, 'time')} in {counted(words.total(), 'word')}; give more text, or "
+            "lower least (--least)." + (note and f" {note}")
         )
     extended = _built(tokenizer, state, chosen)
     return Extension(

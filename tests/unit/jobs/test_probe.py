@@ -90,9 +90,8 @@ def test_the_same_seed_finds_the_same_and_another_draws_others(model, rows):
         np.testing.assert_array_equal(one.linear.weight, two.linear.weight)
     assert np.abs(first.rows[0].linear.weight - other.rows[0].linear.weight).max() > 1e-6
     assert first.notes == (
-        f"No development file was named: 10 of 50 items were taken out of {train.files[0]} "
-        "(seed 3).",
-        "Of 40 train items 30 were drawn (seed 3).",
+        f"No development file was named; taken out of {train.files[0]} (seed 3): 10 of 50 items.",
+        "Drawn with seed 3: 30 of 40 train items.",
     )
 
 

@@ -70,8 +70,13 @@ def test_a_word_of_several_tokens_is_wrong_and_noted(model):
     items = [TextItem("the [MASK]", "hippopotamus"), TextItem("the [MASK]", "cat")]
     found = measured(model, items)
     assert found.notes[0] == (
-        "1 of 2 words are not one token of this model, so no gap can hold them; they count as "
-        "wrong."
+        "1 of 2 words is not one token of this model, so no gap can hold it; it counts as wrong."
+    )
+    found_none = measured(model, [TextItem("the [MASK] [MASK]", "hippopotamus rhinoceros")])
+    assert found_none.notes[:2] == (
+        "2 of 2 words are not one token of this model, so no gap can hold them; they count as "
+        "wrong.",
+        "there are 2 gaps in 1 text; each gap counts.",
     )
     assert found.values["accuracy"] <= 0.5
 
@@ -91,7 +96,7 @@ def test_numbers_are_words_too(model):
         (TextItem("the [MASK]"), "text 1 has no label; it must name the right word."),
         (
             TextItem("[MASK] [MASK]", "cat"),
-            "text 1: the text has 2 gaps and the label 1 words; each gap has one; write as many, "
+            "text 1: the text has 2 gaps and the label 1 word; each gap has one; write as many, "
             "with spaces between them.",
         ),
     ],

@@ -29,6 +29,7 @@ from clozeworks.data.shards import Numbers
 from clozeworks.errors import InputError
 from clozeworks.text.template import template
 from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 
 @spec
@@ -184,7 +185,7 @@ def _group_size(split: Split) -> int:
     else:
         rule = "a group is a text and its positive, or these and a negative"
     raise InputError(
-        f"document {number + 1:,} of the {split.name} part has {count:,} "
-        f"sentence{'' if count == 1 else 's'}; {rule}; give every document 2 lines or 3 lines, and "
+        f"document {number + 1:,} of the {split.name} part has "
+        f"{counted(count, 'sentence')}; {rule}; give every document 2 lines or 3 lines, and "
         "build the corpus with every line as a sentence."
     )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from clozeworks.errors import SettingError
 from clozeworks.tasks.tagging.schemes import Scheme, scheme_of
 from clozeworks.tasks.tagging.tags import NO_TAG, NOT_TAGS, OUTSIDE, Spelling, Tag, spelling_of
+from clozeworks.wording import counted
 
 
 class Moves(NamedTuple):
@@ -90,7 +91,7 @@ def _insist_on_paths(moves: Moves, labels: Sequence[str], scheme: Scheme) -> Non
     while reached.tobytes() not in seen:
         seen.add(reached.tobytes())
         if not (reached & moves.end).any():
-            words = "1 word" if len(seen) == 1 else f"{len(seen):,} words"
+            words = counted(len(seen), "word")
             shown = ", ".join(labels[:12]) + (" and more" if len(labels) > 12 else "")
             raise SettingError(
                 f"labels is {shown}; in {scheme.name} a sentence of {words} could have no tags; "
