@@ -6,12 +6,13 @@ import json
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli.evaluation_page import Details, aligned, page
+from clozeworks.cli.evaluation_page import Details, page
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.reading import read_labelled
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.metrics.labels import LabelScores
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag
 
@@ -96,7 +97,20 @@ def test_a_page_of_everything():
         "",
         "note: x.",
     ]
-    assert aligned([("北京", "1"), ("a", "12")]) == ["北京   1", "a     12"]
+
+
+def test_wide_labels_stand_in_their_columns():
+    labels = ("好", "不好不坏", "这个标签实在是太长了所以要缩短")
+    scores = tuple(LabelScores(label, 1.0, 1.0, 1.0, 1) for label in labels)
+    measured = Measured({"accuracy": 1.0}, "accuracy", True, 3)
+    shown = page("title", measured, Details("label", scores, ((1, 0, 0), (0, 1, 0), (0, 0, 1))))
+    assert shown.splitlines()[-5:] == [
+        "right (down) and given (across)",
+        "                         好  不好不坏  这个标签实在是太长了所…",
+        "好                        1         0                        0",
+        "不好不坏                  0         1                        0",
+        "这个标签实在是太长了所…   0         0                        1",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -254,18 +268,22 @@ def test_thresholds_are_found_and_can_be_used(command, folders, tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     always = command("evaluate", folders / "answer", path).out
     assert always.endswith(
-        "\n1 of the questions have no answer, and the model always gives one; measure with "
+        "\n1 of the questions has no answer, and the model always gives one; measure with "
         "--threshold 0 to let it give none, and to find the best threshold.\n"
     )
     outcome = command("evaluate", folders / "answer", path, "--threshold", "0")
     best = float(outcome.out.split("--threshold ")[-1])
-    said = outcome.out.splitlines()[-1]
-    assert said.startswith("The best F1, ") and f"clozeworks answer {folders / 'answer'} … " in said
+    said = outcome.out.splitlines()[-2:]
+    assert said[0].startswith("The best F1, ") and said[0].endswith(
+        "; it was chosen by these questions, so this F1 is a little too good: measure it on others."
+    )
+    assert said[1] == f"Use it: clozeworks answer {folders / 'answer'} … --threshold {best}"
+    assert len(str(best).replace("-", "").replace("0.", "").replace(".", "").lstrip("0")) <= 4
     again = value(command("evaluate", folders / "answer", path, "--threshold", best, "--json"))[
         "values"
     ]
     assert again["f1"] == pytest.approx(again["best_f1"])
-    assert again["best_f1_threshold"] == best
+    assert again["best_f1_threshold"] == pytest.approx(best, rel=1e-3)
 
 
 def test_gaps_of_a_model_without_a_task(command, refused, tiny_models, folders, tmp_path):
@@ -277,7 +295,7 @@ def test_gaps_of_a_model_without_a_task(command, refused, tiny_models, folders, 
     outcome = command("evaluate", tiny_models["bert"], path, "--json", "--predictions", out)
     found = value(outcome)
     assert found["task"] == "fill" and found["values"]["accuracy"] == pytest.approx(4 / 5)
-    assert found["notes"][0].startswith("1 of 5 words are not one token of this model")
+    assert found["notes"][0].startswith("1 of 5 words is not one token of this model")
     records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert records[1]["gold"] == best[1] and len(records[1]["gaps"]) == 2
     lines = command("evaluate", tiny_models["bert"], path, "--task", "fill").out.splitlines()

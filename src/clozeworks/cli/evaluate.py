@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from cyclopts import App, Parameter
 
 from clozeworks.cli.evaluation_page import Details
 from clozeworks.errors import InputError, SettingError
+from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.reading import Labelled, Reading
@@ -32,12 +34,14 @@ class Evaluation:
         details: How well each label is known.
         records: Each item with what is right and what the model said.
         task: The task; None for gaps.
+        threshold: The best threshold for answers, in few digits; None if there is none.
     """
 
     measured: "Measured"
     details: Details
     records: list[dict[str, Any]]
     task: Any = None
+    threshold: str | None = None
 
 
 @app.default
@@ -285,7 +289,25 @@ def _asked(loaded: "LanguageModel", labelled: "Labelled", threshold: float | Non
         {**record_of(item, answer), "gold": gold_of(item)}
         for item, answer in zip(items, answers, strict=True)
     ]
-    return Evaluation(measured, details_of(task, items, answers), records, task)
+    best = _best_threshold(task, items, answers, measured)
+    return Evaluation(measured, details_of(task, items, answers), records, task, best)
+
+
+def _best_threshold(
+    task: Any, items: Sequence[Any], answers: Sequence[Any], measured: "Measured"
+) -> str | None:
+    """The best threshold in as few digits, but at least four, as do as well."""
+    exact = measured.values.get("best_f1_threshold")
+    if exact is None or not math.isfinite(exact):
+        return None
+    for digits in range(4, 17):
+        # One of the answers has exactly this doubt, and rounding may leave it on the other side.
+        for rounding in (ROUND_CEILING, ROUND_FLOOR):
+            shown = f"{Context(prec=digits, rounding=rounding).create_decimal_from_float(exact):f}"
+            found = replace(task, threshold=float(shown)).measure(items, answers)
+            if found.values["f1"] >= measured.values["best_f1"] - 1e-9:
+                return shown
+    return repr(exact)
 
 
 def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:
@@ -317,20 +339,22 @@ def _print(
 
     from clozeworks.cli.evaluation_page import number, page
 
-    unit = {"compare": "pairs", "answer": "questions"}.get(task, "texts")
-    title = f"{task}, {model} on {', '.join(labelled.files)}: {measured.count:,} {unit}"
+    unit = {"compare": "pair", "answer": "question"}.get(task, "text")
+    amount = counted(measured.count, unit)
+    title = f"{task}, {model} on {', '.join(labelled.files)}: {amount}"
     print(page(title, measured, found.details))
-    best = measured.values.get("best_f1_threshold")
-    if best is not None:
+    if found.threshold is not None:
         print(
             f"\nThe best F1, {number(measured.values['best_f1'])}, is reached with the threshold "
-            f"{best}: clozeworks answer {shlex.quote(model)} … --threshold {best}"
+            f"{found.threshold}; it was chosen by these questions, so this F1 is a little too "
+            "good: measure it on others.\n"
+            f"Use it: clozeworks answer {shlex.quote(model)} … --threshold {found.threshold}"
         )
-    elif task == "answer":
+    elif task == "answer" and "best_f1" not in measured.values:
         impossible = sum(getattr(item, "impossible", False) for item in labelled.items)
         if impossible:
             print(
-                f"\n{impossible:,} of the questions have no answer, and the model always gives "
-                "one; measure with --threshold 0 to let it give none, and to find the best "
-                "threshold."
+                f"\n{counted(impossible, 'of the questions has', 'of the questions have')} no "
+                "answer, and the model always gives one; measure with --threshold 0 to let "
+                "it give none, and to find the best threshold."
             )

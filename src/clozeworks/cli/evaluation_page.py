@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from clozeworks.cli.table import aligned, cut
+
 if TYPE_CHECKING:
     from clozeworks.tasks.metrics.labels import LabelScores
     from clozeworks.tasks.metrics.measured import Measured
 
 # A larger table of mistakes cannot be read in a terminal.
 MOST_CONFUSED = 12
+# Cells of a label.
 _WIDEST = 24
 
 
@@ -81,8 +84,8 @@ def page(title: str, measured: "Measured", details: Details) -> str:
             for name, row in zip(names, details.confusion, strict=True)
         ]
         lines += ["", "right (down) and given (across)", *aligned([("", *names), *counts])]
-    if measured.notes:
-        lines += ["", *(f"note: {note}" for note in measured.notes)]
+    if measured.remarks:
+        lines += ["", *(f"note: {note}" for note in measured.remarks)]
     return "\n".join(lines)
 
 
@@ -104,24 +107,7 @@ def number(value: float) -> str:
     return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as columns: the first to the left, the others to the right."""
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = [first + " " * (widths[0] - cell_len(first))]
-        cells += [
-            " " * (width - cell_len(cell)) + cell
-            for cell, width in zip(rest, widths[1:], strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
 def _short(label: str) -> str:
     from clozeworks.cli.highlight import safe
 
-    label = safe(label)
-    return label if len(label) <= _WIDEST else label[: _WIDEST - 1] + "…"
+    return cut(safe(label), _WIDEST)

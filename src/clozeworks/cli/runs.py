@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.table import aligned
+
 if TYPE_CHECKING:
     from clozeworks.jobs.runs import RunState
 
@@ -43,14 +45,7 @@ def _print_table(found: "list[RunState]") -> None:
     if not any(run.metric for run in found):
         # Only what was fine-tuned has one.
         rows = [[*row[:4], *row[5:]] for row in rows]
-    last = len(rows[0]) - 1
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place in (0, 1, last) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
+    print("\n".join(aligned(rows, left=(0, 1, len(rows[0]) - 1))))
     for run in found:
         if run.problem:
             print(f"{run.folder} is damaged: {run.problem}.")

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.table import filled
 from clozeworks.cli.tokenizer_extend import extend
+from clozeworks.wording import counted
 
 app = App(
     name="clozeworks tokenizer",
@@ -99,12 +101,12 @@ def inspect(folder: str, text: str | None = None, /) -> None:
         return
     item = tokenizer.encode([text], offsets=True)[0]
     assert item.offsets is not None and item.words is not None
-    print(f"\n{len(item)} tokens, {sum(item.special)} of them added:")
+    print(f"\n{counted(len(item), 'token')}, {sum(item.special):,} of them added:")
     for token_id, (begin, end), word in zip(item.ids, item.offsets, item.words, strict=True):
         place = (
             "" if word is None else f"word {word:<4} characters {begin} to {end}: {text[begin:end]}"
         )
-        print(f"  {token_id:>7}  {tokenizer.token_of(token_id):<18} {place}".rstrip())
+        print(f"  {token_id:>7}  {filled(tokenizer.token_of(token_id), 18)} {place}".rstrip())
 
 
 app.command(extend)

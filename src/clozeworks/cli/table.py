@@ -1,0 +1,40 @@
+"""Columns in a terminal, where a Chinese character is as wide as two letters."""
+
+from collections.abc import Collection, Sequence
+
+
+def width(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def filled(text: str, wide: int) -> str:
+    """A text with spaces behind it, up to a width."""
+    return text + " " * (wide - width(text))
+
+
+def cut(text: str, wide: int) -> str:
+    """A text, or as much of its beginning as fits into a width."""
+    from rich.cells import set_cell_size
+
+    return text if width(text) <= wide else set_cell_size(text, wide - 1).rstrip() + "…"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Rows as columns, those named to the left, the others to the right.
+
+    Args:
+        rows: The rows; all have as many cells.
+        left: The numbers of the columns that begin alike.
+    """
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            filled(cell, wide) if place in left else " " * (wide - width(cell)) + cell
+            for place, (cell, wide) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
