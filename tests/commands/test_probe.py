@@ -30,7 +30,7 @@ def test_a_table_of_layers_beside_the_baseline(command, tiny_models, data):
     lines = found.out.splitlines()
     assert lines[0].startswith("Columns: text=text (by its name), label=label (by its name)")
     assert lines[1] == (
-        f"No development file was named: 4 of 20 items were taken out of {data} (seed 0)."
+        f"No development file was named; taken out of {data} (seed 0): 4 of 20 items."
     )
     assert lines[2] == (
         f"{tiny_models['bert']}, frozen; mean pooling; 16 items to learn from, 4 to measure on."
@@ -50,6 +50,26 @@ def test_a_table_of_layers_beside_the_baseline(command, tiny_models, data):
     )
 
 
+def test_the_verdict(command, tiny_models, data, tmp_path):
+    found = command("probe", "classify", tiny_models["bert"], data, "--layers", "last")
+    assert found.out.splitlines()[-4:-1] == [
+        "",
+        "last does better than the baseline, which reads nothing: accuracy 1.000 instead of 0.500; "
+        "but their intervals overlap: with 4 items it may be chance.",
+        "",
+    ]
+    found = command("probe", "classify", tiny_models["bert"], data, "--dev", data)
+    assert (
+        "\nlast does better than the baseline, which reads nothing: accuracy 1.000 instead of "
+        "0.500.\n" in found.out
+    )
+    alike = tmp_path / "alike.csv"
+    rows = [f"the cat,{label}" for label in ("yes", "no", "no") * 8]
+    alike.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    found = command("probe", "classify", tiny_models["bert"], alike, "--dev", alike)
+    assert "\nNo layers do better than the baseline, which reads nothing.\n" in found.out
+
+
 def test_json_holds_all_values(command, tiny_models, data):
     words = ("probe", "classify", tiny_models["bert"], data, "--dev", data, "--json")
     found = json.loads(command(*words, "--pooling", "max", "--limit", "10").out)
@@ -61,8 +81,8 @@ def test_json_holds_all_values(command, tiny_models, data):
     )
     assert [row["layers"] for row in found["rows"]] == ["last"]
     assert found["notes"] == [
-        "Of 20 train items 10 were drawn (seed 0).",
-        "Of 20 dev items 10 were drawn (seed 0).",
+        "Drawn with seed 0: 10 of 20 train items.",
+        "Drawn with seed 0: 10 of 20 dev items.",
     ]
     measured = found["rows"][0]["measured"]
     assert measured["primary"] == "accuracy" and "accuracy" in measured["intervals"]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.table import aligned
 from clozeworks.errors import InputError
+from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.jobs.probe import Probed, Row
@@ -120,17 +122,16 @@ def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
     how = f"{pooling} pooling" if pooling else "the first piece of each word"
     lines = [columns] if columns else []
     if dropped:
-        lines.append(
-            "1 bad row was dropped." if dropped == 1 else f"{dropped:,} bad rows were dropped."
-        )
+        lines.append(f"{counted(dropped, 'bad row was', 'bad rows were')} dropped.")
     lines += [
         *found.notes,
-        f"{model}, frozen; {how}; {found.train:,} items to learn from, {found.dev:,} to measure "
-        "on.",
+        f"{model}, frozen; {how}; {counted(found.train, 'item')} to learn from, "
+        f"{found.dev:,} to measure on.",
         f"The encoder took {found.seconds:.1f} s for all layers.",
     ]
     if found.long:
-        lines.append(f"{found.long:,} items were read through several windows.")
+        read = counted(found.long, "item was", "items were")
+        lines.append(f"{read} read through several windows.")
     lines += ["", *_table(found), ""]
     for row in found.rows:
         if row.shares:
@@ -142,23 +143,29 @@ def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
             f"Best here: {best.layers}. It was chosen by these items, so its value is a little too "
             "good; measure it on others."
         )
-    if not best.measured.better_than(found.baseline.measured):
-        lines.append("No layers do better than the baseline, which reads nothing.")
-    return lines
+    return [*lines, _verdict(found)]
+
+
+def _verdict(found: "Probed") -> str:
+    """Whether the best layers are worth more than reading nothing."""
+    best, baseline = found.best.measured, found.baseline.measured
+    if not best.better_than(baseline):
+        return "No layers do better than the baseline, which reads nothing."
+    said = (
+        f"{found.best.layers} does better than the baseline, which reads nothing: {best.primary} "
+        f"{best.value:.3f} instead of {baseline.value:.3f}"
+    )
+    one, other = (each.intervals.get(best.primary) for each in (best, baseline))
+    if one and other and max(one[0], other[0]) <= min(one[1], other[1]):
+        items = counted(found.dev, "item")
+        return f"{said}; but their intervals overlap: with {items} it may be chance."
+    return f"{said}."
 
 
 def _table(found: "Probed") -> list[str]:
     primary = found.baseline.measured.primary
     head = ["layers", primary, "95 %", "strength", "seconds"]
-    rows = [head, _cells(found.baseline), *map(_cells, found.rows)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
-    return [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return aligned([head, _cells(found.baseline), *map(_cells, found.rows)])
 
 
 def _cells(row: "Row") -> list[str]:
