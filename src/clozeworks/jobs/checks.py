@@ -18,6 +18,7 @@ from clozeworks.errors import OutputError
 from clozeworks.jobs.baseline import PART, Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.draft import ANSWERS
+from clozeworks.wording import counted
 
 # Bytes for each parameter: the weight, its two running means.
 _SAVED = 12
@@ -45,10 +46,10 @@ def preflight(
     sizes = " and then ".join(f"{size:,}" for size in dict.fromkeys(each))
     loader = stages.stages[0].loader
     watcher.note(
-        f"{count:,} parameters; {steps:,} steps of {sizes} tokens, "
+        f"{count:,} parameters; {counted(steps, 'step')} of {sizes} tokens, "
         f"{total / 1e6:,.1f} million in all, "
-        f"{stages.epoch_of(steps):,.1f} epochs; {loader.examples:,} examples a step on "
-        f"{lanes.count} {'thread' if lanes.count == 1 else 'threads'}."
+        f"{stages.epoch_of(steps):,.1f} epochs; {counted(loader.examples, 'example')} a step on "
+        f"{counted(lanes.count, 'thread')}."
     )
     if recipe.objective.coupled and loader.ranks > 1:
         watcher.note(
@@ -59,7 +60,8 @@ def preflight(
     _memory(count, recipe, lanes.count, watcher)
     # Rates of a few examples say little.
     looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
-    for sentence in asked([piece for step in range(looked) for piece in loader.batch(step)]):
+    pieces = [piece for step in range(looked) for piece in loader.batch(step)]
+    for sentence in asked(pieces, looked, loader.ranks):
         watcher.note(sentence)
 
 
@@ -93,8 +95,14 @@ def first_loss(
         )
 
 
-def asked(pieces: Pieces) -> list[str]:
-    """What a step asks, part by part."""
+def asked(pieces: Pieces, steps: int, ranks: int = 1) -> list[str]:
+    """What a step asks, part by part.
+
+    Args:
+        pieces: All pieces of some steps that this process has.
+        steps: How many steps they are.
+        ranks: How many processes share them.
+    """
     tokens = sum(len(piece.ids) for piece in pieces)
     sentences = []
     for name in pieces[0].parts:
@@ -105,15 +113,17 @@ def asked(pieces: Pieces) -> list[str]:
             # With n pairs, half and half means within about 3 / (2 sqrt(n)).
             if abs(ones - 0.5) > max(_UNEVEN, 1.5 / math.sqrt(max(count, 1))):
                 sentences.append(
-                    f"{name}: {ones:.0%} of {count:,} pairs are negatives; half are meant to be; "
-                    "short documents may leave no second sentence to follow."
+                    f"{name}: {ones:.0%} of {counted(count, 'pair')} are negatives; half are "
+                    "meant to be; short documents may leave no second sentence to follow."
                 )
             else:
-                sentences.append(f"{name}: {ones:.0%} of {count:,} pairs are negatives.")
+                sentences.append(f"{name}: {ones:.0%} of {counted(count, 'pair')} are negatives.")
         elif "places" in pieces[0].parts[name]:
             sentences.append(f"{name}: {count / tokens:.1%} of the tokens are asked.")
         else:
-            sentences.append(f"{name}: {count:,} questions a step.")
+            each = counted(round(count * ranks / steps), "question")
+            about = "" if ranks == 1 and count % steps == 0 else "about "
+            sentences.append(f"{name}: {about}{each} a step.")
     return sentences
 
 

@@ -59,13 +59,14 @@ def test_without_hidden_tokens_there_is_no_baseline(corpus):
 def test_the_share_of_hidden_tokens_is_said():
     part = {"masked_lm": {"answers": np.arange(15), "places": np.arange(15)}}
     more = {"masked_lm": {"answers": np.arange(30), "places": np.arange(30)}}
-    assert checks.asked([batch(part), batch(more)]) == ["masked_lm: 22.5% of the tokens are asked."]
+    said = checks.asked([batch(part), batch(more)], 2)
+    assert said == ["masked_lm: 22.5% of the tokens are asked."]
 
 
 @pytest.mark.parametrize("name", ["next_sentence", "sentence_order"])
 def test_pairs_that_are_not_half_and_half(name):
     def said(ones, zeros):
-        return checks.asked([batch(asked(**{name: [1] * ones + [0] * zeros}))])
+        return checks.asked([batch(asked(**{name: [1] * ones + [0] * zeros}))], 1)
 
     assert said(52, 48) == [f"{name}: 52% of 100 pairs are negatives."]
     assert said(70, 30) == [
@@ -75,10 +76,25 @@ def test_pairs_that_are_not_half_and_half(name):
     assert said(7, 3) == [f"{name}: 70% of 10 pairs are negatives."], "ten may well be seven"
 
 
-def test_other_questions_are_counted():
-    assert checks.asked([batch(asked(contrastive=[0, 1])), batch(asked(contrastive=[0]))]) == [
-        "contrastive: 3 questions a step."
-    ]
+def test_other_questions_are_counted_by_the_step():
+    pieces = [batch(asked(contrastive=values)) for values in ([0, 1], [0], [0, 1], [0])]
+    assert checks.asked(pieces, 1) == ["contrastive: 6 questions a step."]
+    assert checks.asked(pieces, 2) == ["contrastive: 3 questions a step."], "of two pieces each"
+    assert checks.asked(pieces, 4) == ["contrastive: about 2 questions a step."]
+    assert checks.asked(pieces[1:2], 1) == ["contrastive: 1 question a step."]
+    assert checks.asked(pieces, 2, 2) == ["contrastive: about 6 questions a step."], "of two ranks"
+
+
+def test_what_a_run_says_of_a_step_is_what_the_step_asks(tiny_recipe, listener):
+    from clozeworks.jobs.pretrain import pretrain
+
+    changes = ["objective=spanbert", "training.steps=1", "training.tokens=256"]
+    done = pretrain(tiny_recipe, *changes, watcher=listener)
+    [said] = [note for note in listener.notes if note.startswith("span_boundary: ")]
+    count = int(said.removeprefix("span_boundary: ").removeprefix("about ").split()[0])
+    assert 0.5 * 0.15 * 256 < count < 2 * 0.15 * 256
+    assert any("; 1 step of 256 tokens, " in note for note in listener.notes)
+    assert done.summary()[0].startswith("1 step, ")
 
 
 class Notebook:
