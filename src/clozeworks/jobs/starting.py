@@ -52,8 +52,7 @@ def trained_network(model: LanguageModel, objective: Objective, seed: int) -> Mo
     Both share their weights, so that what is trained can be saved without those heads.
     """
     network = objective.equip(model.blueprint).build()
-    initialize(network, seed=seed)
-    _share(model.model, network)
+    _share(model.model, network, seed)
     return network
 
 
@@ -69,19 +68,22 @@ def _with_parts(model: LanguageModel, objective: Objective, seed: int) -> Langua
         model.blueprint, pooler=blueprint.pooler, heads={**blueprint.heads, **model.blueprint.heads}
     ).check()
     network = blueprint.build()
-    initialize(network, seed=seed)
-    _share(model.model, network)
+    _share(model.model, network, seed)
     checkpoint = dataclasses.replace(model.checkpoint, model=network)
     return LanguageModel(checkpoint, model.name)
 
 
-def _share(old: Model, network: Model) -> None:
-    """Copies weights into a larger network, and lets the old one use that network's."""
-    wider = dict(network.named_parameters())
+def _share(old: Model, network: Model, seed: int) -> None:
+    """Copies weights into a larger network, and lets the old one use that network's.
+
+    What the old one lacks is fresh.
+    """
+    known, wider = dict(old.named_parameters()), dict(network.named_parameters())
     with torch.no_grad():
-        for name, parameter in old.named_parameters():
+        for name, parameter in known.items():
             wider[name].copy_(parameter)
-    for name in dict(old.named_parameters()):
+    initialize(network, seed=seed, known=known)
+    for name in known:
         owner, _, last = name.rpartition(".")
         setattr(old.get_submodule(owner), last, wider[name])
     old.tie()

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import clozeworks as cw
+from clozeworks.core import initialize
 from clozeworks.data.corpus import Corpus
 from clozeworks.errors import ClozeworksError, SettingError, UnknownName
 from clozeworks.families.family import parts_of, published_sizes
@@ -88,6 +89,31 @@ def test_what_is_trained_is_what_is_saved(corpus, name):
         for parameter in network.parameters():
             parameter.fill_(0.5)
     assert all(bool((value == 0.5).all()) for value in model.model.state_dict().values())
+
+
+@pytest.mark.parametrize("name", ["spanbert", "bert"])
+def test_nothing_is_drawn_that_is_known(corpus, folder, name, monkeypatch):
+    objective = published(name, 24)
+    start = folder(["vocabulary"])
+    drawn = []
+    cut_normal = initialize._cut_normal
+
+    def noted(parameter, *more):
+        drawn.append(parameter)
+        cut_normal(parameter, *more)
+
+    known = {name for name, _ in cw.load(start).model.named_parameters()}
+    monkeypatch.setattr(initialize, "_cut_normal", noted)
+    model = starting_model(Start(start=start), objective, corpus, 5)
+    network = trained_network(model, objective, 5)
+    fresh = {name: p for name, p in network.named_parameters() if name not in known}
+    tables = [parameter for parameter in fresh.values() if parameter.ndim > 1]
+    assert tables and sorted(p.shape for p in drawn) == sorted(p.shape for p in tables)
+    # The values are those a whole network would have been given.
+    whole = objective.equip(model.blueprint).build()
+    initialize.initialize(whole, seed=5)
+    wanted = dict(whole.named_parameters())
+    assert all(torch.equal(parameter, wanted[name]) for name, parameter in fresh.items())
 
 
 def test_tied_weights_stay_one(corpus):
