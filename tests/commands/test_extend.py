@@ -60,7 +60,8 @@ def test_a_model_becomes_a_model(command, tiny_models, family, field, tmp_path):
         "hidden, and guessed independently of each other"
     )
     assert wider.tokenizer.size == wider.blueprint.embeddings.tokens == old.tokenizer.size + 9
-    assert len(wider.fill("the [MASK] sat", top=10**6).gaps[0]) == len(wider.tokenizer.vocabulary())
+    ranked = len(wider.fill("the [MASK] sat", top=10**6).gaps[0])
+    assert ranked == len(wider.tokenizer.vocabulary()) - len(wider.tokenizer.special_ids)
     build = command("corpus", "build", field, "--tokenizer", out, "--out", tmp_path / "corpus")
     assert build.code == 0
 
@@ -140,6 +141,22 @@ def test_chinese_characters_are_words_and_that_is_said(command, bert, tmp_path):
     ) in outcome.out
     before, after = outcome.out.splitlines()[3].removeprefix("unknown tokens").split()
     assert float(before[:-1]) > 50 and after == "0.000%"
+    assert outcome.out.splitlines()[-1] == (
+        f"Go on with: clozeworks corpus build {path} --words jieba --tokenizer {tmp_path / 'out'} "
+        "--out corpus"
+    )
+
+
+def test_the_next_command_reads_the_same_files(command, bert, field, tmp_path):
+    path = tmp_path / "wide.txt"
+    path.write_text(field.read_text(encoding="utf-8"), encoding="utf-16-le")
+    out, more = tmp_path / "out", ("--encoding", "utf-16-le")
+    outcome = command("tokenizer", "extend", bert, path, "--add", 2, "-o", out, *more)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.splitlines()[-1] == (
+        f"Go on with: clozeworks corpus build {path} --encoding utf-16-le --tokenizer {out} "
+        "--out corpus"
+    )
 
 
 def test_refusals(refused, bert, field, tmp_path):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from clozeworks.wording import counted
+
 if TYPE_CHECKING:
     from clozeworks.core.model import Model
     from clozeworks.data.finding import Found
@@ -90,18 +92,18 @@ def extend(
         gaps = _costs(old, tokenizer, loaded, held)
         what = f"{loaded.family.model_type} model of {loaded.blueprint.count():,} parameters"
     seconds = time.monotonic() - begin
-    pieces = "piece" if len(extension.pieces) == 1 else "pieces"
-    print(
-        f"{out}: {what}; {len(extension.pieces):,} {pieces} added to {tokenizer.size:,} "
-        f"in {seconds:.1f} s."
-    )
+    pieces = counted(len(extension.pieces), "piece")
+    print(f"{out}: {what}; {pieces} added to {tokenizer.size:,} in {seconds:.1f} s.")
     for line in _page(tokenizer, extension, held.words(), gaps):
         print(line)
     if len(extension.pieces) < add:
-        print(f"The text has no more pieces that would be used {least:,} times.")
+        print(f"The text has no more pieces that would be used {counted(least, 'time')}.")
     if extension.note:
         print(extension.note)
     inputs = [*files, *(part for name in column or () for part in ("--column", name))]
+    inputs += ["--encoding", encoding] if encoding != "utf-8" else []
+    # Where each Chinese character is a word, whole words are hidden only if somebody finds them.
+    inputs += ["--words", "jieba"] if extension.note else []
     command = ["clozeworks", "corpus", "build", *inputs, "--tokenizer", str(out)]
     print(f"Go on with: {shlex.join([*command, '--out', 'corpus'])}")
 
@@ -211,7 +213,7 @@ def _page(
         rows.append(("nats per token", *(f"{cost.per_token:.3f}" for cost in gaps)))
     for name, *cells in rows:
         yield f"{name:<15}" + "".join(f"{cell:>10}" for cell in cells)
-    yield f"measured on {before.words:,} words of {where}"
+    yield f"measured on {counted(before.words, 'word')} of {where}"
     if gaps:
         yield (
             f"nats: what {gaps[0].words:,} hidden words cost the model; all pieces of a word are "

@@ -1,5 +1,6 @@
 """Fill gaps: rank the vocabulary for every mask in a text.
 
+Special tokens are left out of the ranking; scores are still shares of the whole vocabulary.
 Gaps of one text are guessed at the same time, each with the others still open; the scores of two
 gaps are therefore not those of a joint guess. A text that is too long is read through windows, and
 each gap is guessed where it has most context.
@@ -67,13 +68,16 @@ def fill(
         tokenizer: Its tokenizer.
         texts: Texts with `[MASK]` or the model's own mask token.
         top: How many guesses per gap.
-        words: If given, only these are ranked; each must be one token of the vocabulary.
+        words: If given, only these are ranked; each must be one token of the vocabulary. Special
+            tokens are ranked only if they are named here.
         max_length: The most tokens the model takes.
     """
     if top < 1:
         raise SettingError(f"top is {top}; it must be at least 1.")
-    # Rows of the table without a token, at its end or between, have nothing to show.
-    every = torch.tensor(list(tokenizer.vocabulary().values()))
+    # Rows of the table without a token, at its end or between, have nothing to show; a special
+    # token is never the missing word.
+    known = tokenizer.vocabulary().values()
+    every = torch.tensor([number for number in known if number not in tokenizer.special_ids])
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]

@@ -125,7 +125,7 @@ def write(
     """Writes all files.
 
     Args:
-        folder: An existing folder.
+        folder: The folder; it is made if it is not there.
         backend: The library's tokenizer.
         state: What `tokenizer.json` holds.
         special: Names of the special tokens.
@@ -158,12 +158,13 @@ def write(
         added = {token["content"]: token["id"] for token in outside}
         contents["added_tokens.json"] = _json(added)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in contents.items():
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise OutputError(
-            f"{folder} cannot be written ({error.strerror}); the tokenizer needs an existing "
-            "folder with write permission; create it or choose another."
+            f"{folder} cannot be written ({error.strerror}); the tokenizer needs a folder with "
+            "write permission; choose another."
         ) from None
 
 

@@ -112,7 +112,7 @@ class Tokenizer:
         """Writes the files that `load` and transformers read.
 
         Args:
-            folder: An existing folder; files of the same names are replaced.
+            folder: The folder, made if it is not there; files of the same names are replaced.
             max_length: The model's limit, stated where the tokenizer states none of its own.
 
         Raises:
@@ -174,6 +174,13 @@ class Tokenizer:
     def vocabulary(self) -> dict[str, int]:
         """Gives the id of every token, in the order of the ids."""
         return dict(sorted(self._vocabulary.items(), key=lambda item: item[1]))
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """The ids that stand for no text: padding, unknown, mask, first and last, and the like."""
+        named = (self.pad_id, self.unknown_id, self.mask_id, self.first_id, self.last_id)
+        others = (self._vocabulary[name] for name in _special_names(self._backend))
+        return frozenset({*(one for one in named if one is not None), *others})
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Turns ids into text.

@@ -364,12 +364,20 @@ def test_style_that_does_not_fit(gpt2_folder):
 
 
 def test_folder_that_cannot_be_written(bert, tmp_path):
+    (tmp_path / "file").write_text("mine")
     with pytest.raises(OutputError) as caught:
-        bert.save(tmp_path / "missing")
+        bert.save(tmp_path / "file")
     assert str(caught.value) == (
-        f"{tmp_path / 'missing'} cannot be written (No such file or directory); the tokenizer "
-        "needs an existing folder with write permission; create it or choose another."
+        f"{tmp_path / 'file'} cannot be written (File exists); the tokenizer needs a folder with "
+        "write permission; choose another."
     )
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_that_is_not_there_is_made(bert, tmp_path):
+    folder = tmp_path / "not" / "there"
+    bert.save(folder)
+    assert Tokenizer.load(folder).fingerprint == bert.fingerprint
 
 
 def test_names_of_special_tokens():
