@@ -320,7 +320,23 @@ def test_an_objective_written_out(command, built):
     )
     said = command("corpus", "batch", built, "--objective", table, "--show", 1)
     assert said.code == 0, said.err
-    assert "masked_lm" in said.out and "next_sentence" in said.out
+    assert said.out.startswith("step 0 of masked_lm + next_sentence, epoch 0.00: ")
+
+
+def test_whether_texts_were_swapped_or_one_is_random(command, built, tokenizer_folder, tmp_path):
+    asked = ("--objective", "albert", "--length", "24", "--show", "1000")
+    shown = command("corpus", "batch", built, *asked).out
+    meanings = set(re.findall(r"^  sentence_order: ([01] \(.+\))$", shown, flags=re.MULTILINE))
+    assert meanings == {
+        "0 (the texts stand in order)",
+        "1 (the texts were swapped)",
+        "1 (the second text is a random one)",
+    }
+    (tmp_path / "a.txt").write_text("the cat sat on the mat. a dog. the house.\n", encoding="utf-8")
+    alone = ("--tokenizer", tokenizer_folder, "--validation", 0, "--out", tmp_path / "one")
+    assert command("corpus", "build", tmp_path / "a.txt", *alone).code == 0
+    shown = command("corpus", "batch", tmp_path / "one", *asked).out
+    assert "sentence_order: 1 (the texts were swapped, or one is random)" in shown
 
 
 @pytest.mark.parametrize(

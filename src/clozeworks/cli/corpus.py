@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from clozeworks.errors import InputError, SettingError
+from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.data.build import Built
@@ -94,7 +95,7 @@ def build(
 
 
 def _report(built: "Built", out: Path, seconds: float) -> None:
-    from clozeworks.cli.corpus_page import count, counts
+    from clozeworks.cli.corpus_page import counts
     from clozeworks.data.finding import TOKENIZER_FILES
 
     for sentence in built.skipped:
@@ -106,15 +107,15 @@ def _report(built: "Built", out: Path, seconds: float) -> None:
         more = " …" if len(built.ignored) > 3 else ""
         print(f"Files of other kinds were left alone: {names}{more}", file=sys.stderr)
     if built.resumed:
-        there = "was" if built.resumed == 1 else "were"
-        print(f"{count(built.resumed, 'shard')} {there} left by an earlier run.", file=sys.stderr)
+        left = counted(built.resumed, "shard was", "shards were")
+        print(f"{left} left by an earlier run.", file=sys.stderr)
     tokens = sum(split["tokens"] for split in built.corpus.manifest["splits"].values())
     print(counts(built.corpus.manifest))
     if built.standing:
         print("It stood there already, made of files of these names and sizes; nothing was done.")
     else:
         rate = "" if built.resumed else f" ({tokens / max(seconds, 1e-9):,.0f} a second)"
-        print(f"{count(tokens, 'token')} in {seconds:.1f} s{rate}")
+        print(f"{counted(tokens, 'token')} in {seconds:.1f} s{rate}")
     print(f"Look into it: clozeworks corpus show {shlex.quote(str(out))}")
 
 
@@ -155,7 +156,8 @@ def verify(corpus: Path, /) -> None:
     with Progress("bytes") as progress:
         wrong = check(opened, progress)
     if wrong:
-        more = f" {len(wrong) - 3:,} more are wrong." if len(wrong) > 3 else ""
+        rest = counted(len(wrong) - 3, "more is wrong", "more are wrong")
+        more = f" {rest}." if len(wrong) > 3 else ""
         raise InputError(
             " ".join(wrong[:3]) + more + " Build the corpus again from the raw text with "
             "--overwrite."
@@ -196,7 +198,6 @@ def batch(
         show: How many examples are printed.
     """
     from clozeworks.cli.corpus_batch import lines
-    from clozeworks.cli.corpus_page import count
     from clozeworks.data.corpus import INDEX_FOLDER, Corpus
     from clozeworks.data.loader import Loader
     from clozeworks.objectives.draft import Source
@@ -224,15 +225,18 @@ def batch(
     )
     clean, made = loader.batch(step)
     asked = ", ".join(f"{name} {number:,}" for name, number in made.counts().items())
+    named = " + ".join(chosen.asks) if objective.lstrip().startswith("{") else objective
     print(
-        f"step {step:,} of {objective}, epoch {loader.epoch_of(step):,.2f}: "
-        f"{count(len(clean) // made.views, 'example')}, {count(len(made.ids), 'token')}; "
+        f"step {step:,} of {named}, epoch {loader.epoch_of(step):,.2f}: "
+        f"{counted(len(clean) // made.views, 'example')}, {counted(len(made.ids), 'token')}; "
         f"asked: {asked}"
     )
     if ranks > 1:
         print(f"rank {rank} of {ranks}")
     print()
-    for line in lines(clean, made, opened.tokenizer, show):
+    # With one document, which of two texts is a random one cannot be told by it.
+    known = arrangement if part.documents > 1 else None
+    for line in lines(clean, made, opened.tokenizer, show, known):
         print(line)
 
 

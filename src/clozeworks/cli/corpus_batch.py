@@ -4,18 +4,24 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from clozeworks.cli.corpus_page import count, visible
+from clozeworks.cli.corpus_page import visible
 from clozeworks.data.arranged import Arranged
+from clozeworks.data.arrangements import Arrangement
 from clozeworks.objectives.draft import ANSWERS, Batch
 from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 LABELS = {
     "next_sentence": ("the second text follows", "the second text is a random one"),
     "sentence_order": ("the texts stand in order", "the texts were swapped, or one is random"),
 }
+# Where it is known from which documents the texts come: from one, or from two.
+WRONG_ORDER = ("the texts were swapped", "the second text is a random one")
 
 
-def lines(clean: Arranged, batch: Batch, tokenizer: Tokenizer, most: int) -> Iterator[str]:
+def lines(
+    clean: Arranged, batch: Batch, tokenizer: Tokenizer, most: int, arrangement: Arrangement | None
+) -> Iterator[str]:
     """The first examples of a batch: tokens, what is hidden, what is asked, labels.
 
     Args:
@@ -23,6 +29,7 @@ def lines(clean: Arranged, batch: Batch, tokenizer: Tokenizer, most: int) -> Ite
         batch: The same with what is hidden hidden.
         tokenizer: Names the tokens.
         most: How many examples are shown, each with all its views.
+        arrangement: Knows which documents they come from; None if that would say nothing.
     """
     for number in range(min(most * batch.views, len(clean))):
         begin, length = int(clean.starts[number]), int(clean.lengths[number])
@@ -31,10 +38,10 @@ def lines(clean: Arranged, batch: Batch, tokenizer: Tokenizer, most: int) -> Ite
         yield (
             f"example {example + 1} (epoch {clean.epochs[number]}, "
             f"number {clean.indices[number] // batch.views:,}{of_several}): "
-            f"{count(length, 'token')}"
+            f"{counted(length, 'token')}"
         )
         yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
-        yield from _asked(clean, batch, tokenizer, number)
+        yield from _asked(clean, batch, tokenizer, number, arrangement)
         yield ""
 
 
@@ -56,18 +63,23 @@ def _token(tokenizer: Tokenizer, number: np.int64) -> str:
     return visible(tokenizer.token_of(int(number)))
 
 
-def _asked(clean: Arranged, batch: Batch, tokenizer: Tokenizer, number: int) -> Iterator[str]:
+def _asked(
+    clean: Arranged,
+    batch: Batch,
+    tokenizer: Tokenizer,
+    number: int,
+    arrangement: Arrangement | None,
+) -> Iterator[str]:
     begin, end = clean.starts[number], clean.starts[number] + clean.lengths[number]
     for name, part in batch.parts.items():
         if name == "masked_lm":
             chosen = part["places"][(part["places"] >= begin) & (part["places"] < end)]
             kept = int((batch.ids[chosen] == clean.ids[chosen]).sum())
             masked = int((batch.ids[chosen] == tokenizer.mask_id).sum())
-            are = "is" if len(chosen) == 1 else "are"
             yield (
-                f"  {name}: {count(len(chosen), 'token')} {are} asked, {masked} of them shown as "
-                f"{tokenizer.special.mask}, {len(chosen) - masked - kept} as another token, {kept} "
-                "as they are"
+                f"  {name}: {counted(len(chosen), 'token is', 'tokens are')} asked, {masked} "
+                f"of them shown as {tokenizer.special.mask}, {len(chosen) - masked - kept} as "
+                f"another token, {kept} as they are"
             )
         elif name == "span_boundary":
             chosen = (part["left"] >= begin) & (part["left"] < end)
@@ -76,13 +88,27 @@ def _asked(clean: Arranged, batch: Batch, tokenizer: Tokenizer, number: int) -> 
                 f"{_token(tokenizer, clean.ids[left])} … {_token(tokenizer, clean.ids[right])}"
                 for left, right in spans
             ]
-            are = "is" if len(spans) == 1 else "are"
             between = " between " + "; ".join(said) if said else ""
-            yield f"  {name}: {count(len(spans), 'span')} {are} asked{between}"
+            yield f"  {name}: {counted(len(spans), 'span is', 'spans are')} asked{between}"
         elif len(part[ANSWERS]) == len(clean):
             answer = int(part[ANSWERS][number])
             meaning = LABELS[name][answer] if name in LABELS else ""
+            if name == "sentence_order" and answer == 1:
+                meaning = _wrong_order(clean, number, arrangement) or meaning
             yield f"  {name}: {answer}" + (f" ({meaning})" if meaning else "")
         elif number % batch.views == 0:
             positive = int(part[ANSWERS][number // batch.views])
             yield f"  {name}: its positive is candidate {positive + 1}"
+
+
+def _wrong_order(clean: Arranged, number: int, arrangement: Arrangement | None) -> str:
+    """What is wrong with the order of two texts; nothing if that cannot be told.
+
+    A random text comes from another document; ten draws look for one.
+    """
+    if arrangement is None:
+        return ""
+    found = arrangement.documents(int(clean.epochs[number]), clean.indices[number : number + 1])
+    if found is None:
+        return ""
+    return WRONG_ORDER[int(len(set(found[0].tolist())) > 1)]

@@ -6,6 +6,7 @@ from clozeworks.data.arranged import Arranged
 from clozeworks.data.corpus import Split
 from clozeworks.data.shards import Numbers
 from clozeworks.errors import InputError, SettingError
+from clozeworks.wording import counted
 
 
 class Arrangement(ABC):
@@ -42,6 +43,10 @@ class Arrangement(ABC):
             IndexError: There is no such example.
         """
 
+    def documents(self, epoch: int, indices: Numbers) -> Numbers | None:
+        """The document each text of some examples stands in, (B, T); None if nobody keeps that."""
+        return None
+
     def _check(self, epoch: int, indices: Numbers) -> None:
         # Trap: a negative number would quietly count from the end.
         if len(indices) and (indices.min() < 0 or indices.max() >= self.size(epoch)):
@@ -63,7 +68,7 @@ def room_within(length: int, added: int, texts: int = 1) -> int:
         SettingError: There is no room.
     """
     if length < added + texts:
-        tokens = f"{added} special token{'' if added == 1 else 's'}"
+        tokens = counted(added, "special token")
         each = "one token of text" if texts == 1 else "one token of each text"
         raise SettingError(
             f"length is {length}; {tokens} and {each} need {added + texts}; raise length."

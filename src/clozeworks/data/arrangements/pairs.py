@@ -143,6 +143,15 @@ class _PairArrangement(Arrangement):
     def size(self, epoch: int) -> int:
         return self._index.size(epoch % self.copies)
 
+    def documents(self, epoch: int, indices: Numbers) -> Numbers:
+        self._check(epoch, indices)
+        arrays = self._index.copy(epoch % self.copies)
+        begins = np.stack([arrays[name][indices] for name in ("first", "second")], axis=1)
+        # Trap: a document without tokens begins where the next one does; the last of them counts.
+        offsets = self._split.sentence_offsets[self._split.document_offsets]
+        found: Numbers = np.searchsorted(offsets, begins.astype(np.int64), side="right") - 1
+        return found
+
     def take(self, epoch: int, indices: Numbers) -> Arranged:
         self._check(epoch, indices)
         arrays = self._index.copy(epoch % self.copies)

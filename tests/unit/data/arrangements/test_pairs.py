@@ -233,3 +233,17 @@ def test_settings_that_cannot_be(numbered, bert):
         "the train part gives no examples; no two sentences of a document fit together; raise "
         "length, or set pure to false."
     )
+
+
+def test_the_documents_of_texts_are_known(mixed, bert, everything):
+    arrangement = SentenceOrderPairs(length=LENGTH).arrange(mixed, bert, seed=0)
+    arranged = everything(arrangement)
+    found = arrangement.documents(0, np.arange(len(arranged)))
+    assert found.shape == (len(arranged), 2)
+    one = found[:, 0] == found[:, 1]
+    assert one[arranged.labels == 0].all()
+    wrong = arranged.labels == 1
+    assert (one & wrong).any() and (~one & wrong).any(), "swapped ones, and random ones"
+    bounds = mixed.sentence_offsets[mixed.document_offsets]
+    begins = np.stack([arrangement._index.copy(0)[name] for name in ("first", "second")], axis=1)
+    assert (bounds[found] <= begins).all() and (begins < bounds[found + 1]).all()
