@@ -186,6 +186,10 @@ def test_tags_can_be_had_in_another_scheme(command, refused, folders):
     singles = [tag for tag in other["tags"] if tag.startswith("S-")]
     lone = [entity for entity in plain["entities"] if entity["text"] in plain["words"]]
     assert len(singles) == len(lone)
+    words = ("tag", folders / "ner-bert", STRANGE[0], "--no-json")
+    shown, with_tags = command(*words).out, command(*words, "--scheme", "BIOES").out
+    pairs = zip(other["words"], other["tags"], strict=True)
+    assert with_tags == shown + " ".join(f"{word}/{tag}" for word, tag in pairs) + "\n"
     refused(
         "scheme is 'BIOSE'; known: BIO, BIOES, BMES, IO, IOB1, plain. Did you mean 'BIOES'?",
         *("tag", folders / "ner-bert", "a text", "--scheme", "BIOSE"),

@@ -32,7 +32,7 @@ def tag(
             known: lists in JSON, or words in columns (.conll, .conllu, .bio and others; .txt and
             .tsv too if their lines end in tags).
         scheme: BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the
-            model's; nothing is lost.
+            model's; nothing is lost. Texts for people then have them in a line of their own.
         options: How items are read and answers written.
     """
     options = options or Options()
@@ -46,13 +46,15 @@ def tag(
     loaded.tag([])  # complains if the model cannot
     task = loaded.task
     assert isinstance(task, Tag)
+    show = _shown(task, with_tags=scheme is not None)
     change = None if scheme is None else partial(task.in_scheme, scheme=scheme)
     if scheme is not None:
         loaded.tag([["a"]], scheme=scheme)  # complains if there is no such scheme
-    answer_all(loaded, task, asked, bad, options, what="text", show=_shown(task), change=change)
+    answer_all(loaded, task, asked, bad, options, what="text", show=show, change=change)
 
 
-def _shown(task: "Tag") -> Show:
+def _shown(task: "Tag", *, with_tags: bool) -> Show:
+    """How an answer is shown: the text with its entities, the words with their tags, or both."""
     from clozeworks.data.labelled.labels import entity_type
 
     entities = bool(task.rules.begins)
@@ -64,7 +66,7 @@ def _shown(task: "Tag") -> Show:
         if entities:
             finds = [(entity.begin, entity.end, entity.type) for entity in answer.entities]
             console.print(marked(answer.text, finds, types, colours=has_colours(console)))
-        else:
+        if with_tags or not entities:
             pairs = zip(answer.words, answer.tags, strict=True)
             console.print(" ".join(f"{safe(word)}/{safe(name)}" for word, name in pairs))
 
