@@ -35,6 +35,20 @@ class CheckpointError(ClozeworksError):
     """A model folder that is incomplete, damaged or contradicts itself."""
 
 
+class UnfinishedRun(CheckpointError):  # noqa: N818
+    """The model of a run that has not come to its end.
+
+    Attributes:
+        model: The folder that is not there.
+        run: The folder of the run.
+    """
+
+    def __init__(self, model: str, run: str, advice: str | None = None) -> None:
+        self.model, self.run = model, run
+        advice = advice or f"clozeworks runs {run} says how to go on."
+        super().__init__(f"{model} is not there; the run {run} has not come to its end; {advice}")
+
+
 class TokenizerError(CheckpointError):
     """Tokenizer files that are missing, damaged or do not belong to the model."""
 

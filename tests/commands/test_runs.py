@@ -5,6 +5,10 @@ import re
 
 import pytest
 
+import clozeworks as cw
+from clozeworks.data.locking import locked
+from clozeworks.errors import UnfinishedRun
+
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
@@ -68,3 +72,20 @@ def test_no_heavy_library_is_imported(place, start):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "Go on with first" in out
+
+
+def test_the_model_of_a_run_that_is_not_at_its_end(place, refused):
+    first = "first/model is not there; the run first has not come to its end; "
+    for words in (("fill", "first/model", "a [MASK]"), ("embed", "first/model", "a text")):
+        refused(f"{first}go on with: clozeworks pretrain r.toml", *words)
+    refused(
+        f"{first}go on with: clozeworks pretrain r.toml",
+        *("evaluate", "first/model", "rows.csv"),
+    )
+    (place / "first" / "sessions.jsonl").unlink()
+    refused(f"{first}clozeworks runs first says how to go on.", "show", "first/model")
+    with locked(place / "first"):
+        refused(f"{first}wait for it.", "show", "first/model")
+    with pytest.raises(UnfinishedRun) as caught:
+        cw.load(place / "first" / "model")
+    assert caught.value.run == str(place / "first")

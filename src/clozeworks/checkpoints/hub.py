@@ -7,19 +7,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clozeworks.errors import HubError
+from clozeworks.errors import HubError, UnfinishedRun
 
 # Weights as safetensors, settings as JSON, vocabularies as text: nothing that can run.
 _WANTED = ["*.json", "*.safetensors", "vocab.txt", "merges.txt", "1_Pooling/*", "2_Normalize/*"]
 PATIENCE = 3.0  # seconds
+# What a run writes first, and what it writes last.
+_RECIPE, _MODEL = "recipe.json", "model"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def resolve(name: str | Path, *, revision: str | None = None) -> Path:
-    """The local folder of a model: the folder itself, or a downloaded copy of a hub model."""
+    """The local folder of a model: the folder itself, or a downloaded copy of a hub model.
+
+    Raises:
+        UnfinishedRun: It is the model of a run that has not come to its end.
+        HubError: There is no such model.
+    """
     path = Path(name).expanduser()
     if path.exists():
         return path
+    if path.name == _MODEL and (path.parent / _RECIPE).is_file():
+        raise UnfinishedRun(str(name), str(path.parent))
     if isinstance(name, Path) or not _NAME.fullmatch(name):
         raise HubError(f"{name} is no folder here and cannot be a hub name; check the spelling.")
     return _download(name, revision)

@@ -61,12 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Runs one command; returns the exit code."""
-    from clozeworks.errors import ClozeworksError
+    from clozeworks.errors import ClozeworksError, UnfinishedRun
 
     try:
         code = _answer(arguments)
         sys.stdout.flush()  # here, where a failure still becomes a sentence
         return code
+    except UnfinishedRun as error:
+        return _complain(str(UnfinishedRun(error.model, error.run, _way_on(error.run))))
     except ClozeworksError as error:
         return _complain(str(error))
     except KeyboardInterrupt as stop:
@@ -83,6 +85,18 @@ def run(arguments: list[str]) -> int:
         return _complain(f"{where} cannot be used ({error.strerror or error}); mend this first.")
     except MemoryError:
         return _complain("There is not enough memory for this; use fewer or shorter texts.")
+
+
+def _way_on(run: str) -> str | None:
+    """What to do about a run that has not come to its end; None if that cannot be said."""
+    from pathlib import Path
+
+    from clozeworks.jobs.runs import run_state
+
+    found = run_state(Path(run).expanduser())
+    if found.state == "running":
+        return "wait for it."
+    return f"go on with: {found.go_on}" if found.go_on else None
 
 
 def _answer(arguments: list[str]) -> int:
