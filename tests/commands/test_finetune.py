@@ -36,7 +36,7 @@ def test_one_command_gives_a_model_and_says_what_to_type_next(command, bert, row
     assert outcome.code == 0, outcome.err
     assert "Columns: text=text (by its name), label=label (by its name)" in outcome.err
     assert "There is no dev file: 4 of 40 items are taken to judge by" in outcome.err
-    assert "Seed 0: 2 steps of 32 items (1 epochs)" in outcome.err
+    assert "Seed 0: 2 steps of 32 items (1 epoch)" in outcome.err
     assert f"The model is in {run}/model; try it: clozeworks classify {run}/model" in outcome.out
     assert "Without training the encoder:" in outcome.out
     assert "Fine-tuned: accuracy" in outcome.out
@@ -130,3 +130,23 @@ def test_stopped_it_says_how_to_go_on_and_does(bert, rows, tmp_path):
     again.send_signal(signal.SIGINT)
     again.stderr.read()
     assert again.wait(60) == 130
+
+
+def test_what_becomes_of_a_head_is_said_and_can_be_asked_for(command, bert, rows, tmp_path):
+    first, typed = tmp_path / "first", ["training.epochs=1", "--out"]
+    assert command("finetune", "classify", bert, rows, *typed, first).code == 0
+    model = first / "model"
+    again = command("finetune", "classify", model, rows, *typed, tmp_path / "again")
+    assert "The checkpoint's head has the same labels (no, yes); it is kept" in again.err
+    other = tmp_path / "other.csv"
+    other.write_text(rows.read_text().replace(",yes", ",maybe"), encoding="utf-8")
+    said = command("finetune", "classify", model, other, *typed, tmp_path / "other")
+    assert "The checkpoint's head (no, yes) has other labels, and begins anew." in said.err
+    mapped = command("finetune", "classify", model, other, "head=remap", *typed, tmp_path / "map")
+    assert "knows 1 of 2 labels" in mapped.err
+    refused = command("finetune", "classify", model, other, "head=refuse", *typed, tmp_path / "no")
+    assert refused.code == 2
+    assert (
+        "head is 'refuse', the labels are maybe, no, and the checkpoint has no, yes" in refused.err
+    )
+    assert not (tmp_path / "no").exists()

@@ -7,7 +7,7 @@ cannot say (how windows overlap, the threshold for "no answer", a pooling of our
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -16,13 +16,14 @@ from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
-from clozeworks.errors import CheckpointError, ClozeworksError, UnsupportedError
+from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family, parts_of
 from clozeworks.tasks import answer, classify, tag
 from clozeworks.tasks.labels import labels_of
 from clozeworks.tasks.task import Task
 
 AnyTask = Task[Any, Any]
+OldHead = Literal["fit", "remap", "fresh", "refuse"]
 # What a config says of a head. Of another head it would be wrong: question answering elsewhere has
 # as many outputs as there are labels.
 _OF_HEADS = frozenset({"id2label", "label2id", "num_labels", "problem_type"})
@@ -80,19 +81,24 @@ def _problem(config: Mapping[str, Any], labels: int, place: str) -> classify.Pro
     )
 
 
-def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkpoint:
+def with_task(
+    checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0, head: OldHead = "fit"
+) -> Checkpoint:
     """The same encoder with the head of a task; what it lacked is fresh.
 
-    Heads of other tasks are left out. A head of the same task stays if it has the same labels, in
-    whatever order; with other labels it begins anew.
+    Heads of other tasks are left out.
 
     Args:
         checkpoint: A checkpoint of any kind. It is left as it is.
         task: What the new one is for.
         seed: Decides fresh weights.
+        head: What becomes of a head of the same task. `fit`: it stays if it has the same labels, in
+            whatever order, and begins anew otherwise. `remap`: labels it knows keep their rows,
+            others are fresh. `fresh`: it begins anew. `refuse`: it must have the same labels.
 
     Raises:
         UnsupportedError: The family has no head for the task.
+        SettingError: `head` is refuse, and there is no head with the same labels.
     """
     family, old = checkpoint.family, checkpoint.model
     parts = task.needs(family.paths)
@@ -107,8 +113,11 @@ def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkp
     made = family.blueprint(Config(config), parts)
     blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
     network = task.equip(blueprint).build()
-    known = _copy(family, old, network, _old_rows(checkpoint, task))
+    rows = _old_rows(checkpoint, task, head)
+    known = _copy(family, old, network, rows)
     initialize(network, seed=seed, known=known)
+    if rows and None in rows:
+        _remap(old, network, rows)
     config.pop("architectures", None)
     notes = {**checkpoint.notes, "task": settings.plain(task)}
     return dataclasses.replace(
@@ -116,29 +125,70 @@ def with_task(checkpoint: Checkpoint, task: AnyTask, *, seed: int = 0) -> Checkp
     )
 
 
-def _old_rows(checkpoint: Checkpoint, task: AnyTask) -> list[int] | None:
-    """Where each label of a task stood in the head of a checkpoint; None if it had others."""
-    wanted = task.settings().get("id2label")
+def about_head(checkpoint: Checkpoint, task: AnyTask, head: OldHead = "fit") -> str:
+    """What becomes of the head a checkpoint has, in a sentence; empty if it has none for the task.
+
+    Raises:
+        SettingError: `head` is refuse, and there is no head with the same labels.
+    """
+    rows, have = _old_rows(checkpoint, task, head), _old_labels(checkpoint, task)
+    if have is None:
+        return ""
+    named = f"{', '.join(have[:5])}{', …' if len(have) > 5 else ''}"
+    if rows is None:
+        why = "begins anew, as asked" if head == "fresh" else "has other labels, and begins anew"
+        return f"The checkpoint's head ({named}) {why}."
+    if None in rows:
+        count = sum(row is not None for row in rows)
+        return (
+            f"The checkpoint's head ({named}) knows {count} of {len(rows)} labels; these keep what "
+            "was learned, the others are fresh."
+        )
+    return f"The checkpoint's head has the same labels ({named}); it is kept and trained further."
+
+
+def _old_labels(checkpoint: Checkpoint, task: AnyTask) -> list[str] | None:
+    """The labels of a checkpoint's head for the same kind of task; None if there is none."""
+    if not task.settings().get("id2label"):
+        return None
     try:
-        before = task_of(checkpoint, checkpoint.family.model_type) if wanted else None
+        before = task_of(checkpoint, checkpoint.family.model_type)
     except ClozeworksError:  # a head that cannot be used is left out anyway
-        before = None
-    if wanted is None or before is None:
         return None
-    have, labels = before.settings().get("id2label", {}), list(wanted.values())
-    if sorted(have.values()) != sorted(labels):
+    if before is None or _head(before) != _head(task):
         return None
-    return [list(have.values()).index(label) for label in labels]
+    return list(before.settings().get("id2label", {}).values()) or None
 
 
-def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> set[str]:
+def _head(task: AnyTask) -> str:
+    return tag.HEAD if isinstance(task, tag.Tag) else getattr(task, "head", answer.HEAD)
+
+
+def _old_rows(checkpoint: Checkpoint, task: AnyTask, head: OldHead) -> list[int | None] | None:
+    """Where each label of a task stood in the head of a checkpoint; None if it begins anew."""
+    have, labels = _old_labels(checkpoint, task), list(task.settings().get("id2label", {}).values())
+    same = have is not None and sorted(have) == sorted(labels)
+    if head == "refuse" and not same and labels:
+        found = f"has {', '.join(have)}" if have else "has no head for the task"
+        raise SettingError(
+            f"head is 'refuse', the labels are {', '.join(labels)}, and the checkpoint {found}; "
+            "name another checkpoint, or leave head out."
+        )
+    if have is None or head == "fresh" or not (same or head == "remap"):
+        return None
+    rows = [have.index(label) if label in have else None for label in labels]
+    return rows if any(row is not None for row in rows) else None
+
+
+def _copy(family: Family, old: Model, new: Model, rows: list[int | None] | None) -> set[str]:
     """Takes over every weight that means the same in both, and gives their names.
 
     Args:
         family: Knows the published names, which decide what means the same.
         old: Where weights are taken from.
         new: Where they go.
-        rows: Where the labels of a labelled head stood; None if they are others.
+        rows: Where the labels of a labelled head stood; None if they are others. A head that
+            knows only some of them is not taken over here.
     """
     theirs, ours = _published(family, old.blueprint), _published(family, new.blueprint)
     have, taken = dict(old.named_parameters()), set()
@@ -149,7 +199,7 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> set
             if before is None or theirs.get(name) != ours.get(name):
                 continue
             if name.startswith("heads.") and not name.startswith(f"heads.{answer.HEAD}."):
-                if rows is None:
+                if rows is None or None in rows:
                     continue
                 if ".project." in name or name.startswith(f"heads.{tag.TRANSITIONS}."):
                     before = before[rows]
@@ -159,6 +209,24 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int] | None) -> set
                 parameter.copy_(before)
                 taken.add(name)
     return taken
+
+
+def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
+    """Takes over the rows of labels that a head knew; the rest of it, if it has any, is shared."""
+    have = dict(old.named_parameters())
+    places = [place for place, row in enumerate(rows) if row is not None]
+    from_rows = [row for row in rows if row is not None]
+    with torch.no_grad():
+        for name, parameter in new.named_parameters():
+            before = have.get(name)
+            if before is None or not name.startswith("heads."):
+                continue
+            if name.startswith(f"heads.{tag.TRANSITIONS}."):
+                continue  # what follows what is of all labels together
+            if ".project." in name:
+                parameter[places] = before[from_rows]
+            elif before.shape == parameter.shape:
+                parameter.copy_(before)
 
 
 def _published(family: Family, blueprint: Blueprint) -> dict[str, str]:

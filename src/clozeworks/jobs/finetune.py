@@ -12,6 +12,7 @@ import torch
 
 from clozeworks import config
 from clozeworks.checkpoints.folder import NOTES
+from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.data.atomic import atomic_file
 from clozeworks.engine.ranks import Ranks
@@ -149,6 +150,7 @@ def _run(
     ranks: Ranks,
     watcher: Watcher,
 ) -> Finetuned:
+    head = about_head(start.checkpoint, data.task, recipe.head)
     parts = [
         Seed(recipe, data, start, seed, folder / f"seed-{seed}", ranks, watcher)
         for seed in recipe.seeds
@@ -158,7 +160,7 @@ def _run(
         for part in parts:  # all of them, before anything is written
             part.check()
         _write_recipe(recipe, folder)
-    for sentence in data.said:
+    for sentence in (*data.said, *filter(None, [head])):
         watcher.note(sentence)
     watcher.note(f"{len(data.train):,} items to learn from, {len(data.dev):,} to be judged by.")
     results: list[SeedResult] = []

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks import config
+from clozeworks.checkpoints.tasks import OldHead
 from clozeworks.compress.lora import Lora
 from clozeworks.core.spec import spec
 from clozeworks.data.augment import AugmentSpec
@@ -152,6 +153,10 @@ class FinetuneRecipe:
     task: dict[str, Any]
     """kind (classify, compare, tag or answer) and its settings; labels come from the data."""
     data: LabelledData
+    head: OldHead = "fit"
+    """What becomes of a head the model has for such a task. fit: it is kept if it has the same
+    labels. remap: labels it knows keep what was learned. fresh: it begins anew. refuse: it must
+    have the same labels."""
     training: Fitting = Fitting()
     choosing: Choosing = Choosing()
     snapshots: Keeping = Keeping()

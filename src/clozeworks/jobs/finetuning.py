@@ -5,7 +5,6 @@ it holds `result.json` and the model, and its snapshots go.
 """
 
 import json
-import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,10 +24,8 @@ from clozeworks.engine.best import Best, Judged
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.memory import memory_kept
 from clozeworks.engine.metrics import FILE, Metrics
-from clozeworks.engine.optimizers.adam_w import AdamW
 from clozeworks.engine.ranks import Ranks
-from clozeworks.engine.schedules.linear import Linear
-from clozeworks.engine.settings import Training, Watching
+from clozeworks.engine.settings import Training
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer, Watcher
@@ -38,7 +35,8 @@ from clozeworks.jobs.adapting import (
     save_with_adapter,
     settled,
 )
-from clozeworks.jobs.finetune_recipe import FinetuneRecipe, usual_epochs, usual_rate
+from clozeworks.jobs.finetune_plan import Plan
+from clozeworks.jobs.finetune_recipe import FinetuneRecipe
 from clozeworks.jobs.labelled_task import LabelledTask
 from clozeworks.jobs.run_folder import MODEL, RESULT, SNAPSHOTS
 from clozeworks.jobs.session import begin_session, refuse_another_recipe
@@ -51,8 +49,6 @@ from clozeworks.tasks.task import Task
 
 # Words a model is asked for in place of another.
 _GUESSES = 20
-# Lines of metrics an epoch has at least.
-_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -97,42 +93,6 @@ class SeedResult:
         record = config.read_json(folder / RESULT)
         measured = Measured.from_dict(record.pop("measured"))
         return cls(**record, measured=measured, folder=folder)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How many steps there are, and what happens when.
-
-    Attributes:
-        steps: Steps of a seed.
-        items: Items of a step.
-        epoch: Steps of an epoch, a share of one included.
-        rate: The highest rate.
-        epochs: How often each item is seen.
-    """
-
-    steps: int
-    items: int
-    epoch: float
-    rate: float
-    epochs: float
-
-    @classmethod
-    def of(cls, recipe: FinetuneRecipe, items: int, parameters: int) -> "Plan":
-        """What a recipe means for so many items and a model of so many parameters."""
-        fitting = recipe.training
-        epochs = fitting.epochs or usual_epochs(recipe.task["kind"], items)
-        size = min(fitting.items, items)
-        epoch = items / size
-        rate = fitting.rate or usual_rate(parameters, fitting.lora)
-        return cls(max(1, math.ceil(epoch * epochs)), size, epoch, rate, epochs)
-
-    def said(self) -> str:
-        """What was chosen, in a sentence."""
-        return (
-            f"{self.steps:,} steps of {self.items} items ({self.epochs:g} epochs); the rate rises "
-            f"to {self.rate:g} and falls to 0."
-        )
 
 
 class Seed:
@@ -190,7 +150,7 @@ class Seed:
         if self.done:
             return None, SeedResult.read(self.folder)
         self.watcher.note(f"Seed {self.seed}: {self.plan.said()}")
-        model = self.start.for_task(self.data.task, seed=self.seed)
+        model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
         if (lora := self.recipe.training.lora) is not None:
@@ -223,8 +183,8 @@ class Seed:
             names=objective.asks,
             stages=Stages([Stage(self._loader(model, lanes), plan.steps)]),
             held_out=self._held_out(model, lanes),
-            training=_training(recipe, plan),
-            watching=_watching(recipe, plan),
+            training=plan.training(recipe),
+            watching=plan.watching(recipe),
             keeping=recipe.snapshots,
             seed=self.seed,
             ranks=self.ranks,
@@ -367,22 +327,6 @@ def identity(items: Sequence[Any]) -> str:
     for item in items:
         digest.update(repr(item).encode("utf-8", "surrogatepass"))
     return f"{len(items)} items, sha256 {digest.hexdigest()}"
-
-
-def _training(recipe: FinetuneRecipe, plan: Plan) -> Training:
-    fitting = recipe.training
-    return Training(
-        steps=plan.steps,
-        optimizer=AdamW(rate=plan.rate, decay=fitting.update.decay),
-        schedule=Linear(warmup=min(plan.steps - 1, round(fitting.update.warmup * plan.steps))),
-        precision=fitting.update.precision,
-    )
-
-
-def _watching(recipe: FinetuneRecipe, plan: Plan) -> Watching:
-    choosing = recipe.choosing
-    every = choosing.every or max(1, round(plan.epoch / choosing.evaluations))
-    return Watching(every=max(1, min(every, round(plan.epoch / _LINES))), evaluate=every)
 
 
 def _change(augment: AugmentSpec | None, seed: int, start: LanguageModel) -> Change | None:

@@ -12,7 +12,7 @@ from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, Prompts
-from clozeworks.checkpoints.tasks import AnyTask, with_task
+from clozeworks.checkpoints.tasks import AnyTask, OldHead, with_task
 from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
@@ -237,14 +237,18 @@ class LanguageModel(Asking):
         self.checkpoint = extended(self.checkpoint, extension)
         return extension
 
-    def for_task(self, task: AnyTask, *, seed: int = 0) -> "LanguageModel":
+    def for_task(
+        self, task: AnyTask, *, seed: int = 0, head: OldHead = "fit"
+    ) -> "LanguageModel":
         """The same encoder with the head of a task, fresh where it had none.
 
         Args:
             task: Such as `Classify(labels=("negative", "positive"))`.
             seed: Decides fresh weights.
+            head: What becomes of a head it has: `fit` keeps one with the same labels, `remap` the
+                rows of labels it knows; `fresh` begins anew; `refuse` insists on the same labels.
         """
-        return LanguageModel(with_task(self.checkpoint, task, seed=seed), self.name)
+        return LanguageModel(with_task(self.checkpoint, task, seed=seed, head=head), self.name)
 
     def save(
         self,

@@ -1,0 +1,66 @@
+"""What a recipe of fine-tuning means for a number of items: steps, rate, and what happens when."""
+
+import math
+from dataclasses import dataclass
+
+from clozeworks.engine.optimizers.adam_w import AdamW
+from clozeworks.engine.schedules.linear import Linear
+from clozeworks.engine.settings import Training, Watching
+from clozeworks.jobs.finetune_recipe import FinetuneRecipe, usual_epochs, usual_rate
+from clozeworks.wording import counted
+
+# Lines of metrics an epoch has at least.
+_LINES = 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many steps there are, and what happens when.
+
+    Attributes:
+        steps: Steps of a seed.
+        items: Items of a step.
+        epoch: Steps of an epoch, a share of one included.
+        rate: The highest rate.
+        epochs: How often each item is seen.
+    """
+
+    steps: int
+    items: int
+    epoch: float
+    rate: float
+    epochs: float
+
+    @classmethod
+    def of(cls, recipe: FinetuneRecipe, items: int, parameters: int) -> "Plan":
+        """What a recipe means for so many items and a model of so many parameters."""
+        fitting = recipe.training
+        epochs = fitting.epochs or usual_epochs(recipe.task["kind"], items)
+        size = min(fitting.items, items)
+        epoch = items / size
+        rate = fitting.rate or usual_rate(parameters, fitting.lora)
+        return cls(max(1, math.ceil(epoch * epochs)), size, epoch, rate, epochs)
+
+    def said(self) -> str:
+        """What was chosen, in a sentence."""
+        often = "1 epoch" if self.epochs == 1 else f"{self.epochs:g} epochs"
+        return (
+            f"{counted(self.steps, 'step')} of {counted(self.items, 'item')} ({often}); the rate "
+            f"rises to {self.rate:g} and falls to 0."
+        )
+
+    def training(self, recipe: FinetuneRecipe) -> Training:
+        """The settings of the engine."""
+        update = recipe.training.update
+        return Training(
+            steps=self.steps,
+            optimizer=AdamW(rate=self.rate, decay=update.decay),
+            schedule=Linear(warmup=min(self.steps - 1, round(update.warmup * self.steps))),
+            precision=update.precision,
+        )
+
+    def watching(self, recipe: FinetuneRecipe) -> Watching:
+        """When the model is judged, and when a line is written."""
+        choosing = recipe.choosing
+        every = choosing.every or max(1, round(self.epoch / choosing.evaluations))
+        return Watching(every=max(1, min(every, round(self.epoch / _LINES))), evaluate=every)
