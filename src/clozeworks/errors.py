@@ -45,7 +45,7 @@ class UnfinishedRun(CheckpointError):  # noqa: N818
 
     def __init__(self, model: str, run: str, advice: str | None = None) -> None:
         self.model, self.run = model, run
-        advice = advice or f"clozeworks runs {run} says how to go on."
+        advice = advice or "run the command it was begun with again."
         super().__init__(f"{model} is not there; the run {run} has not come to its end; {advice}")
 
 

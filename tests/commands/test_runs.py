@@ -83,7 +83,7 @@ def test_the_model_of_a_run_that_is_not_at_its_end(place, refused):
         *("evaluate", "first/model", "rows.csv"),
     )
     (place / "first" / "sessions.jsonl").unlink()
-    refused(f"{first}clozeworks runs first says how to go on.", "show", "first/model")
+    refused(f"{first}run the command it was begun with again.", "show", "first/model")
     with locked(place / "first"):
         refused(f"{first}wait for it.", "show", "first/model")
     with pytest.raises(UnfinishedRun) as caught:
