@@ -1,4 +1,4 @@
-"""`clozeworks data`: a look at labelled data before training on it."""
+"""`clozeworks data`: a look at labelled data before training on it, and parts to train on."""
 
 import json
 import shlex
@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.data_split import split
+from clozeworks.cli.table import aligned, filled, width
 from clozeworks.errors import InputError
+from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.oddities import Finding
@@ -20,7 +23,7 @@ LONGEST_EXAMPLE = 120
 MOST_LABELS = 40
 app = App(
     name="clozeworks data",
-    help="Look at labelled data before training on it.",
+    help="Look at labelled data before training on it, or split it.",
     help_format="plaintext",
     version_flags=[],
 )
@@ -117,17 +120,17 @@ def page(report: "Report") -> str:
     if report.findings:
         lines.append("worth a look")
         for finding in report.findings:
-            lines += _finding(finding)
+            lines += finding_lines(finding)
     else:
         lines.append("nothing looks odd")
     return "\n".join([*lines, *report.warnings])
 
 
 def _part(name: str, part: "Part") -> list[str]:
-    from clozeworks.cli.corpus_page import count, visible
+    from clozeworks.cli.corpus_page import visible
 
     unit = {"tags": "sentence", "answers": "question"}.get(part.kind, "row")
-    lines = [f"{name}: {count(part.rows, unit)} from {', '.join(part.files)}"]
+    lines = [f"{name}: {counted(part.rows, unit)} from {', '.join(part.files)}"]
     lines += [f"  {part.found}"] if part.found else []
     for title, rows in (
         ("answers", part.answers),
@@ -146,7 +149,7 @@ def _part(name: str, part: "Part") -> list[str]:
         ("mended", part.mended, part.mended_rows),
     ):
         if amount:
-            lines.append(f"  {title}: {count(amount, 'row')}")
+            lines.append(f"  {title}: {counted(amount, 'row')}")
             lines += [f"    {visible(sentence)}" for sentence in sentences]
             rest = amount - len(sentences)
             lines += [f"    and {rest:,} more"] if rest else []
@@ -154,15 +157,13 @@ def _part(name: str, part: "Part") -> list[str]:
 
 
 def _bars(amounts: "tuple[Amount, ...]") -> list[str]:
-    from rich.cells import cell_len
-
     shown = amounts[:MOST_LABELS]
     names = [_short(amount.name) for amount in shown]
-    wide = max(map(cell_len, names))
+    wide = max(map(width, names))
     digits = max(len(f"{amount.count:,}") for amount in shown)
     most = max(amount.share for amount in amounts)
     lines = [
-        f"    {name}{' ' * (wide - cell_len(name))}  {amount.count:>{digits},}  "
+        f"    {filled(name, wide)}  {amount.count:>{digits},}  "
         f"{amount.share:>6.1%}  {'█' * round(BAR * amount.share / most) or '▏'}"
         for name, amount in zip(names, shown, strict=True)
     ]
@@ -171,27 +172,17 @@ def _bars(amounts: "tuple[Amount, ...]") -> list[str]:
 
 
 def _spreads(spreads: "list[Spread]") -> list[str]:
-    head = ["", "least", "mean", "median", "90 %", "99 %", "most"]
-    rows = [head]
+    rows = [["", "least", "mean", "median", "90 %", "99 %", "most"]]
     for spread in spreads:
         values = (spread.least, spread.median, spread.ninety, spread.ninety_nine, spread.most)
         least, *rest = (f"{value:,.4g}" if value < 1000 else f"{value:,.0f}" for value in values)
         rows.append([spread.what, least, f"{spread.mean:,.1f}", *rest])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
-    return [
-        "    "
-        + "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    return [f"    {line}" for line in aligned(rows)]
 
 
-def _finding(finding: "Finding") -> list[str]:
-    from clozeworks.cli.corpus_page import count
-
-    lines = [f"  {count(finding.count, 'row')}: {finding.what}"]
+def finding_lines(finding: "Finding") -> list[str]:
+    """What looks odd, with examples."""
+    lines = [f"  {counted(finding.count, 'row')}: {finding.what}"]
     for each in finding.examples:
         note = f" ({each.note})" if each.note else ""
         lines.append(f"    {each.place}: {_short(each.text)}{note}")
@@ -203,3 +194,6 @@ def _short(text: str) -> str:
 
     shown = visible(text[: LONGEST_EXAMPLE + 1])
     return shown if len(text) <= LONGEST_EXAMPLE else shown[:LONGEST_EXAMPLE] + "…"
+
+
+app.command(split)

@@ -77,7 +77,7 @@ def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, 
     """
     return tuple(
         finding
-        for finding in (*_repeated(items), *_shared(items, dev), *_debris(items))
+        for finding in (*repeated(items), *_shared(items, dev), *_debris(items))
         if finding.count
     )
 
@@ -90,7 +90,8 @@ def _finding(name: str, what: str, found: Sequence[tuple[Item, str]]) -> Finding
     return Finding(name, what, len(found), examples)
 
 
-def _key(item: Item) -> tuple[str, ...]:
+def key_of(item: Item) -> tuple[str, ...]:
+    """What is the same in items with the same text."""
     return tuple(text.strip() for text in texts_of(item))
 
 
@@ -127,12 +128,13 @@ def _shown(label: object) -> str:
     return "+".join(label) if isinstance(label, tuple) else str(label)
 
 
-def _repeated(items: Sequence[Item]) -> Iterator[Finding]:
+def repeated(items: Sequence[Item]) -> Iterator[Finding]:
+    """Looks for texts that stood there before, with the same label or with another."""
     first: dict[tuple[str, ...], Item] = {}
     twice: list[tuple[Item, str]] = []
     contrary: list[tuple[Item, str]] = []
     for item in items:
-        before = first.setdefault(_key(item), item)
+        before = first.setdefault(key_of(item), item)
         if before is item:
             continue
         if _answer(before) == _answer(item):
@@ -144,8 +146,8 @@ def _repeated(items: Sequence[Item]) -> Iterator[Finding]:
 
 
 def _shared(items: Sequence[Item], dev: Sequence[Item]) -> Iterator[Finding]:
-    known = {_key(item): item for item in items}
-    both = [(item, f"also in {known[_key(item)].place}") for item in dev if _key(item) in known]
+    known = {key_of(item): item for item in items}
+    both = [(item, f"also in {known[key_of(item)].place}") for item in dev if key_of(item) in known]
     yield _finding("in both", "development text that also stands in the training data", both)
     contexts = {item.context: item for item in items if isinstance(item, QuestionItem)}
     same = [

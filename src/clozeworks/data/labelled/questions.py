@@ -33,21 +33,18 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
         bad: Told about questions that cannot be used.
     """
     items = []
-    articles = value["data"] if isinstance(value, dict) else value
-    for number, (context, question) in enumerate(_questions(articles), start=1):
-        place = f"{origin}, question {number:,}"
+    for place, _, paragraph, question in squad_questions(value, origin):
         if not isinstance(question, dict):
             bad.add(place, f"this is {json_type(question)}; it must be an object; mend it")
             continue
-        name = str(question.get("id", ""))
         item = _item(
             question.get("question"),
-            context,
+            paragraph.get("context"),
             question.get("answers"),
             None,
             question.get("is_impossible"),
-            name,
-            f"{place} (id {name})" if name else place,
+            str(question.get("id", "")),
+            place,
             bad,
         )
         if item is not None:
@@ -55,15 +52,27 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
     return items
 
 
-def _questions(articles: Sequence[Any]) -> Iterator[tuple[object, object]]:
-    """Each question with its context; what has another layout becomes a question that is bad."""
-    for article in articles:
+def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Walks over a document with the layout of SQuAD.
+
+    Args:
+        value: The JSON document.
+        origin: The file, for messages.
+
+    Yields:
+        The place, the article, the paragraph and each question; None for a question where the
+        layout is another one.
+    """
+    number = 0
+    for article in value["data"] if isinstance(value, dict) else value:
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
         for paragraph in paragraphs if isinstance(paragraphs, list) else [None]:
             asked = paragraph.get("qas") if isinstance(paragraph, dict) else None
-            context = paragraph.get("context") if isinstance(paragraph, dict) else None
             for question in asked if isinstance(asked, list) else [None]:
-                yield context, question
+                number += 1
+                name = str(question.get("id", "")) if isinstance(question, dict) else ""
+                place = f"{origin}, question {number:,}" + (f" (id {name})" if name else "")
+                yield place, article, paragraph, question
 
 
 def question_rows(table: Table, columns: Sequence[Column], bad: BadRows) -> list[QuestionItem]:

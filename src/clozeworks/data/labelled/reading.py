@@ -85,6 +85,7 @@ class Labelled:
         items: The items, in the order of the files and rows.
         kind: What kind of labels they have.
         columns: What the columns of the first file were taken to be.
+        tables: The same for each file.
         found: The same for people, in sentences, for all files.
         reading: How files that go with them are to be read: as these, their kind of labels settled.
         bad: The rows that were dropped, and those that were mended.
@@ -95,6 +96,7 @@ class Labelled:
     items: Sequence[Item]
     kind: LabelKind
     columns: tuple[Column, ...]
+    tables: tuple[tuple[Column, ...], ...]
     found: str
     reading: Reading
     bad: BadRows
@@ -161,7 +163,15 @@ def read_labelled(
     if kind == "one" or kind == "several" or kind == "numbers":
         reading = replace(reading, labels=kind)
     return Labelled(
-        task, origins, items, kind, parts[0].columns, " ".join(dict.fromkeys(found)), reading, bad
+        task,
+        origins,
+        items,
+        kind,
+        parts[0].columns,
+        tuple(part.columns for part in parts),
+        " ".join(dict.fromkeys(found)),
+        reading,
+        bad,
     )
 
 
@@ -177,7 +187,12 @@ class _Part:
     header: bool = True
 
 
-def _suffix(path: Path, task: Task) -> str:
+def suffix_of(path: Path, task: Task) -> str:
+    """The suffix that says what is in a file, below that of its packing.
+
+    Raises:
+        InputError: If the task has no such files.
+    """
     packed = path.suffix.lower() in PACKINGS
     suffix = (Path(path.stem) if packed else path).suffix.lower()
     if suffix in SUFFIXES[task] and not (packed and suffix == ".parquet"):
@@ -193,7 +208,7 @@ def _suffix(path: Path, task: Task) -> str:
 
 
 def _read_file(path: Path, task: Task, reading: Reading, bad: BadRows) -> _Part:
-    suffix = _suffix(path, task)
+    suffix = suffix_of(path, task)
     origin = printable(path)
     if task == "tag" and suffix in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
         lines = read_lines(path, encoding=reading.encoding)

@@ -68,12 +68,13 @@ def _context(item: Item) -> str:
 
 def _strata(items: Sequence[Item]) -> list[str]:
     """The name of the part of the items to which each belongs: its rarest label."""
-    named = [_names(item) for item in items]
+    named = [names_of(item) for item in items]
     counts = Counter(name for names in named for name in names)
     return [min(names, key=lambda name: (counts[name], name), default="") for names in named]
 
 
-def _names(item: Item) -> set[str]:
+def names_of(item: Item) -> set[str]:
+    """The labels of an item, or the types of its tags."""
     labels = labels_of_item(item)
     return set(map(entity_type, labels)) if isinstance(item, WordsItem) else set(labels)
 

@@ -84,7 +84,7 @@ def read_conll(
         sentence = _Sentence()
 
     for number, line in enumerate(held, start=1):
-        if not line.strip(" \t") or _DOCUMENT.match(line):
+        if ends_sentence(line):
             end()
             continue
         if conllu and line.startswith("#"):
@@ -109,13 +109,18 @@ def read_conll(
     )
 
 
+def ends_sentence(line: str) -> bool:
+    """Whether a line is blank, or says that a document begins."""
+    return not line.strip(" \t") or _DOCUMENT.match(line) is not None
+
+
 def _first(lines: Iterator[str], conllu: bool) -> tuple[str, Iterator[str]]:
     """The first line with a word, and all lines."""
     held: list[str] = []
     comment = ""
     for line in lines:
         held.append(line)
-        if not line.strip(" \t") or _DOCUMENT.match(line):
+        if ends_sentence(line):
             continue
         if not line.startswith("# "):
             return line, _chained(held, lines)

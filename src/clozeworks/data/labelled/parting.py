@@ -1,0 +1,169 @@
+"""Parts labelled items into those to learn from, to choose by, and to be measured on once.
+
+Items with the same text stay together, and questions about one article, or at least about one
+context: what was learned is never asked. A group counts as its first item does, and `split` decides
+where it goes. A label that training would then lack takes its group with it into training.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from clozeworks.data.labelled.items import Item, QuestionItem
+from clozeworks.data.labelled.oddities import key_of
+from clozeworks.data.labelled.splitting import names_of, split
+from clozeworks.errors import InputError, SettingError
+
+Together = Literal["text", "context", "article"]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How large the parts are that are not trained on.
+
+    Attributes:
+        dev: To choose by; 0 for none.
+        test: To be measured on once; 0 for none.
+    """
+
+    dev: float = 0.1
+    test: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, share in (("--dev", self.dev), ("--test", self.test)):
+            if not 0 <= share < 1:
+                raise SettingError(f"{name} is {share}; it must be at least 0 and below 1.")
+        if not 0 < self.dev + self.test < 1:
+            rule = "one must be above 0" if not self.dev + self.test else "some must be left"
+            raise SettingError(
+                f"--dev is {self.dev} and --test is {self.test}; {rule}; write for example --dev "
+                "0.1 --test 0.1."
+            )
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Items in parts.
+
+    Attributes:
+        parts: train, dev and test, without one that was not asked for; in the order of the items.
+        together: What stands in one part only.
+    """
+
+    parts: Mapping[str, Sequence[Item]]
+    together: Together
+
+
+def parted(
+    items: Sequence[Item], shares: Shares, seed: int, titles: Mapping[str, str] | None = None
+) -> Parted:
+    """Parts items; the result is a function of the arguments.
+
+    Args:
+        items: All items; their places differ.
+        shares: How large the parts are, about: groups are not cut.
+        seed: Another seed gives another choice.
+        titles: By place, the article that a question is about.
+
+    Raises:
+        InputError: If a part would be empty.
+    """
+    keys, together = _keys(items, shares, titles or {})
+    numbers: dict[Hashable, int] = {}
+    groups = [numbers.setdefault(key, len(numbers)) for key in keys]
+    left, share_left = _standing(items, groups), 1.0
+    chosen: dict[int, str] = {}
+    for name, share in (("test", shares.test), ("dev", shares.dev)):
+        if share:
+            try:
+                left, taken = split(left, share / share_left, seed)
+            except InputError as error:
+                raise _too_few(name, len(items)) from error
+            chosen |= {int(item.place): name for item in taken}
+            share_left -= share
+    _keep_labels(items, groups, chosen)
+    names = ["train", *(name for name in ("dev", "test") if getattr(shares, name))]
+    parts: dict[str, list[Item]] = {name: [] for name in names}
+    for item, group in zip(items, groups, strict=True):
+        parts[chosen.get(group, "train")].append(item)
+    for name, some in parts.items():
+        if not some:
+            raise _too_few(name, len(items))
+    return Parted(parts, together)
+
+
+def _too_few(name: str, count: int) -> InputError:
+    return InputError(
+        f"nothing is left for the part {name!r}: there are {count:,} items; for each part there "
+        "must be another text with the same label, or another context; add some."
+    )
+
+
+def _standing(items: Sequence[Item], groups: Sequence[int]) -> list[Item]:
+    """Items that stand for groups, whose numbers are their places.
+
+    Of texts the first one of a group; of questions all, so that a context counts as often as it is
+    asked about.
+    """
+    if isinstance(items[0], QuestionItem):
+        return [QuestionItem("", str(group), place=str(group)) for group in groups]
+    first: dict[int, Item] = {}
+    for item, group in zip(items, groups, strict=True):
+        first.setdefault(group, item)
+    return [replace(item, place=str(group)) for group, item in first.items()]
+
+
+def _keep_labels(items: Sequence[Item], groups: Sequence[int], chosen: dict[int, str]) -> None:
+    """Takes groups back into training that have a label which it lacks."""
+    by_group: dict[int, set[str]] = {}
+    for item, group in zip(items, groups, strict=True):
+        by_group.setdefault(group, set()).update(names_of(item))
+    known = {name for group, names in by_group.items() if group not in chosen for name in names}
+    for group, names in by_group.items():
+        if group in chosen and not names <= known:
+            del chosen[group]
+            known |= names
+
+
+def _keys(
+    items: Sequence[Item], shares: Shares, titles: Mapping[str, str]
+) -> tuple[Sequence[Hashable], Together]:
+    """What must be the same in items of one group, and what to call it."""
+    if not isinstance(items[0], QuestionItem):
+        return [key_of(item) for item in items], "text"
+    contexts = [key_of(item)[1] for item in items]
+    if all(item.place in titles for item in items):
+        articles = _joined([titles[item.place] for item in items], contexts)
+        # With fewer articles a part could only be much larger than it should be.
+        if len(set(articles)) * min(filter(None, (shares.dev, shares.test))) >= 1:
+            return articles, "article"
+    return contexts, "context"
+
+
+def _joined(titles: Sequence[str], contexts: Sequence[str]) -> list[str]:
+    """Articles, of which those that share a context are one."""
+    above: dict[str, str] = {}
+
+    def top(title: str) -> str:
+        while title in above:
+            title = above[title]
+        return title
+
+    holder: dict[str, str] = {}
+    for title, context in zip(titles, contexts, strict=True):
+        here, there = top(title), top(holder.setdefault(context, title))
+        if here != there:
+            above[here] = there
+    return [top(title) for title in titles]
+
+
+def counts_of(items: Sequence[Item]) -> Counter[str]:
+    """How many items have each label, type of tag, or kind of answer."""
+    return Counter(name for item in items for name in _counted(item))
+
+
+def _counted(item: Item) -> set[str]:
+    if isinstance(item, QuestionItem):
+        return {"answered"} if item.answers else {"without an answer"} if item.impossible else set()
+    return names_of(item)
