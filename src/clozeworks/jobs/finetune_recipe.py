@@ -44,6 +44,8 @@ class LabelledData:
     """How much of the training files is taken to judge by, where no other file is."""
     columns: dict[str, str] = dataclasses.field(default_factory=dict)
     """Which column is what, such as {text = "review", label = "stars"}; found if not given."""
+    header: bool | None = None
+    """Whether the first row of csv or tsv is a header; found out if not given."""
     labels: str | None = None
     """one, several or numbers; found out if not given."""
     separator: str | None = None
@@ -64,6 +66,7 @@ class LabelledData:
         """How the files are read."""
         return Reading(
             columns=self.columns,
+            header=self.header,
             labels=self.labels,  # type: ignore[arg-type]
             separator=self.separator,
             encoding=self.encoding,
