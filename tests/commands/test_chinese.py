@@ -208,7 +208,9 @@ def test_a_gap_takes_a_character(here, command, refused):
     for text in ("我爱[MASK]习", "我愛[MASK]習"):
         [filled] = objects(command("fill", "run/model", text, "--json", "--top", size))
         [gap] = filled["gaps"]
-        assert sum(guess["score"] for guess in gap) == pytest.approx(1, abs=1e-4)
+        # Shares of the whole vocabulary; what special tokens have of it is nobody's.
+        assert 0.5 < sum(guess["score"] for guess in gap) < 1 + 1e-4
+        assert not any(guess["word"].startswith("[") for guess in gap)
         assert filled["best"] == text.replace("[MASK]", gap[0]["word"])
         alone = {guess["word"] for guess in gap if not guess["word"].isascii()}
         assert {"学", "練"} <= alone and all(len(word.strip("#")) == 1 for word in alone)
