@@ -32,6 +32,7 @@ def test_every_kind_keeps_its_class_and_its_sentence(kind):
     told = {
         errors.UnknownName: ("words", "jeiba", ["jieba"]),
         errors.MissingExtra: ("--words jieba", "jieba", "chinese"),
+        errors.UnfinishedRun: ("run/model", "run"),
     }
     error = kind(*told.get(kind, ("a.txt is empty; fill it.",)))
     found = workers._rebuilt(workers._kind(error), str(error))
