@@ -3,8 +3,10 @@
 from itertools import zip_longest
 from typing import Any
 
+from clozeworks.cli.table import aligned
 from clozeworks.core.chance import Chance, far_below
 from clozeworks.data.corpus import Corpus, Split
+from clozeworks.wording import counted
 
 BAR = 40
 LONGEST_SAMPLE = 200
@@ -50,29 +52,17 @@ def counts(manifest: dict[str, Any]) -> str:
     if manifest["tokenizer"].get("unknown") is not None:
         rows.append(["unknown tokens", *(_unknown(split) for split in splits.values())])
     rows.append(["shards", *(f"{len(split['shards']):,}" for split in splits.values())])
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *rows]
-    ]
+    lines = aligned([head, *rows])
     found = manifest["counts"]
     read, dropped = found.get("documents_read", 0), found.get("duplicates_dropped", 0)
     empty = sum(split["counts"].get("without_tokens", 0) for split in splits.values())
     files = found.get("files_read", 0)
     lines.append(
-        f"{count(read, 'document')} read from {count(files, 'file')}, "
-        f"{count(dropped, 'exact duplicate')} dropped"
+        f"{counted(read, 'document')} read from {counted(files, 'file')}, "
+        f"{counted(dropped, 'exact duplicate')} dropped"
         + (f", {empty:,} without any token" if empty else "")
     )
     return "\n".join(lines)
-
-
-def count(number: int, what: str) -> str:
-    """A number of things, in words."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def visible(text: str) -> str:
@@ -125,7 +115,7 @@ def _samples(corpus: Corpus, split: Split, most: int, seed: int) -> list[str]:
         tokens, _ = split.read(int(offsets[number]), int(offsets[number + 1]))
         text = visible(corpus.tokenizer.decode(tokens.tolist(), skip_special=False))
         if len(text) > LONGEST_SAMPLE:
-            text = f"{text[:LONGEST_SAMPLE].rstrip()} … ({count(len(tokens), 'token')})"
+            text = f"{text[:LONGEST_SAMPLE].rstrip()} … ({counted(len(tokens), 'token')})"
         lines.append(f"  {split.name} sentence {number:,}: {text}")
     return lines
 
