@@ -36,6 +36,7 @@ from clozeworks.data.labelled.tagged import (
 )
 from clozeworks.data.streaming import DEFAULT_ENCODING, PACKINGS, read_lines
 from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.wording import counted
 
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "classify": TABLE_SUFFIXES,
@@ -152,8 +153,8 @@ def read_labelled(
     bad.finish()
     if not items:
         raise InputError(
-            f"{', '.join(origins)}: no row is left, {len(bad.rows):,} were bad; the first: "
-            f"{bad.rows[0]}."
+            f"{', '.join(origins)}: no row is left, "
+            f"{counted(len(bad.rows), 'was bad', 'were bad')}; the first: {bad.rows[0]}."
             if bad.rows
             else f"{', '.join(origins)}: there are no rows below the header; add some."
         )

@@ -14,6 +14,7 @@ from clozeworks.core.chance import Chance
 from clozeworks.data.labelled.items import Item, QuestionItem, WordsItem
 from clozeworks.data.labelled.labels import entity_type, labels_of_item
 from clozeworks.errors import InputError, SettingError
+from clozeworks.wording import counted
 
 AnyItem = TypeVar("AnyItem", bound=Item)
 
@@ -58,7 +59,7 @@ def split(items: Sequence[AnyItem], share: float, seed: int) -> tuple[list[AnyIt
 
 
 def _described(items: Sequence[Item]) -> str:
-    return "1 item" if len(items) == 1 else f"{len(items):,} items"
+    return counted(len(items), "item")
 
 
 def _context(item: Item) -> str:

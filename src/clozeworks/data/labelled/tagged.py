@@ -17,6 +17,7 @@ from clozeworks.data.labelled.columns import Column, How
 from clozeworks.data.labelled.items import WordsItem
 from clozeworks.data.labelled.tables import Table, nothing
 from clozeworks.errors import InputError, SettingError
+from clozeworks.wording import counted
 
 CONLL_SUFFIXES = (".conll", ".bio", ".bioes", ".bmes", ".iob", ".iob2", ".tsv", ".txt")
 CONLLU_SUFFIX = ".conllu"
@@ -164,7 +165,7 @@ def _columns(
 
 def _wrong(cells: Sequence[str], width: int, conllu: bool, word: int, tag: int | None) -> str:
     if len(cells) != width:
-        columns = "1 column" if len(cells) == 1 else f"{len(cells):,} columns"
+        columns = counted(len(cells), "column")
         rule = f"CoNLL-U has {width}, with tabs" if conllu else f"the first word has {width}"
         return (
             f"there {'is' if len(cells) == 1 else 'are'} {columns}; {rule}; put each word, and "
@@ -218,7 +219,8 @@ def _wrong_lists(words: object, tags: object, tagged: bool) -> str:
         what = "a list of other things" if isinstance(tags, list) else json_type(tags)
         return f"the tags are {what}; they must be a list of strings; mend them"
     if len(tags) != len(words):
-        return f"there are {len(words):,} words and {len(tags):,} tags; each word needs one"
+        both = f"{counted(len(words), 'word')} and {counted(len(tags), 'tag')}"
+        return f"there {'is' if len(words) == 1 else 'are'} {both}; each word needs one"
     if not all(str(tag).strip() for tag in tags):
         return "a tag is empty; give it one"
     return ""

@@ -321,7 +321,7 @@ class TestBadRows:
             "it one."
         )
         save("a.jsonl", "[1]\n")
-        with pytest.raises(InputError, match=r"^a.jsonl: no row is left, 1 were bad; the first: "):
+        with pytest.raises(InputError, match=r"^a.jsonl: no row is left, 1 was bad; the first: "):
             read_labelled("a.jsonl", "classify", bad=BadRows(skip=True))
 
     def test_quotation_marks(self, wrong):

@@ -130,7 +130,7 @@ def test_lists(labelled, bad):
     assert read.items == [WordsItem.of_words(["a", "b"], ["0", "3"], "a.jsonl, line 1")]
     assert labelled("a.jsonl", '{"words": ["a"]}\n', "tag").items[0].tags is None
     for words, tags, said in (
-        ('["a"]', '["O", "O"]', "there are 1 words and 2 tags; each word needs one"),
+        ('["a"]', '["O", "O"]', "there is 1 word and 2 tags; each word needs one"),
         ('"a"', '["O"]', "the words are a string; they must be a list of strings; mend them"),
         (
             "[1]",
