@@ -29,6 +29,7 @@ from clozeworks.jobs.run_folder import MODEL, RECIPE
 from clozeworks.jobs.session import held
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.tasks.task import Task
+from clozeworks.wording import counted
 
 METRICS = "metrics.json"
 
@@ -79,9 +80,9 @@ class Finetuned:
         seconds = sum(result.seconds for result in self.results)
         tokens = sum(result.tokens for result in self.results)
         lines.append(
-            f"{best.measured.count:,} items of the dev set; {tokens:,} tokens in {seconds:,.0f} s "
-            f"({tokens / max(seconds, 1e-9):,.0f} a second); best at step {best.step:,} of "
-            f"{best.steps:,}."
+            f"{counted(best.measured.count, 'item')} of the dev set; {tokens:,} tokens in "
+            f"{seconds:,.0f} s ({tokens / max(seconds, 1e-9):,.0f} a second); best at step "
+            f"{best.step:,} of {best.steps:,}."
         )
         if self.report is not None:
             lines.append(f"Curves, mistakes and everything else: {self.report}")
@@ -162,7 +163,9 @@ def _run(
         _write_recipe(recipe, folder)
     for sentence in (*data.said, *filter(None, [head])):
         watcher.note(sentence)
-    watcher.note(f"{len(data.train):,} items to learn from, {len(data.dev):,} to be judged by.")
+    watcher.note(
+        f"{counted(len(data.train), 'item')} to learn from, {len(data.dev):,} to be judged by."
+    )
     results: list[SeedResult] = []
     outcome = None
     for part in parts:

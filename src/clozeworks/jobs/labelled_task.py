@@ -21,6 +21,7 @@ from clozeworks.tasks.tagging.tags import Tag as Written
 from clozeworks.tasks.task import Task
 from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 # The seed of the dev split: the same for every seed of a run, so that all are judged alike.
 _SPLIT_SEED = 0
@@ -60,7 +61,8 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
     dev = read_labelled(data.dev, kind, train.reading, bad=bad) if data.dev else None
     said = [train.found]
     if bad.rows:
-        said.append(f"{len(bad.rows):,} bad rows were dropped; the first: {bad.rows[0]}.")
+        dropped = counted(len(bad.rows), "bad row was", "bad rows were")
+        said.append(f"{dropped} dropped; the first: {bad.rows[0]}.")
     if bad.mended:
         said.append(f"{len(bad.mended):,} answers stood elsewhere and were moved there.")
     scheme = None
@@ -73,8 +75,8 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
     if dev is None:
         items, judged = split(items, data.dev_share, _SPLIT_SEED)
         said.append(
-            f"There is no dev file: {len(judged):,} of {len(train.items):,} items are taken to "
-            "judge by, and not trained on."
+            f"There is no dev file: {len(judged):,} of {counted(len(train.items), 'item')} "
+            f"{'is' if len(judged) == 1 else 'are'} taken to judge by, and not trained on."
         )
     if not judged:
         raise InputError(

@@ -13,6 +13,7 @@ SNAPSHOTS = "snapshots"
 MODEL = "model"
 # What a seed of fine-tuning holds when it is done.
 RESULT = "result.json"
+SEARCH = "search.json"
 CURVES = "curves.png"
 REPORT = "report.html"
 TENSORBOARD = "tensorboard"

@@ -23,6 +23,7 @@ from clozeworks.jobs.run_folder import (
     NOTES,
     RECIPE,
     RESULT,
+    SEARCH,
     SESSIONS,
     SNAPSHOTS,
     command_of,
@@ -173,9 +174,11 @@ def _state_of_one(folder: Path, steps: int, running: bool) -> RunState:
 
 
 def _state_of_seeds(folder: Path, seeds: Sequence[Any]) -> RunState:
-    """How far a run of fine-tuning is: as far as its first seed that is not done."""
+    """How far a run of fine-tuning is: as far as its first trial or seed that is not done."""
     running = held(folder)
-    places = [folder / f"seed-{seed}" for seed in seeds]
+    trials = _trials(folder / SEARCH)
+    places = [folder / f"trial-{trial}" for trial in range(trials)]
+    places += [folder / f"seed-{seed}" for seed in seeds]
     found = []
     for place in places:
         if not (place / RECIPE).is_file():
@@ -194,7 +197,7 @@ def _state_of_seeds(folder: Path, seeds: Sequence[Any]) -> RunState:
     ends = done and (folder / MODEL / "config.json").is_file()
     state: State = "finished" if ends else "stopped" if found else "never began"
     sessions = [line for each in found for line in read_lines(each.folder / SESSIONS)]
-    best = _best(found)
+    best = _best(found[trials:])
     return replace(
         now,
         folder=folder,
@@ -206,6 +209,16 @@ def _state_of_seeds(folder: Path, seeds: Sequence[Any]) -> RunState:
         metric=best.metric if best else None,
         value=best.value if best else None,
     )
+
+
+def _trials(path: Path) -> int:
+    """How many settings a search tries before its seeds; none if there is no search."""
+    if not path.is_file():
+        return 0
+    try:
+        return len(_read(path, "search")["plan"]["settings"])
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"{path.name} is no search") from error
 
 
 def _best(found: Sequence[RunState]) -> RunState | None:

@@ -38,14 +38,13 @@ from clozeworks.jobs.labelled_task import LabelledTask, labelled_task
 from clozeworks.jobs.notes import Notes
 from clozeworks.jobs.pretrained import Quiet
 from clozeworks.jobs.recipe import FREE, changed, differences
-from clozeworks.jobs.run_folder import MODEL, RECIPE
+from clozeworks.jobs.run_folder import MODEL, RECIPE, SEARCH
 from clozeworks.jobs.session import held
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.tasks.answering import answers
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Task
 
-SEARCH = "search.json"
 # The seed of the split and of the choice of settings: another one would be another search.
 _SEED = 0
 

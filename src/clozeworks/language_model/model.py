@@ -237,9 +237,7 @@ class LanguageModel(Asking):
         self.checkpoint = extended(self.checkpoint, extension)
         return extension
 
-    def for_task(
-        self, task: AnyTask, *, seed: int = 0, head: OldHead = "fit"
-    ) -> "LanguageModel":
+    def for_task(self, task: AnyTask, *, seed: int = 0, head: OldHead = "fit") -> "LanguageModel":
         """The same encoder with the head of a task, fresh where it had none.
 
         Args:

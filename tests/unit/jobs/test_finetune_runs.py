@@ -20,8 +20,8 @@ def run(tmp_path):
     return folder
 
 
-def begin(run, seed, *, kept=None):
-    folder = run / f"seed-{seed}"
+def begin(run, seed, *, kept=None, what="seed"):
+    folder = run / f"{what}-{seed}"
     folder.mkdir()
     (folder / "recipe.json").write_text(json.dumps({"training": {"steps": 100}, "task": {}}))
     (folder / "sessions.jsonl").write_text(json.dumps(SESSION) + "\n")
@@ -107,3 +107,22 @@ def test_the_table_has_a_column_for_results(run, capsys):
     assert head.split("  ")[0] == "run" and "held-out loss    result  tokens/s" in head
     assert "stopped  seed 2 of 3, 20 of 100          0.500  m 0.5000        12" in line
     assert hint == f"Go on with {run}: clozeworks finetune classify m a.csv"
+
+
+def test_trials_of_a_search_come_before_its_seeds(run):
+    (run / "search.json").write_text(json.dumps({"plan": {"settings": [{"rate": 1}, {"rate": 2}]}}))
+    end(begin(run, 0, what="trial"), 0.9)
+    begin(run, 1, what="trial", kept=20)
+    found = run_state(run)
+    assert (found.state, found.step, found.seed, found.seeds) == ("stopped", 20, 2, 5)
+    assert found.value is None  # the best of many trials is nobody's result
+    assert found.go_on == "clozeworks finetune classify m a.csv"
+    end(run / "trial-1", 0.95)
+    for seed, value in ((0, 0.7), (1, 0.8), (7, 0.6)):
+        end(begin(run, seed), value)
+    model(run)
+    found = run_state(run)
+    assert (found.state, found.value) == ("finished", 0.8)
+    (run / "search.json").write_text("{}")
+    found = run_state(run)
+    assert (found.state, found.problem) == ("damaged", "search.json is no search")
