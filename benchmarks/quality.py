@@ -88,13 +88,13 @@ WORKS = {
         "token_accuracy",
     ),
     "SQuAD 1.1": Work(
-        "answer", "answer/squad_v1_train.json.gz", "answer/squad_v1_dev.json.gz", 1_500, 2, "f1"
+        "answer", "answer/squad_v1_train.json.gz", "answer/squad_v1_dev.json.gz", 1_000, 2, "f1"
     ),
     "SQuAD 2.0": Work(
         "answer",
         "answer/squad_v2_train.json.gz",
         "answer/squad_v2_dev.json.gz",
-        1_500,
+        1_000,
         2,
         "best_f1",
     ),
