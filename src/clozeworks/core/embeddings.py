@@ -28,7 +28,7 @@ class Embeddings:
     tokens: int
     """Size of the vocabulary."""
     width: int | None = None
-    """Width of the table where it is narrower than the model (ALBERT)."""
+    """Width of a table with a projection behind it (ALBERT); None: the model's, and no projection."""
     types: int = 0
     """Number of segment types; 0 where a family has none."""
     positions: InputPositionSpec | None = None
@@ -44,7 +44,7 @@ class Embeddings:
             positions=self.positions.build(table_width) if self.positions else None,
             norm=self.norm.build(table_width) if self.norm else nn.Identity(),
             dropout=self.dropout,
-            widen=nn.Linear(table_width, width) if table_width != width else nn.Identity(),
+            widen=nn.Linear(self.width, width) if self.width else nn.Identity(),
         )
 
 

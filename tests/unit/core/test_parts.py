@@ -117,6 +117,15 @@ def test_factorised_width():
     assert model.scores("vocabulary", hidden, Layout([5])).shape == (5, 20)
 
 
+def test_a_stated_width_has_its_projection_even_where_it_is_the_models():
+    plain, stated = (blueprint(embeddings=Embeddings(tokens=20, width=w)) for w in (None, 8))
+    assert stated.count() - plain.count() == 8 * 8 + 8
+    embeddings = stated.build().embeddings
+    ids = torch.arange(5)
+    expected = embeddings.widen(embeddings.tokens(ids))
+    torch.testing.assert_close(embeddings(ids, Layout([5])), expected)
+
+
 def test_running_order_shares_layers():
     shared = blueprint(encoder=tower(layers=tower().layers[:1], order=(0, 0, 0)))
     model = shared.build()
