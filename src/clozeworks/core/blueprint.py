@@ -4,7 +4,6 @@
 """
 
 import json
-from collections import Counter
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.initialize import Undrawn
 from clozeworks.core.spec import spec
-from clozeworks.core.stack import Tower
+from clozeworks.core.stack import Tower, sublayer_names
 from clozeworks.errors import SettingError
 
 if TYPE_CHECKING:
@@ -46,15 +45,9 @@ class Blueprint:
             )
         for index, layer in enumerate(self.encoder.layers):
             where = f"encoder.layers[{index}]"
-            twice = [role for role, n in Counter(sub.part.role for sub in layer).items() if n > 1]
-            if twice:
-                raise SettingError(
-                    f"{where} has two parts in the role {twice[0]!r}; each role may stand once "
-                    f"in a layer; give the second part a class with a role of its own."
-                )
-            for sub in layer:
+            for name, sub in zip(sublayer_names(layer), layer, strict=True):
                 if isinstance(sub.part, SelfAttention):
-                    self._check_heads(f"{where}.{sub.part.role}", sub.part)
+                    self._check_heads(f"{where}.{name}", sub.part)
         depth = len(self.encoder.layers)
         for step, index in enumerate(self.encoder.running_order()):
             if not 0 <= index < depth:

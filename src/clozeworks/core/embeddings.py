@@ -28,7 +28,7 @@ class Embeddings:
     tokens: int
     """Size of the vocabulary."""
     width: int | None = None
-    """Width of a table with a projection behind it (ALBERT); None: the model's, and no projection."""
+    """Width of a table with a projection behind it (ALBERT); None: the model's, without one."""
     types: int = 0
     """Number of segment types; 0 where a family has none."""
     positions: InputPositionSpec | None = None

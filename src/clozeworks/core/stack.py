@@ -6,6 +6,7 @@ sharing (ALBERT: one layer, `order=(0,) * 12`), skipping and repeating need no c
 Shapes: N tokens, W width.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from torch import Tensor, nn
@@ -16,6 +17,17 @@ from clozeworks.core.spec import spec
 from clozeworks.core.sublayer import SublayerSpec
 
 Layer = tuple[SublayerSpec, ...]
+
+
+def sublayer_names(layer: Layer) -> tuple[str, ...]:
+    """What the weights of each sub-layer go by: its role; the second of a role `role_1`, and on."""
+    before: Counter[str] = Counter()
+    names = []
+    for sub in layer:
+        role = sub.part.role
+        names.append(f"{role}_{before[role]}" if before[role] else role)
+        before[role] += 1
+    return tuple(names)
 
 
 @spec
@@ -34,7 +46,12 @@ class Tower:
     def build(self, width: int) -> "TowerModule":
         """Makes the module."""
         layers = [
-            nn.ModuleDict({sub.part.role: sub.build(width) for sub in layer})
+            nn.ModuleDict(
+                {
+                    name: sub.build(width)
+                    for name, sub in zip(sublayer_names(layer), layer, strict=True)
+                }
+            )
             for layer in self.layers
         ]
         norm = self.final_norm.build(width) if self.final_norm else nn.Identity()

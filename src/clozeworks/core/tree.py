@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.stack import Tower
+from clozeworks.core.stack import Tower, sublayer_names
 
 
 @dataclasses.dataclass
@@ -88,7 +88,8 @@ def _layers(spec: Tower, module: nn.Module | None) -> list[Node]:
         label = f"layers {first} to {last} ({same} alike, {each:,} each)"
         node = Node(label if same > 1 else f"layer {last}", each * same)
         node.children = [
-            _node(sub.part.role, sub, parts.get_submodule(sub.part.role)) for sub in layer
+            _node(name, sub, parts.get_submodule(name))
+            for name, sub in zip(sublayer_names(layer), layer, strict=True)
         ]
         nodes.append(node)
         first = last + 1

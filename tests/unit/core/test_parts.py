@@ -19,8 +19,9 @@ from clozeworks.core.initialize import CUT_SPREAD, initialize
 from clozeworks.core.layout import Layout
 from clozeworks.core.norm import LayerNorm, RmsNorm
 from clozeworks.core.positions.learned import Learned
-from clozeworks.core.stack import Tower
+from clozeworks.core.stack import Tower, sublayer_names
 from clozeworks.core.sublayer import PostNorm, PreNorm, Residual
+from clozeworks.core.tree import tree
 from clozeworks.errors import SettingError, UnknownName
 
 FLOW = Flow(Layout([4, 6]))
@@ -140,6 +141,22 @@ def test_running_order_shares_layers():
     assert shared.count() < blueprint().count()
 
 
+def test_a_role_may_stand_twice_in_a_layer():
+    first, second = Residual(part=Mlp(inner=2)), PreNorm(part=Mlp(inner=3), norm=RmsNorm())
+    layer = (first, Residual(part=SelfAttention(heads=2)), second)
+    assert sublayer_names(layer) == ("feed_forward", "attention", "feed_forward_1")
+    made = blueprint(encoder=Tower(layers=(layer,)))
+    model = made.build()
+    initialize(model, spread=0.5)
+    parts = model.encoder.layers[0]
+    x = torch.randn(10, 8)
+    expected = parts["attention"](parts["feed_forward"](x, FLOW), FLOW)
+    expected = parts["feed_forward_1"](expected, FLOW)
+    assert torch.equal(model.encoder(x, FLOW), expected)
+    labels = [node.label.split(":")[0] for _, node in tree(made).walk()]
+    assert labels.index("feed_forward") < labels.index("attention") < labels.index("feed_forward_1")
+
+
 def test_scores_only_at_asked_positions_equal_all_scores_gathered():
     model = blueprint(heads={"vocabulary": Vocabulary(norm=LayerNorm())}).build()
     initialize(model)
@@ -225,9 +242,6 @@ def test_dropout_only_in_training():
         ({"embeddings": Embeddings(tokens=5, positions=Learned(count=2, offset=2))},
          "embeddings.positions has room for 0 tokens; it needs at least 1; raise count or lower "
          "offset."),
-        ({"encoder": Tower(layers=((Residual(part=Mlp(inner=2)), Residual(part=Mlp(inner=2))),))},
-         "encoder.layers[0] has two parts in the role 'feed_forward'; each role may stand once in "
-         "a layer; give the second part a class with a role of its own."),
     ],
 )  # fmt: skip
 def test_rules_that_span_parts(changes, message):
