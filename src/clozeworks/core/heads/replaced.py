@@ -1,0 +1,49 @@
+"""Whether each token is the one that was written, or was put in its place.
+
+Paper: Clark et al. 2020 (ELECTRA): a dense layer, its activation, and one number for each token.
+The idea: every token is asked about, not only the few that were hidden, so a text teaches more.
+Where paper and code differ: one number and a sigmoid are published; here the number stands beside
+a 0 for "as written". Softmax over the two is that sigmoid, and this head is classes like any other.
+Used by: ELECTRA's discriminator; the objective that trains it.
+
+Shapes: n tokens, W width.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from clozeworks.core.activation import activation
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.spec import spec
+
+
+@spec
+class Replaced(HeadSpec):
+    """[0, score(activation(dense(x)))]: as written, replaced."""
+
+    paper: ClassVar[str] = "Clark et al. 2020"
+    reads: ClassVar[Reads] = "tokens"
+
+    activation: str = "gelu"
+
+    def build(self, width: int, embeddings: Embeddings) -> "ReplacedModule":
+        """Makes the module."""
+        return ReplacedModule(width, self.activation)
+
+
+class ReplacedModule(nn.Module):
+    """Bends once more, then one number."""
+
+    def __init__(self, width: int, bend: str) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+        self.bend = activation(bend)
+        self.score = nn.Linear(width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Tokens (n, W) to scores for "as written" and "replaced" (n, 2)."""
+        replaced: Tensor = self.score(self.bend(self.dense(x)))  # (n, 1)
+        return torch.cat([torch.zeros_like(replaced), replaced], dim=1)
