@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from clozeworks.families.family import families
+
+FAMILIES = ", ".join(sorted(families()))
 WHOLE = "it must be a whole number from 1 to 2,147,483,647; correct it."
 
 
@@ -17,7 +20,7 @@ def set_config(folder, **changes):
     [
         (
             {"model_type": "bertt"},
-            "model_type is 'bertt'; known: bert, distilbert, roberta. Did you mean 'bert'?",
+            f"model_type is 'bertt'; known: {FAMILIES}. Did you mean 'bert'?",
         ),
         ({"model_type": None}, "model_type is None; it must name the family, for example bert."),
         (

@@ -4,11 +4,9 @@ import os
 
 import pytest
 
-SIZES = (
-    "bert-base, bert-base-cased, bert-base-chinese, bert-large, bert-medium, bert-mini, "
-    "bert-small, bert-tiny, distilbert-base, distilbert-base-cased, distilroberta-base, "
-    "roberta-base, roberta-large"
-)
+from clozeworks.families.family import published_sizes
+
+SIZES = ", ".join(sorted(published_sizes()))
 LONG = "cat " * 100_000
 
 

@@ -42,6 +42,16 @@ SIZES["roberta"] = {
     "bos_token_id": 0,
     "eos_token_id": 2,
 }
+# Token vectors have a width of their own.
+SIZES["electra"] = {**SIZES["bert"], "embedding_size": 20}
+# A narrow table, and two layers that run twice each.
+SIZES["albert"] = {
+    **SIZES["bert"],
+    "num_hidden_layers": 4,
+    "num_hidden_groups": 2,
+    "embedding_size": 12,
+    "classifier_dropout_prob": 0.0,
+}
 ROOM = 40
 
 

@@ -18,6 +18,7 @@ FAMILIES = [
     ("wordpiece", "bert-tiny", "BertForMaskedLM", {"intermediate_size": 64}),
     ("bpe", "roberta-base", "RobertaForMaskedLM", {"intermediate_size": 64}),
     ("wordpiece", "distilbert-base", "DistilBertForMaskedLM", {}),
+    ("wordpiece", "electra-small", "ElectraForMaskedLM", {"intermediate_size": 64}),
 ]
 
 

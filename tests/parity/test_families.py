@@ -15,6 +15,12 @@ LENGTHS = ([1], [40], [1, 40, 7, 7, 7, 12, 12, 39, 2, 40], list(range(1, 41)))
 
 # Peer class, our head, the peer's output that holds its scores.
 CASES = [
+    ("AlbertForPreTraining", "vocabulary", "prediction_logits"),
+    ("AlbertForPreTraining", "sentence_order", "sop_logits"),
+    ("AlbertForMaskedLM", "vocabulary", "logits"),
+    ("AlbertForSequenceClassification", "classes", "logits"),
+    ("AlbertForTokenClassification", "tokens", "logits"),
+    ("AlbertForQuestionAnswering", "answer", "start_logits"),
     ("BertForPreTraining", "vocabulary", "prediction_logits"),
     ("BertForPreTraining", "next_sentence", "seq_relationship_logits"),
     ("BertForMaskedLM", "vocabulary", "logits"),
@@ -30,6 +36,11 @@ CASES = [
     ("DistilBertForSequenceClassification", "classes", "logits"),
     ("DistilBertForTokenClassification", "tokens", "logits"),
     ("DistilBertForQuestionAnswering", "answer", "start_logits"),
+    ("ElectraForPreTraining", "replaced", "logits"),
+    ("ElectraForMaskedLM", "vocabulary", "logits"),
+    ("ElectraForSequenceClassification", "classes", "logits"),
+    ("ElectraForTokenClassification", "tokens", "logits"),
+    ("ElectraForQuestionAnswering", "answer", "start_logits"),
 ]
 
 
@@ -64,7 +75,9 @@ def test_scores_losses_and_gradients(
     model = checkpoint.model
     theirs.train(mode == "train")
     model.train(mode == "train")
-    data = batch(lengths, types=family == "bert", pad=theirs.config.pad_token_id)
+    data = batch(
+        lengths, types=model.blueprint.embeddings.types > 1, pad=theirs.config.pad_token_id
+    )
     layout = Layout(lengths)
 
     expected = theirs(**inputs_of(family, data), output_hidden_states=True)
@@ -79,6 +92,8 @@ def test_scores_losses_and_gradients(
     scores = model.scores(head, hidden, layout)
     if head == "answer":
         right = torch.stack([expected.start_logits, expected.end_logits], dim=-1)
+    if head == "replaced":  # they give the second score alone; the first is 0
+        right = torch.stack([torch.zeros_like(right), right], dim=-1)
     close(scores, right[real] if per_token else right)
 
     right = right[real] if per_token else right
@@ -103,7 +118,10 @@ def test_scores_losses_and_gradients(
     assert all(not gradient.abs().any() for gradient in gradients.values())
 
 
-@pytest.mark.parametrize("architecture", ["BertForMaskedLM", "RobertaForMaskedLM"])
+@pytest.mark.parametrize(
+    "architecture",
+    ["AlbertForMaskedLM", "BertForMaskedLM", "RobertaForMaskedLM", "ElectraForMaskedLM"],
+)
 def test_their_own_loss_is_our_sum_over_count(architecture, peer, batch, tmp_path):
     theirs = peer(architecture)
     checkpoint = ours(theirs, tmp_path)
@@ -119,6 +137,33 @@ def test_their_own_loss_is_our_sum_over_count(architecture, peer, batch, tmp_pat
     scores = checkpoint.model.scores("vocabulary", hidden, layout, asked)
     total = F.cross_entropy(scores, data["ids"][asked], reduction="sum")
     torch.testing.assert_close(total / len(asked), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_their_loss_over_all_tokens_is_ours(peer, batch, tmp_path):
+    """Softmax over 0 and a number is its sigmoid."""
+    theirs = peer("ElectraForPreTraining")
+    checkpoint = ours(theirs, tmp_path)
+    lengths = [5, 9, 40]
+    data = batch(lengths)
+    replaced = (data["padded_ids"] % 3 == 0).long()
+    real = data["mask"].bool()
+    expected = theirs(**inputs_of("electra", data), labels=replaced).loss
+    layout = Layout(lengths)
+    hidden = checkpoint.model(data["ids"], layout, data["types"])
+    scores = checkpoint.model.scores("replaced", hidden, layout)
+    torch.testing.assert_close(
+        F.cross_entropy(scores, replaced[real]), expected, atol=1e-5, rtol=1e-5
+    )
+
+
+def test_token_vectors_as_wide_as_the_model_have_no_projection(peer, batch, tmp_path):
+    theirs = peer("ElectraForPreTraining", embedding_size=32)
+    checkpoint = ours(theirs, tmp_path)
+    assert not checkpoint.report.missing and not checkpoint.report.unexpected
+    data = batch([3, 40, 11])
+    expected = theirs(**inputs_of("electra", data)).logits[data["mask"].bool()]
+    hidden = checkpoint.model(data["ids"], Layout([3, 40, 11]), data["types"])
+    close(checkpoint.model.scores("replaced", hidden, Layout([3, 40, 11]))[:, 1], expected)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -144,7 +189,9 @@ def test_negative_control_zero_based_roberta_positions_would_be_seen(peer, batch
         close(checkpoint.model.scores("vocabulary", hidden, Layout([11])), expected)
 
 
-@pytest.mark.parametrize("architecture", ["BertModel", "RobertaModel", "DistilBertModel"])
+@pytest.mark.parametrize(
+    "architecture", ["AlbertModel", "BertModel", "RobertaModel", "DistilBertModel", "ElectraModel"]
+)
 def test_the_longest_text_fits_and_one_more_is_refused(architecture, peer, batch, tmp_path):
     checkpoint = ours(peer(architecture), tmp_path)
     data = batch([41], types=False)

@@ -54,7 +54,11 @@ def test_they_load_what_we_save(architecture, peer, batch, tmp_path):
     inputs = {"input_ids": data["padded_ids"], "attention_mask": data["mask"]}
     with torch.no_grad():
         left, right = again.eval()(**inputs)[0], original(**inputs)[0]
-    assert torch.equal(left, right)
+    weights = zip(again.parameters(), original.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in weights)
+    # Trap: a product that gives one number for each row (ELECTRA's) differs in its last digit when
+    # weights begin elsewhere in memory; so does the peer's from that of its own folder.
+    torch.testing.assert_close(left, right, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("architecture", NAMES)

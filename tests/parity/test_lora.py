@@ -31,6 +31,16 @@ SMALL = {
         },
     ),
     "distilbert": ("distilbert-base", {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48}),
+    "electra": (
+        "electra-small",
+        {
+            "hidden_size": 32,
+            "embedding_size": 20,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+        },
+    ),
 }
 TASKS = {
     "classes": (Classify(labels=("a", "b", "c")), "AutoModelForSequenceClassification", 3),

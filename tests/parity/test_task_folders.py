@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parity
 SENTENCE = "the fox ran from London to New York and the lazy dog slept é 🙂"
 TEXTS = ["the fox ran", "the lazy dog slept from London to York 🙂", "fox"]
 TAGS = ("O", "B-LOC", "I-LOC")
-NAMES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
+NAMES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "electra": "Electra"}
 SMALL = {
     "bert": (
         "bert-tiny",
@@ -39,6 +39,16 @@ SMALL = {
         },
     ),
     "distilbert": ("distilbert-base", {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48}),
+    "electra": (
+        "electra-small",
+        {
+            "hidden_size": 32,
+            "embedding_size": 20,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+        },
+    ),
 }
 TASKS = {
     "one": Classify(labels=("bad", "good", "so so")),

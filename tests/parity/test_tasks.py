@@ -24,7 +24,7 @@ pytestmark = pytest.mark.parity
 
 SENTENCE = "the fox ran from London to New York and the lazy dog slept é 🙂"
 WORDS = SENTENCE.split()
-NAMES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
+NAMES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "electra": "Electra"}
 ROOM = 40
 LABELS = {"one": ("bad", "good", "so so"), "several": ("red", "green"), "number": ("stars",)}
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

@@ -1,0 +1,117 @@
+"""ELECTRA: a network that tells which tokens were replaced, and the small one that replaces them.
+
+Paper: Clark, Luong, Le, Manning 2020.
+The idea: a generator fills gaps as BERT does, and a discriminator says of every token whether it is
+the one that was written. The discriminator is what is used afterwards.
+Both are BERT's network with token vectors of a width of their own; a published folder holds one of
+them. This file states only what differs from BERT.
+Where paper and code differ: the paper's small generator has a quarter of the discriminator's width,
+the published one has all of it (as its authors say); the large one of the paper learned with 25 %
+of the tokens hidden.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import Pooler
+from clozeworks.core.heads.replaced import Replaced
+from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.families import bert, roberta
+from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.weights import rules
+from clozeworks.text.style import WordPieceStyle
+
+# What a config without these keys means; the others mean what they mean for BERT.
+_UNSAID = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+
+
+def read(config: Config, parts: Parts) -> Blueprint:
+    """The blueprint of an ELECTRA config."""
+    said = {key: value for key, value in config.items() if value is not None}
+    config = Config({**_UNSAID, **said}, config.place)
+    blueprint = bert.read(config, parts)
+    table_width = config.whole("embedding_size", 128)
+    dropout = config.share("classifier_dropout", blueprint.embeddings.dropout)
+    # Compat: two activations are always the exact GELU, whatever hidden_act says: that of the
+    # generator's head and that of the classifier, where BERT has tanh.
+    heads: dict[str, HeadSpec] = {
+        name: replace(head, activation="gelu") if isinstance(head, Vocabulary) else head
+        for name, head in blueprint.heads.items()
+    }
+    if "replaced" in parts:
+        heads["replaced"] = Replaced(activation=config.activation("hidden_act"))
+    return replace(
+        blueprint,
+        embeddings=replace(
+            blueprint.embeddings, width=None if table_width == blueprint.width else table_width
+        ),
+        pooler=Pooler(activation="gelu", dropout=dropout) if "pooler" in parts else None,
+        heads=heads,
+    )
+
+
+def write(blueprint: Blueprint) -> dict[str, Any]:
+    """The config of an ELECTRA blueprint."""
+    width = blueprint.embeddings.width or blueprint.width
+    return {**bert.write(blueprint), "embedding_size": width}
+
+
+BODY = (*bert.BODY, *rules(("embeddings.widen.{kind}", "embeddings_project.{kind}")))
+
+HEAD = (
+    *rules(
+        ("heads.replaced.dense.{kind}", "discriminator_predictions.dense.{kind}"),
+        ("heads.replaced.score.{kind}", "discriminator_predictions.dense_prediction.{kind}"),
+        ("heads.vocabulary.dense.{kind}", "generator_predictions.dense.{kind}"),
+        ("heads.vocabulary.norm.{kind}", "generator_predictions.LayerNorm.{kind}"),
+        ("heads.vocabulary.decoder.{kind}", "generator_lm_head.{kind}"),
+    ),
+    *bert.ANSWER,
+)
+
+
+def _size(layers: int, width: int, table_width: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "embedding_size": table_width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": width * 4,
+        "vocab_size": 30522,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+    }
+
+
+FAMILY = Family(
+    model_type="electra",
+    paper="Clark et al. 2020",
+    prefix="electra.",
+    base="ElectraModel",
+    architectures={
+        "ElectraModel": architecture(),
+        "ElectraForPreTraining": architecture("replaced"),
+        "ElectraForMaskedLM": architecture("vocabulary"),
+        "ElectraForSequenceClassification": architecture(
+            "pooler", "classes", rules=roberta.CLASSES
+        ),
+        "ElectraForTokenClassification": architecture("tokens", rules=bert.TOKENS),
+        "ElectraForQuestionAnswering": architecture("answer"),
+    },
+    body=BODY,
+    head=HEAD,
+    ignored=bert.FAMILY.ignored,
+    sizes={
+        "electra-small": _size(12, 256, 128),
+        "electra-base": _size(12, 768, 768),
+        "electra-large": _size(24, 1024, 1024),
+        "electra-small-generator": _size(12, 256, 128),
+        "electra-base-generator": _size(12, 256, 768),
+        "electra-large-generator": _size(24, 256, 1024),
+    },
+    style=WordPieceStyle(),
+    read=read,
+    write=write,
+)
