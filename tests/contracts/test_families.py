@@ -173,10 +173,10 @@ def test_the_prefix_may_be_there_or_not(family, name, tmp_path):
 def test_a_foreign_part_cannot_be_saved_silently(family, tmp_path):
     blueprint = small(family, frozenset())
     layer = blueprint.encoder.layers[0]
-    # No published family goes back to an earlier layer; sharing alone is what ALBERT can say.
-    back = dataclasses.replace(blueprint.encoder, layers=(layer, layer), order=(0, 1, 0))
+    # In no published family do two layers take turns; sharing alone is what ALBERT can say.
+    turns = dataclasses.replace(blueprint.encoder, layers=(layer, layer), order=(0, 1, 0, 1))
     with pytest.raises(UnsupportedError, match="encoder"):
-        family.config(dataclasses.replace(blueprint, encoder=back))
+        family.config(dataclasses.replace(blueprint, encoder=turns))
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())

@@ -182,7 +182,7 @@ class Family:
         if again != blueprint:
             where, ours, theirs = _difference(settings.plain(blueprint), settings.plain(again))
             raise UnsupportedError(
-                f"{where} is {ours!r}, but a {self.model_type} config can only say {theirs!r}; "
+                f"{where} is {ours!r}, but a config of {self.model_type} can only say {theirs!r}; "
                 f"keep the blueprint within what the family can express to save it."
             )
         return written

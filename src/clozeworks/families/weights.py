@@ -1,7 +1,8 @@
 """Weight names as one reversible table.
 
-A rule pairs our name with the published one; holes in braces stand for a layer number or for
-`weight` and `bias`. Import and export are the same table read in the two directions.
+A rule pairs our name with the published one; holes in braces stand for a number (of a layer, of a
+block in it) or for `weight` and `bias`. Import and export are the same table read in the two
+directions.
 """
 
 import re
@@ -11,7 +12,7 @@ from functools import cached_property
 
 # What stands before the weights of a head that is not published.
 OWN = "clozeworks."
-_HOLES = {"layer": r"\d+", "kind": "weight|bias"}
+_HOLES = {"layer": r"\d+", "block": r"\d+", "kind": "weight|bias"}
 
 
 @dataclass(frozen=True)
