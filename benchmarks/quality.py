@@ -1,12 +1,13 @@
 """Fine-tuning on real tasks, side by side with the Trainer of transformers: how good, not how fast.
 
 Both sides get the same checkpoint, the same rows, epochs, rate, schedule and seeds, and are judged
-with the weights of the last step on the same dev set by the same metric. A run is a process of its
-own with one thread; as many run at once as `--at-once` says. What is done stands in a file and is
-not done again.
+with the weights of the last step on the same dev set by the same metric. A step is 32 items; of
+questions the peer's is 32 windows. A run is a process of its own with one thread; as many run at
+once as `--at-once` says. What is done stands in a file and is not done again.
 
     python benchmarks/quality.py DATA MODEL --results FILE.jsonl [--only SST-2 RTE] [--seeds 0 1 2]
         [--sides ours peer fresh frozen] [--at-once 2]
+    python benchmarks/quality.py DATA MODEL --results FILE.jsonl --quick
     python benchmarks/quality.py --report FILE.jsonl
 
 `fresh` is the same network from random weights, `frozen` logistic regression on its last layer.
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ WORKS = {
         "answer/squad_v2_dev.json.gz",
         1_000,
         2,
-        "best_f1",
+        "f1",
     ),
     "ChnSentiCorp": Work(
         "classify",
@@ -129,30 +130,33 @@ def main() -> None:
     parser.add_argument("--sides", nargs="+", default=["ours", "peer"], choices=SIDES)
     parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--rows", type=int, help="at most so many rows, for all tasks")
+    parser.add_argument("--quick", action="store_true", help="32 rows, one seed")
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.quick:
+        options.rows, options.seeds = 32, options.seeds[:1]
     if options.report:
-        print(table(read(options.report)))
+        report(read(options.report))
     elif options.one:
         name, side, seed = options.one
         print(json.dumps(one(options, name, side, int(seed))))
-    elif options.data is None or options.results is None:
+    elif None in (options.data, options.model, options.results):
         print("quality: name the folder of real data, a model and --results; it takes hours.")
     else:
         run_all(options)
-        print(table(read(options.results)))
+        report(read(options.results))
 
 
 def run_all(options: argparse.Namespace) -> None:
     """Every run that is not done yet, seed by seed."""
-    done = {(row["model"], row["task"], row["side"], row["seed"]) for row in read(options.results)}
+    done = {(*work_of(row), row["seed"]) for row in read(options.results)}
     wanted = [
         (name, side, seed)
         for seed in options.seeds
         for name in options.only
         for side in options.sides
-        if (str(options.model), name, side, seed) not in done
+        if (*key(options, name, side), seed) not in done
         and not (side == "frozen" and seed != options.seeds[0])
     ]
 
@@ -176,12 +180,25 @@ def run_all(options: argparse.Namespace) -> None:
         list(pool.map(run, wanted))
 
 
+def work_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What runs have in common that differ by their seed alone."""
+    return tuple(row[name] for name in ("model", "task", "side", "asked", "rate"))
+
+
+def key(options: argparse.Namespace, name: str, side: str) -> tuple[Any, ...]:
+    return str(options.model), name, side, asked_rows(options, name), options.rate
+
+
+def asked_rows(options: argparse.Namespace, name: str) -> int:
+    return min(WORKS[name].rows, options.rows or WORKS[name].rows)
+
+
 def one(options: argparse.Namespace, name: str, side: str, seed: int) -> dict[str, Any]:
     """One run: what it reached, between what, and how long it took."""
     import torch
 
     torch.set_num_threads(1)
-    work = WORKS[name]
+    work, model = WORKS[name], str(options.model)
     train, dev = items(options.data, work, options.rows)
     begin = time.perf_counter()
     if side == "peer":
@@ -198,17 +215,18 @@ def one(options: argparse.Namespace, name: str, side: str, seed: int) -> dict[st
             ]
             measured = OURS[side](options, work, files, seed, Path(place))
     return {
-        "model": str(options.model),
+        "model": model,
         "task": name,
         "side": side,
         "seed": seed,
+        "asked": asked_rows(options, name),
         "rows": len(train),
         "dev": len(dev),
         "epochs": work.epochs,
         "rate": options.rate,
         "metric": work.metric,
         "value": measured.values[work.metric],
-        "interval": measured.intervals.get(work.metric.removeprefix("best_")),
+        "interval": measured.intervals.get(work.metric),
         "values": measured.values,
         "seconds": round(time.perf_counter() - begin, 1),
     }
@@ -319,24 +337,30 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each model, task and side: every seed, their mean, and the dev set's interval."""
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+def report(rows: Sequence[dict[str, Any]]) -> None:
+    """A line for each task and side: every seed, their mean, and the interval of the dev set."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault((row["model"], row["task"], row["side"]), []).append(row)
-    lines = [
-        f"{'task':14}{'side':8}{'metric':16}{'mean':>8}{'spread':>8}{'95 % of items':>22}  seeds"
-    ]
-    for (_, task, side), found in groups.items():
+        groups.setdefault(work_of(row), []).append(row)
+    print(
+        f"{'task':14}{'side':8}{'rows':>7}{'metric':>16}{'mean':>8}{'spread':>8}"
+        f"{'95 % of items':>18}  seeds; model"
+    )
+    for (model, task, side, asked, _), found in groups.items():
         values = [row["value"] for row in found]
         spread = f"{statistics.stdev(values):.4f}" if len(values) > 1 else ""
         ends = found[0]["interval"]
         shown = f"{ends[0]:.3f} to {ends[1]:.3f}" if ends else ""
-        lines.append(
-            f"{task:14}{side:8}{found[0]['metric']:16}{statistics.mean(values):8.4f}{spread:>8}"
-            f"{shown:>22}  {', '.join(f'{value:.4f}' for value in values)}"
+        print(
+            f"{task:14}{side:8}{asked:7,}{found[0]['metric']:>16}{statistics.mean(values):8.4f}"
+            f"{spread:>8}{shown:>18}  {', '.join(f'{value:.4f}' for value in values)}; "
+            f"{Path(model).name}"
         )
-    return "\n".join(lines)
+    means = {
+        f"{task}, {side}, {asked} rows": round(statistics.mean(row["value"] for row in found), 4)
+        for (_, task, side, asked, _), found in groups.items()
+    }
+    print(json.dumps({"benchmark": "quality", "means": means}))
 
 
 if __name__ == "__main__":

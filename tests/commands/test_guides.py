@@ -18,7 +18,7 @@ NOT_FOLLOWED = {"new-family"}
 LANGUAGES = {"en": GUIDES, "zh": GUIDES / "zh"}
 NAMES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem not in NOT_FOLLOWED)
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SETTING = re.compile(r"`((?:training|task|choosing)\.[\w.]+=[^`]+)`")
+SETTING = re.compile(r"`((?:(?:training|task|choosing|data|search)\.[\w.]+|head)=[^`]+)`")
 
 
 def blocks(name, language):
@@ -86,7 +86,10 @@ def test_both_languages_say_the_same_commands(name):
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_a_guide_names_is_one(name, language):
+    from clozeworks import config
     from clozeworks.jobs.finetune_recipe import read_finetune_recipe
+    from clozeworks.jobs.recipe import changed
+    from clozeworks.jobs.search import Search
 
     text = (LANGUAGES[language] / f"{name}.md").read_text(encoding="utf-8")
     if "finetune" not in text:
@@ -99,7 +102,10 @@ def test_every_setting_a_guide_names_is_one(name, language):
             "task": {"kind": "tag" if tags else "classify"},
             "data": {"train": ["t.csv"]},
         }
-        read_finetune_recipe(least, [change])
+        settings = changed(least, [change])
+        if (tried := settings.pop("search", None)) is not None:
+            config.read(Search, tried, "search")
+        read_finetune_recipe(settings)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -134,6 +134,9 @@ def about_head(checkpoint: Checkpoint, task: AnyTask, head: OldHead = "fit") -> 
     rows, have = _old_rows(checkpoint, task, head), _old_labels(checkpoint, task)
     if have is None:
         return ""
+    if isinstance(task, answer.Answer):
+        fate = "begins anew, as asked" if rows is None else "is kept and trained further"
+        return f"The checkpoint's head for answers {fate}."
     named = f"{', '.join(have[:5])}{', …' if len(have) > 5 else ''}"
     if rows is None:
         why = "begins anew, as asked" if head == "fresh" else "has other labels, and begins anew"
@@ -144,20 +147,30 @@ def about_head(checkpoint: Checkpoint, task: AnyTask, head: OldHead = "fit") -> 
             f"The checkpoint's head ({named}) knows {count} of {len(rows)} labels; these keep what "
             "was learned, the others are fresh."
         )
+    if len(rows) < len(have):
+        return (
+            f"The checkpoint's head ({named}) has all labels and {len(have) - len(rows)} more; the "
+            "others go, and it is trained further."
+        )
     return f"The checkpoint's head has the same labels ({named}); it is kept and trained further."
 
 
 def _old_labels(checkpoint: Checkpoint, task: AnyTask) -> list[str] | None:
     """The labels of a checkpoint's head for the same kind of task; None if there is none."""
-    if not task.settings().get("id2label"):
-        return None
     try:
         before = task_of(checkpoint, checkpoint.family.model_type)
     except ClozeworksError:  # a head that cannot be used is left out anyway
         return None
     if before is None or _head(before) != _head(task):
         return None
-    return list(before.settings().get("id2label", {}).values()) or None
+    return _labels(before)
+
+
+def _labels(task: AnyTask) -> list[str]:
+    """The labels of a task's head; an answer has a begin and an end, whatever it is about."""
+    if isinstance(task, answer.Answer):
+        return ["begin", "end"]
+    return list(task.settings().get("id2label", {}).values())
 
 
 def _head(task: AnyTask) -> str:
@@ -166,9 +179,9 @@ def _head(task: AnyTask) -> str:
 
 def _old_rows(checkpoint: Checkpoint, task: AnyTask, head: OldHead) -> list[int | None] | None:
     """Where each label of a task stood in the head of a checkpoint; None if it begins anew."""
-    have, labels = _old_labels(checkpoint, task), list(task.settings().get("id2label", {}).values())
+    have, labels = _old_labels(checkpoint, task), _labels(task)
     same = have is not None and sorted(have) == sorted(labels)
-    if head == "refuse" and not same and labels:
+    if head == "refuse" and not same:
         found = f"has {', '.join(have)}" if have else "has no head for the task"
         raise SettingError(
             f"head is 'refuse', the labels are {', '.join(labels)}, and the checkpoint {found}; "
@@ -198,7 +211,7 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int | None] | None)
             # Trap: RoBERTa's classifier has a pooler of its own; only the name tells.
             if before is None or theirs.get(name) != ours.get(name):
                 continue
-            if name.startswith("heads.") and not name.startswith(f"heads.{answer.HEAD}."):
+            if name.startswith("heads."):
                 if rows is None or None in rows:
                     continue
                 if ".project." in name or name.startswith(f"heads.{tag.TRANSITIONS}."):

@@ -85,6 +85,7 @@ def check(
     if not json_text:
         given = {
             "encoding": None if encoding == "utf-8" else encoding,
+            "header": None if header is None else str(header).lower(),
             "labels": labels,
             "separator": separator,
         }
@@ -103,7 +104,9 @@ def _next(
     said = {name: value for name, value in given.items() if value is not None}
     if task == "fill":  # gaps are scored, nothing is trained on them
         words = ["MODEL", str(files[0]), "--task", task, *named]
+        header = said.pop("header", None)
         words += [part for name, value in said.items() for part in (f"--{name}", value)]
+        words += {"true": ["--header"], "false": ["--no-header"], None: []}[header]
         return f"Measure a model on it: clozeworks evaluate {shlex.join(words)}"
     words = [task, "MODEL", *map(str, files)]
     words += [part for file in dev for part in ("--dev", str(file))]

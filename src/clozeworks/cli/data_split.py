@@ -106,7 +106,7 @@ def split(
         print(f"There was no header; the parts have one: {', '.join(rows.header)}.")
     for warning in warnings:
         print(warning)
-    print(f"Train on it: {_next(data, targets, found.parts, bool(rows.header))}")
+    print(f"Train on it: {_next(data, targets, found.parts, bool(rows.header), labels)}")
 
 
 def _check(out: Path, targets: Mapping[str, Path], files: Sequence[Path], overwrite: bool) -> None:
@@ -175,6 +175,7 @@ def _next(
     targets: Mapping[str, Path],
     parts: "Mapping[str, Sequence[Item]]",
     with_new_header: bool,
+    labels: str | None,
 ) -> str:
     """What to type next, with what was said or found out about the files."""
     words = [data.task, "MODEL", str(targets["train"])]
@@ -183,7 +184,7 @@ def _next(
         # In a part it may not be seen what a column holds.
         said = {column.role: _said(column) for column in data.columns} | dict(data.reading.columns)
         words += ["--columns", ",".join(f"{role}={column}" for role, column in said.items())]
-    if data.kind in ("several", "numbers"):
+    if data.kind in ("several", "numbers") or (labels is not None and data.kind == "one"):
         words.append(f"data.labels={data.kind}")
     if data.reading.separator is not None:
         words.append(f"data.separator={data.reading.separator}")

@@ -56,8 +56,10 @@ def _print_table(found: "list[RunState]") -> None:
 
 def _row(run: "RunState") -> list[str]:
     step = f"{run.step:,} of {run.steps:,}" if run.steps is not None else ""
-    if run.seeds is not None:
-        step = ", ".join(part for part in (f"seed {run.seed} of {run.seeds}", step) if part)
+    if run.seed is not None and run.seeds is not None:
+        at, seeds = run.seed - run.trials, run.seeds - run.trials
+        where = f"seed {at} of {seeds}" if at > 0 else f"trial {run.seed} of {run.trials}"
+        step = ", ".join(part for part in (where, step) if part)
     loss = f"{run.loss:.3f}" if run.loss is not None else ""
     result = f"{run.metric} {run.value:.4f}" if run.value is not None else ""
     speed = f"{run.tokens_per_second:,.0f}" if run.tokens_per_second is not None else ""

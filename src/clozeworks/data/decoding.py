@@ -21,7 +21,7 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
 )
 GZIP_MARK = b"\x1f\x8b"
-# Two or more in a row of the usual characters and marks; other languages seldom have such rows.
+# Two or more in a row of the usual characters and marks. Korean and Japanese have such rows, too.
 _CHINESE = {
     "gb18030": re.compile(rb"(?:[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]){2,}"),
     "big5": re.compile(rb"(?:[\xa1-\xc6][\x40-\x7e\xa1-\xfe]){2,}"),

@@ -42,7 +42,7 @@ class Best:
         value: The best value; None before the first evaluation.
         loss: What the weights with that value cost; None if it is not known.
         step: The step it was reached at.
-        waited: Evaluations since then.
+        waited: Evaluations since the value became better.
         weights: Copies of all parameters that may change, by name.
         kept: What the judge wanted to be kept with them; None if that was in another session.
     """
@@ -84,7 +84,7 @@ class Best:
     def _equal_and_cheaper(self, judged: Judged) -> bool:
         if judged.value != self.value or judged.loss is None or self.loss is None:
             return False
-        return judged.loss < self.loss
+        return judged.loss < self.loss or (self.loss != self.loss and judged.loss == judged.loss)
 
     @property
     def hopeless(self) -> bool:

@@ -25,9 +25,10 @@ from clozeworks.jobs.finetuning import Seed, SeedResult
 from clozeworks.jobs.labelled_task import LabelledTask, labelled_task
 from clozeworks.jobs.notes import Notes
 from clozeworks.jobs.pretrained import Quiet
-from clozeworks.jobs.run_folder import MODEL, RECIPE
+from clozeworks.jobs.run_folder import MODEL, RECIPE, SEARCH
 from clozeworks.jobs.session import held
 from clozeworks.language_model import LanguageModel, load
+from clozeworks.tasks.metrics.measured import best_of
 from clozeworks.tasks.task import Task
 from clozeworks.wording import counted
 
@@ -56,12 +57,8 @@ class Finetuned:
 
     @property
     def best(self) -> SeedResult:
-        """The seed whose primary value is the best on the dev set; of equal ones the first."""
-        best = self.results[0]
-        for result in self.results[1:]:
-            if result.measured.better_than(best.measured):
-                best = result
-        return best
+        """The best seed on the dev set by its primary value, then by what items cost."""
+        return self.results[best_of([r.measured for r in self.results], self.data.task.cost_value)]
 
     def summary(self) -> list[str]:
         """What came out, in a few lines."""
@@ -187,8 +184,13 @@ def _run(
 
 
 def _check_kind(recipe: FinetuneRecipe, folder: Path) -> None:
-    """Refuses a folder that holds another task."""
+    """Refuses a folder that holds another task, or a search."""
     place = folder / RECIPE
+    if (folder / SEARCH).exists():
+        raise OutputError(
+            f"{folder} holds a search of settings; name another folder with run=FOLDER, or go on "
+            "with the search."
+        )
     if place.exists():
         before = config.read_json(place).get("task", {})
         if before.get("kind") != recipe.task["kind"]:

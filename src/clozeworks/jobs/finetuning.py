@@ -210,7 +210,7 @@ class Seed:
         best.restore(network)
         pairs = merged_pairs(model)
         # What is measured is what is saved: merged weights may say something else.
-        self.said = best.kept or [] if not pairs else []
+        self.said = [] if pairs else best.kept or []
         model, measured = self._tuned(model)
         result = SeedResult(
             self.seed,

@@ -85,7 +85,7 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
         )
     task = _task(recipe, train, learnable.labels, [*items, *judged], scheme)
     if isinstance(task, Tag) and task.characters:
-        said.append("Every word is one character: raw texts will be tagged by character, too.")
+        said.append("Words are single characters: raw texts will be tagged by character, too.")
     files = (replace(train, items=items), replace(train if dev is None else dev, items=judged))
     report = report_on(*files, tokenizer=tokenizer, window=task.windows.length)
     return LabelledTask(task, items, judged, tuple(said), report, files)
@@ -123,10 +123,10 @@ def _task(
 
 
 def _of_characters(items: Sequence[Any]) -> bool:
-    """Whether words are single characters, as Chinese texts are often tagged."""
+    """Whether words are single characters, as Chinese texts are often tagged; few may be longer."""
     words = [word for item in items for word in item.words]
-    chinese = sum(map(is_chinese, words))
-    return 2 * chinese > len(words) and all(len(word) == 1 for word in words)
+    chinese, longer = sum(map(is_chinese, words)), sum(len(word) > 1 for word in words)
+    return 2 * chinese > len(words) and 100 * longer <= len(words)
 
 
 def _tags(data: Labelled) -> list[tuple[str, ...]]:

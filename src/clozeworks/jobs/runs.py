@@ -52,8 +52,9 @@ class RunState:
         touched: When something was last written, in UTC.
         go_on: What to type to go on; None if there is nothing left to do.
         problem: What is wrong with a damaged one.
-        seed: Of fine-tuning, which of its seeds it is at, counted from 1.
+        seed: Of fine-tuning, which of its trials and seeds it is at, counted from 1.
         seeds: How many there are.
+        trials: How many of them are trials of a search, which come first.
         metric: What its models are judged by.
         value: The best value so far, of the seeds that are done.
     """
@@ -69,6 +70,7 @@ class RunState:
     problem: str | None = None
     seed: int | None = None
     seeds: int | None = None
+    trials: int = 0
     metric: str | None = None
     value: float | None = None
 
@@ -198,6 +200,9 @@ def _state_of_seeds(folder: Path, seeds: Sequence[Any]) -> RunState:
     state: State = "finished" if ends else "stopped" if found else "never began"
     sessions = [line for each in found for line in read_lines(each.folder / SESSIONS)]
     best = _best(found[trials:])
+    value = best.value if best else None
+    if trials:  # what chose has no say in how good it is
+        value = _apart(folder / SEARCH) if ends else None
     return replace(
         now,
         folder=folder,
@@ -206,9 +211,20 @@ def _state_of_seeds(folder: Path, seeds: Sequence[Any]) -> RunState:
         go_on=_go_on(sessions) if state == "stopped" and not running else None,
         seed=max(1, len(found)),
         seeds=len(places),
-        metric=best.metric if best else None,
-        value=best.value if best else None,
+        trials=trials,
+        metric=best.metric if best and value is not None else None,
+        value=value,
     )
+
+
+def _apart(path: Path) -> float | None:
+    """What a search reports: the value on the items that had no say."""
+    found = _read(path, "search")
+    try:
+        apart = found["seeds"][str(found["best_seed"])]["apart"]
+        return float(apart["values"][apart["primary"]])
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def _trials(path: Path) -> int:

@@ -21,15 +21,17 @@ import torch
 
 from clozeworks import config
 from clozeworks.checkpoints.folder import NOTES
+from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.core.chance import Chance
 from clozeworks.core.spec import spec
 from clozeworks.data.atomic import atomic_file
+from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.settings import at_least
 from clozeworks.engine.trainer import Outcome, Watcher
-from clozeworks.errors import OutputError, SettingError
+from clozeworks.errors import InputError, OutputError, SettingError
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe, read_finetune_recipe
 from clozeworks.jobs.finetune_report import tell
 from clozeworks.jobs.finetune_told import Told, Trial
@@ -42,8 +44,9 @@ from clozeworks.jobs.run_folder import MODEL, RECIPE, SEARCH
 from clozeworks.jobs.session import held
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.tasks.answering import answers
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.measured import Measured, best_of
 from clozeworks.tasks.task import Task
+from clozeworks.wording import counted
 
 # The seed of the split and of the choice of settings: another one would be another search.
 _SEED = 0
@@ -80,6 +83,20 @@ class Search:
         drawn = Chance(_SEED, "search").permutation(0, len(every))[: self.trials]
         return [every[number] for number in sorted(drawn.tolist())]
 
+    def check(self, training: Any) -> None:
+        """Refuses settings of training that are searched as well: they would have no effect.
+
+        Raises:
+            SettingError: There is one.
+        """
+        for name in self._all()[0]:
+            if isinstance(training, dict) and training.get(name) is not None:
+                searched = f"{name}s" if name == "rate" else name
+                raise SettingError(
+                    f"training.{name} is {training[name]} and search.{searched} tries others; "
+                    "leave one of them out."
+                )
+
     def _all(self) -> list[Setting]:
         lists = {"rate": self.rates, "epochs": self.epochs, "items": self.items}
         names = [name for name, values in lists.items() if values]
@@ -99,6 +116,7 @@ class Searched:
         outcome: How the last session ended; None if nothing was left to do.
         model: The model's folder; None if the search is not at its end.
         report: The page that tells all of it; None if there is none.
+        cost: Which value decides between equal ones; None if none does.
     """
 
     folder: Path
@@ -108,16 +126,17 @@ class Searched:
     outcome: Outcome | None = None
     model: Path | None = None
     report: Path | None = None
+    cost: str | None = None
 
     @property
     def best_trial(self) -> int:
-        """The trial whose primary value is the best; of equal ones the first."""
-        return _best([result.measured for _, result in self.trials])
+        """The best trial by its primary value, then by what items cost."""
+        return best_of([result.measured for _, result in self.trials], self.cost)
 
     @property
     def best_seed(self) -> int:
-        """The place of the best seed by the half that chooses; of equal ones the first."""
-        return _best([result.measured for result in self.results])
+        """The place of the best seed by the half that chooses."""
+        return best_of([result.measured for result in self.results], self.cost)
 
     def summary(self) -> list[str]:
         """What came out, in a few lines; the number that flatters says that it does."""
@@ -167,6 +186,7 @@ def search(
             "search is missing; it must say what is tried, such as search = {rates = [2e-5, 5e-5]}."
         )
     budget: Search = config.read(Search, data.pop("search"), "search")
+    budget.check(data.get("training", {}))
     recipe = read_finetune_recipe(data)
     start = load(recipe.model, dtype=torch.float32)
     labelled = labelled_task(recipe, start.tokenizer)
@@ -193,21 +213,30 @@ class _Searching:
     ) -> None:
         self.recipe, self.budget, self.start = recipe, budget, start
         self.ranks, self.watcher, self.folder = ranks, watcher, Path(recipe.run)
+        if len(data.dev) < 2:
+            raise InputError(
+                f"the dev set has {counted(len(data.dev), 'item')}; a search needs at least 2, one "
+                "to choose by and one to report on; name a larger file, or raise data.dev_share."
+            )
         chooses, self.apart = split(data.dev, 0.5, _SEED)
         self.data = replace(data, dev=chooses)
+        self.said: dict[int, list[Any]] = {}  # what each seed says of the half apart
 
     def run(self) -> Searched:
         """Goes through what is left of it."""
         settings = self.budget.settings()
+        for setting in settings:  # all of them, before anything is written
+            self._recipe(setting)
+        head = about_head(self.start.checkpoint, self.data.task, self.recipe.head)
         if self.ranks.leads:
             self._begin(settings)
-        for sentence in self.data.said:
+        for sentence in (*self.data.said, *filter(None, [head])):
             self.watcher.note(sentence)
         self.watcher.note(
             f"{len(settings)} trials. {len(self.data.dev):,} items of the dev set choose; the "
             f"other {len(self.apart):,} have no say, and the result is reported on them."
         )
-        found = Searched(self.folder, [])
+        found = Searched(self.folder, [], cost=self.data.task.cost_value)
         for number, setting in enumerate(settings):
             self.watcher.note(f"Trial {number}: {_said(setting)}.")
             outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
@@ -215,8 +244,13 @@ class _Searching:
             if result is None:
                 return found
             found = replace(found, trials=[*found.trials, (setting, result)])
-        best = settings[found.best_trial]
-        self.watcher.note(f"The best is trial {found.best_trial}: {_said(best)}.")
+        # All ranks must train the same, whatever the last bits on each.
+        number = int(self.ranks.agreed(found.best_trial))
+        best = settings[number]
+        self.watcher.note(f"The best is trial {number}: {_said(best)}.")
+        if self.ranks.leads:
+            self._reuse(number)
+        self.ranks.agreed(0.0)  # the others wait for it
         for seed in self.recipe.seeds:
             outcome, result = self._seed(best, seed, f"seed-{seed}")
             found = replace(found, outcome=outcome)
@@ -230,26 +264,39 @@ class _Searching:
     def _seed(
         self, setting: Setting, seed: int, name: str
     ) -> tuple[Outcome | None, SeedResult | None]:
-        training = replace(self.recipe.training, **setting)  # type: ignore[arg-type]
-        recipe = replace(self.recipe, training=training)
-        folder = self.folder / name
+        folder, recipe = self.folder / name, self._recipe(setting)
         run = Seed(recipe, self.data, self.start, seed, folder, self.ranks, self.watcher)
         if self.ranks.leads:
             run.check()
         return run.run()
+
+    def _recipe(self, setting: Setting) -> FinetuneRecipe:
+        training = replace(self.recipe.training, **setting)  # type: ignore[arg-type]
+        return replace(self.recipe, training=training)
+
+    def _reuse(self, trial: int) -> None:
+        """The best trial was the run of its first seed already: it is not trained again."""
+        target = self.folder / f"seed-{self.recipe.seeds[0]}"
+        if not target.exists():
+            fresh = target.with_name(f".{target.name}.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.copytree(self.folder / f"trial-{trial}", fresh)
+            fresh.rename(target)
 
     def _reported(self, result: SeedResult) -> Measured:
         model = load(result.folder / MODEL, device=self.ranks.device)
         task, most = model.task, model.max_length  # as the seed settled it, threshold and all
         assert task is not None
         said = answers(task, model.model, model.tokenizer, self.apart, most=most)
+        self.said[result.seed] = said
         return task.measure(self.apart, said, intervals=True)
 
     def _begin(self, settings: Sequence[Setting]) -> None:
         """Writes down what is searched; refuses a folder that holds another search."""
         recipe = config.plain(self.recipe)
         plan = {
-            "recipe": {key: value for key, value in recipe.items() if key not in FREE},
+            # More seeds may be asked for later.
+            "recipe": {k: value for k, value in recipe.items() if k not in (*FREE, "seeds")},
             "search": config.plain(self.budget),
             "settings": list(settings),
             "chooses": identity(self.data.dev),
@@ -259,15 +306,15 @@ class _Searching:
         plan = json.loads(json.dumps(plan))
         before = config.read_json(self.folder / SEARCH, optional=True).get("plan")
         other = [] if before is None else differences(before, plan)
-        if before is None and any(self.folder.glob("seed-*")):
+        if before is None and (self.folder / RECIPE).exists():
             other = ["it holds a run without a search"]
         if other:
             raise OutputError(
                 f"{self.folder} was begun as something else: {'; '.join(other[:8])}; name "
                 "another folder with run=FOLDER."
             )
+        _write(self.folder / RECIPE, recipe)  # from here on the folder is a run
         if before is None:
-            _write(self.folder / RECIPE, recipe)  # from here on the folder is a run
             _write(self.folder / SEARCH, {"plan": plan})
 
     def _finished(self, found: Searched) -> Searched:
@@ -287,15 +334,24 @@ class _Searching:
             replace(result, measured=apart)
             for result, apart in zip(found.results, found.reported, strict=True)
         ]
-        training = replace(self.recipe.training, **found.trials[found.best_trial][0])  # type: ignore[arg-type]
+        train, dev = self.data.files[0], replace(self.data.files[1], items=self.apart)
         notes = config.read_json(self.folder / MODEL / NOTES)
         task = config.read(Task, notes["task"], "task")
         return Told(
             self.folder,
-            replace(self.recipe, training=training),
-            replace(self.data, task=task, dev=self.apart),
+            self._recipe(found.trials[found.best_trial][0]),
+            replace(
+                self.data,
+                task=task,
+                dev=self.apart,
+                files=(train, dev),
+                report=report_on(
+                    train, dev, tokenizer=self.start.tokenizer, window=task.windows.length
+                ),
+            ),
             results,
             results[found.best_seed],
+            answers=self.said[found.results[found.best_seed].seed],
             trials=[
                 Trial(_said(setting), result, kept=number == found.best_trial)
                 for number, (setting, result) in enumerate(found.trials)
@@ -317,14 +373,6 @@ def _record(found: Searched) -> dict[str, Any]:
             for result, apart in pairs
         },
     }
-
-
-def _best(measured: Sequence[Measured]) -> int:
-    best = 0
-    for number, each in enumerate(measured):
-        if number and each.better_than(measured[best]):
-            best = number
-    return best
 
 
 def _said(setting: Mapping[str, float | int]) -> str:

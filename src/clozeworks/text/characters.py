@@ -22,6 +22,7 @@ _WORD = re.compile(
     rf"|{_LETTER}+(?:[-'’&/.@]{_LETTER}+|(?<=\d),(?=\d){_LETTER}+)*"
     r"|[^\w\s]"
 )
+_FLAG = re.compile(r"[\U0001f1e6-\U0001f1ff]{2}")
 _JOINER = "\u200d"
 _SKIN = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 
@@ -47,18 +48,23 @@ def characters_of(text: str) -> list[tuple[int, int]]:
     """Finds the characters of a text that are no space; signs stay with what they belong to."""
     spans: list[tuple[int, int]] = []
     for begin, end in words_of(text):
-        if all(unicodedata.category(character)[0] in "LNP" for character in text[begin:end]):
-            spans += [(place, place + 1) for place in range(begin, end)]
-        else:
-            spans.append((begin, end))
+        flag = _FLAG.fullmatch(text, begin, end) is not None
+        for place in range(begin, end):
+            if place > begin and (flag or _belongs(text[place - 1], text[place])):
+                spans[-1] = (spans[-1][0], place + 1)
+            else:
+                spans.append((place, place + 1))
     return spans
 
 
 def _holds(before: str, after: str) -> bool:
-    """Whether two characters belong to one: a letter and its signs, the parts of an emoji."""
-    if after == _JOINER or before == _JOINER or _is_sign(after):
-        return True
-    return _is_sign(before) and after.isalnum()
+    """Whether two characters belong to one word, though a sign stands between its letters."""
+    return _belongs(before, after) or (_is_sign(before) and after.isalnum())
+
+
+def _belongs(before: str, after: str) -> bool:
+    """Whether two characters are one to the eye: a letter and its signs, the parts of an emoji."""
+    return after == _JOINER or before == _JOINER or _is_sign(after)
 
 
 def _is_sign(character: str) -> bool:

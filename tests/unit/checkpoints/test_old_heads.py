@@ -6,6 +6,7 @@ import torch
 import clozeworks as cw
 from clozeworks.checkpoints.tasks import about_head
 from clozeworks.errors import SettingError
+from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.tag import Tag
@@ -67,6 +68,30 @@ def test_labels_it_knows_can_keep_what_was_learned(known):
     assert "knows 2 of 4 labels" in about_head(known.checkpoint, task, "remap")
     none = Classify(labels=("x", "y"))
     assert "begins anew" in about_head(known.checkpoint, none, "remap")
+
+
+def test_labels_that_are_not_wanted_go(known):
+    task = Classify(labels=("good", "bad"))
+    made = known.for_task(task, seed=2, head="remap")
+    assert torch.equal(rows_of(made)["good"], rows_of(known)["good"])
+    assert about_head(known.checkpoint, task, "remap") == (
+        "The checkpoint's head (bad, good, odd) has all labels and 1 more; the others go, and it "
+        "is trained further."
+    )
+
+
+def test_a_head_for_answers_can_be_kept_begun_anew_or_insisted_on(tiny_models):
+    plain = cw.load(tiny_models["bert"])
+    with pytest.raises(SettingError, match="has no head for the task"):
+        plain.for_task(Answer(), head="refuse")
+    old = plain.for_task(Answer(), seed=1)
+    for head, stays in (("fit", True), ("remap", True), ("refuse", True), ("fresh", False)):
+        made = old.for_task(Answer(threshold=0.5), seed=2, head=head)
+        weights = [next(v for n, v in head_of(m).items() if "weight" in n) for m in (old, made)]
+        assert torch.equal(*weights) is stays
+        fate = "is kept and trained further" if stays else "begins anew, as asked"
+        said = about_head(old.checkpoint, Answer(), head)
+        assert said == f"The checkpoint's head for answers {fate}."
 
 
 def test_the_same_head_can_begin_anew(known):

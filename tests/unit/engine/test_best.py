@@ -48,6 +48,9 @@ def test_of_equal_values_the_one_that_costs_less_counts():
     assert not later.look(Judged(1.0, True, {}, loss=0.2), model, 5)
     assert later.look(Judged(1.0, True, {}, loss=0.1), model, 6)
     assert not Best(value=1.0).look(Judged(1.0, True, {}, loss=0.1), model, 7)
+    wild = Best(value=1.0, loss=float("nan"))
+    assert not wild.look(Judged(1.0, True, {}, loss=float("nan")), model, 8)
+    assert wild.look(Judged(1.0, True, {}, loss=0.7), model, 9)
 
 
 def test_what_the_judge_wants_is_kept_with_the_best_weights_of_this_session():

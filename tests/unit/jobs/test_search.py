@@ -7,7 +7,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.engine.trainer import Trainer
-from clozeworks.errors import OutputError, SettingError
+from clozeworks.errors import InputError, OutputError, SettingError
 from clozeworks.jobs.finetune import finetune
 from clozeworks.jobs.search import Search, search
 
@@ -119,10 +119,10 @@ class Killed(Exception):  # noqa: N818
 
 
 def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypatch):
-    recipe |= {"seeds": [0], "training": {"epochs": 1, "items": 8}}
+    recipe |= {"seeds": [0, 1], "training": {"epochs": 1, "items": 8}}
     whole = search({**recipe, "run": str(tmp_path / "whole")})
     update = Trainer._update
-    for moment in (3, 5, 8):  # in the first trial, in the second, in the seed that follows
+    for moment in (3, 5, 8):  # in the first trial, in the second, in the second seed
         steps = []
 
         def dying(self, measured, moment=moment, steps=steps):
@@ -161,7 +161,6 @@ def test_another_search_or_a_plain_run_is_refused(recipe, tmp_path):
     [
         ("search.rates=[0.1]", "search has one setting only, and there is nothing to choose;"),
         ("search.trials=1", "search.trials is 1; it must be at least 2."),
-        ("search.items=[0, 4]", "training.items is 0; it must be at least 1."),
         ("search=5", "search is 5; it must be a table of Search settings."),
     ],
 )
@@ -169,6 +168,68 @@ def test_settings_that_cannot_be(recipe, change, sentence):
     with pytest.raises(SettingError) as caught:
         search(recipe, change)
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (["search.rates=[0.01, -1]"], "training.rate is -1.0; it must be above 0."),
+        (["head=refuse"], "head is 'refuse', the labels are no, yes, and the checkpoint has no"),
+        (["training.rate=0.5"], "training.rate is 0.5 and search.rates tries others; leave one"),
+        (["search.items=[4, 8]"], "training.items is 8 and search.items tries others; leave one"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_written(recipe, tmp_path, changes, sentence):
+    with pytest.raises(SettingError) as caught:
+        search(recipe, *changes)
+    assert sentence in str(caught.value)
+    assert not list((tmp_path / "run").glob("*.json"))
+
+
+def test_a_search_and_other_runs_keep_out_of_each_others_folders(recipe, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "recipe.json").write_text('{"objective": {"kind": "masked_lm"}}')
+    with pytest.raises(OutputError, match="it holds a run without a search"):
+        search(recipe)
+    assert "masked_lm" in (run / "recipe.json").read_text()
+    plain = {key: value for key, value in recipe.items() if key != "search"}
+    search({**recipe, "run": str(tmp_path / "other"), "training": {"epochs": 0.3}})
+    with pytest.raises(OutputError, match="holds a search of settings; name another folder"):
+        finetune({**plain, "run": str(tmp_path / "other")})
+
+
+def test_the_best_trial_is_not_trained_again_and_more_seeds_can_be_asked_for(
+    recipe, tmp_path, monkeypatch
+):
+    steps, update = [], Trainer._update
+
+    def counting(self, measured):
+        steps.append(self.seed)
+        update(self, measured)
+
+    monkeypatch.setattr(Trainer, "_update", counting)
+    recipe |= {"seeds": [0], "training": {"epochs": 1}}
+    search(recipe)
+    assert len(steps) == 2 * 2  # two trials of two steps, and nothing else
+    more = search(recipe, "seeds=[0, 1]")
+    assert steps[4:] == [1, 1]
+    assert [result.seed for result in more.results] == [0, 1]
+
+
+def test_overlap_with_training_is_counted_on_the_half_that_reports(recipe, tmp_path, listener):
+    (tmp_path / "dev.csv").write_text(rows(12), encoding="utf-8")
+    recipe["data"] = {**recipe["data"], "dev": [str(tmp_path / "dev.csv")]}
+    recipe["training"] = {"epochs": 0.3}
+    search(recipe, watcher=listener)
+    assert any("stand in the training data: 6 of 6" in note for note in listener.notes)
+
+
+def test_one_dev_item_cannot_choose_and_report(recipe, tmp_path):
+    (tmp_path / "dev.csv").write_text(rows(1), encoding="utf-8")
+    recipe["data"] = {**recipe["data"], "dev": [str(tmp_path / "dev.csv")]}
+    with pytest.raises(InputError, match="the dev set has 1 item; a search needs at least 2"):
+        search(recipe)
 
 
 def test_without_a_table_it_is_said(recipe):

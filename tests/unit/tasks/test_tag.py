@@ -256,6 +256,8 @@ def test_a_model_of_single_characters_gets_raw_text_as_it_got_its_files():
         return [window.encoded.ids for window in task.windows_of([item], WORDPIECE, None)]
 
     assert pieces(raw) == pieces(given)
+    signs = task.as_asked(WordsItem.of_text("cafe\u0301s 🇨🇳 3.5"))
+    assert signs.words == ("c", "a", "f", "e\u0301", "s", "🇨🇳", "3", ".", "5")
     kept = WordsItem.of_words(["IBM", "工"])
     assert task.as_asked(kept).words == ("IBM", "工")
     plain = Tag(labels=("O", "B-T"))

@@ -278,7 +278,8 @@ def _has_header(table: Table, task: Task, named: Mapping[str, str]) -> bool:
         return not evidence
     raise InputError(
         f"{table.place(table.doubtful)} looks like data, not like a header ({evidence}); name the "
-        f"columns by number, for example --columns {_example(table, task)}, or say --header."
+        f"columns by number, for example --columns {_example(table, task)}, or say --header "
+        "(data.header=true in a recipe)."
     )
 
 

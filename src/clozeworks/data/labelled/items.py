@@ -64,7 +64,7 @@ class WordsItem:
     spans: tuple[Span, ...]
     tags: tuple[str, ...] | None = None
     place: str = ""
-    found: bool = False
+    found: bool = field(default=False, repr=False)
 
     @classmethod
     def of_words(

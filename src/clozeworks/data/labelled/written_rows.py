@@ -35,7 +35,7 @@ class _File:
     Attributes:
         suffix: Of files that hold such rows.
         shape: What must be the same in files that are joined, in words.
-        head: What stands before the rows: a header, a table, a document without its articles.
+        head: What stands before the rows: a header, a table, a document.
         width: The columns of a table without a header; 0 for anything else.
         rows: Each row by its place.
         titles: The article a row belongs to, where that is known.
@@ -86,7 +86,7 @@ def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
     for number, name in enumerate(data.files):
         if name in data.files[:number]:
             raise InputError(f"{name} is named twice; name it once.")
-    read = [_read(path, data, columns) for path, columns in zip(files, data.tables, strict=True)]
+    read = [_read(path, data) for path in files]
     first = read[0]
     there = _described(first, data.columns)
     for name, other, columns in zip(data.files, read, data.tables, strict=True):
@@ -122,7 +122,7 @@ def _header(columns: Sequence[Column], width: int) -> tuple[str, ...]:
     return tuple(roles.get(number, f"column_{number}") for number in range(1, width + 1))
 
 
-def _read(path: Path, data: Labelled, columns: Sequence[Column]) -> _File:
+def _read(path: Path, data: Labelled) -> _File:
     suffix = suffix_of(path, data.task)
     origin = printable(path)
     if suffix == ".parquet":

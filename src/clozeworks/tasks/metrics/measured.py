@@ -1,11 +1,12 @@
 """What was measured: values by name, one of them first, with intervals and notes."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.wording import counted
 
 LOWER_IS_BETTER = frozenset(
     {"log_loss", "calibration_error", "mean_absolute_error", "mean_squared_error"}
@@ -65,14 +66,13 @@ class Measured:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The notes, and a word where resampling cannot say how sure the primary value is."""
-        low, high = self.intervals.get(self.primary, (0.0, 1.0))
-        if low != high:
+        """The notes, and a word where nothing is wrong: resampling cannot say how sure that is."""
+        if self.value != 1 or self.intervals.get(self.primary) != (1.0, 1.0):
             return self.notes
         return (
             *self.notes,
-            f"all {self.count:,} items count alike for {self.primary}, so resampling them says "
-            f"nothing; among others up to {min(1.0, 3 / self.count):.2g} of them may be different.",
+            f"nothing is wrong in {counted(self.count, 'item')}, so resampling says nothing; of "
+            f"others up to {min(1.0, 3 / self.count):.2g} may be wrong all the same.",
         )
 
     def lines(self) -> list[str]:
@@ -119,6 +119,26 @@ class Measured:
                 f"what was measured has no {error.args[0]!r}; it must have values, primary, "
                 "higher_is_better, count, intervals and notes; measure again."
             ) from error
+
+
+def best_of(measured: Sequence[Measured], cost: str | None = None) -> int:
+    """The place of the best of several; of equal ones the one that costs less, then the first.
+
+    Args:
+        measured: What was measured, by the same values.
+        cost: Which value is what an item costs; None if none is.
+    """
+    best = 0
+    for place, each in enumerate(measured):
+        before = measured[best]
+        if not place:
+            continue
+        if cost is not None and each.value == before.value:
+            better = each.values[cost] < before.values[cost]
+        else:
+            better = each.better_than(before)
+        best = place if better else best
+    return best
 
 
 def _shown(value: float) -> str:

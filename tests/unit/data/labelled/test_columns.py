@@ -118,7 +118,7 @@ def test_numbers_of_rows_are_no_labels(labelled):
 
 class TestHeaders:
     def test_data_where_the_header_should_be(self, wrong):
-        say = "or say --header."
+        say = "or say --header (data.header=true in a recipe)."
         wrong(
             "a.tsv, row 1 looks like data, not like a header ('1' stands in column 1 again); name "
             f"the columns by number, for example --columns first=3,second=4,label=1, {say}",
@@ -159,7 +159,7 @@ class TestHeaders:
         wrong(
             "a.csv, row 1 looks like data, not like a header ('question' stands in column 2 "
             "again); name the columns by number, for example --columns text=1,label=2, or say "
-            "--header.",
+            "--header (data.header=true in a recipe).",
             *("a.csv", content),
         )
         assert len(labelled("a.csv", content, columns={"text": "1", "label": "2"}).items) == 3

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clozeworks.errors import InputError, SettingError, UnknownName
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.measured import Measured, best_of
 
 
 def measured(value=0.9124, *, primary="accuracy", higher=True, **others):
@@ -89,8 +89,20 @@ def test_a_record_without_a_part_is_refused():
 def test_an_interval_of_nothing_is_not_certainty():
     sure = Measured({"accuracy": 1.0}, "accuracy", True, 30, {"accuracy": (1.0, 1.0)}, ("a",))
     assert sure.remarks[0] == "a"
-    assert "all 30 items count alike" in sure.remarks[1]
-    assert "up to 0.1 of them" in sure.remarks[1]
-    assert sure.lines()[-1].startswith("note: all 30 items")
+    assert sure.remarks[1].startswith("nothing is wrong in 30 items,")
+    assert "up to 0.1 may be wrong" in sure.remarks[1]
+    assert sure.lines()[-1].startswith("note: nothing is wrong")
     assert replace(sure, intervals={"accuracy": (0.9, 1.0)}).remarks == ("a",)
     assert replace(sure, intervals={}).remarks == ("a",)
+    # Where all answers are the same half of them may be wrong, and nothing varies either.
+    flat = Measured({"matthews": 0.0}, "matthews", True, 30, {"matthews": (0.0, 0.0)})
+    assert flat.remarks == ()
+
+
+def test_the_best_of_several_is_the_cheaper_one_of_equal_ones():
+    several = [
+        Measured({"accuracy": value, "log_loss": loss}, "accuracy", True, 9)
+        for value, loss in ((0.5, 0.1), (0.9, 0.6), (0.9, 0.4), (0.9, 0.4), (0.8, 0.0))
+    ]
+    assert best_of(several) == 1
+    assert best_of(several, "log_loss") == 2
