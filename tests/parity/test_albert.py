@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 
+import clozeworks as cw
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.flow import Trace
@@ -128,3 +129,32 @@ def test_negative_control_the_exact_gelu_would_be_seen(peer, batch, tmp_path):
         hidden = which(data["ids"], layout, data["types"])
         scores = which.scores("vocabulary", hidden, layout)
         assert ((scores - expected).abs().max() <= 1e-5 * expected.abs().max()) == right
+
+
+@pytest.mark.parametrize("lowered", [True, False])
+def test_their_tokenizer_is_read_as_it_was_saved(lowered, peer, tmp_path):
+    pieces = [
+        "<pad>",
+        "<unk>",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "▁",
+        "▁the",
+        "▁river",
+        "▁cafe",
+        *"RTEHer'",
+    ]
+    vocabulary = [(piece, -float(place)) for place, piece in enumerate(pieces)]
+    theirs = transformers.AlbertTokenizer(vocab=vocabulary, do_lower_case=lowered)
+    peer("AlbertForMaskedLM", vocab_size=len(pieces)).save_pretrained(tmp_path / "model")
+    theirs.save_pretrained(tmp_path / "model")
+    model = cw.load(tmp_path / "model")
+    for text in ("The RIVER", "café  the [MASK]", "``the''", "", "river 上海"):
+        assert model.tokenizer.encode([text])[0].ids == theirs(text)["input_ids"], text
+    expected, found = theirs("the", "river"), model.tokenizer.encode(["the"], ["river"])[0]
+    assert found.ids == expected["input_ids"]
+    assert model.fill("the [MASK]", top=2).gaps[0][0].word
+    model.save(tmp_path / "again")
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    assert again("The RIVER café")["input_ids"] == theirs("The RIVER café")["input_ids"]

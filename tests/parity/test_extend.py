@@ -15,6 +15,7 @@ FIELD = ["the mathematician's catamaran, doggedly matting the gardenia 上海是
 TEXTS = [*FIELD, *GENERAL, "", "The <mask> [MASK] Gardenias  gardeniate\tCATAMARANS 上海北京 mats"]
 SMALL = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2}
 FAMILIES = [
+    ("unigram", "albert-base-v1", "AlbertForMaskedLM", {"intermediate_size": 64}),
     ("wordpiece", "bert-tiny", "BertForMaskedLM", {"intermediate_size": 64}),
     ("bpe", "roberta-base", "RobertaForMaskedLM", {"intermediate_size": 64}),
     ("wordpiece", "distilbert-base", "DistilBertForMaskedLM", {}),
@@ -28,15 +29,16 @@ def test_transformers_loads_an_extended_model(kind, size, architecture, more, ti
     small = {"n_layers": 1, "dim": 32, "n_heads": 2, "hidden_dim": 64} if not more else SMALL | more
     tokenizer = train_from_iterator(GENERAL, kind=kind, size=300)
     model = cw.new(size, tokenizer, tie_word_embeddings=tied, **small)
-    extension = model.extend(FIELD, 12)
-    assert len(extension.pieces) == 12
+    count = 8 if kind == "unigram" else 12  # longer pieces, of which there are fewer here
+    extension = model.extend(FIELD, count)
+    assert len(extension.pieces) == count
     model.save(tmp_path / "model")
     theirs, report = getattr(transformers, architecture).from_pretrained(
         tmp_path / "model", output_loading_info=True, attn_implementation="eager"
     )
     assert not report["missing_keys"] and not report["unexpected_keys"]
     assert not report["mismatched_keys"]
-    assert theirs.config.vocab_size == model.tokenizer.size == tokenizer.size + 12
+    assert theirs.config.vocab_size == model.tokenizer.size == tokenizer.size + count
     peer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     assert len(peer) == model.tokenizer.size
     for text in TEXTS:

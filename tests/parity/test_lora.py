@@ -17,6 +17,17 @@ peft = pytest.importorskip("peft")
 pytestmark = pytest.mark.parity
 
 SMALL = {
+    "albert": (
+        "albert-base-v1",
+        {
+            "hidden_size": 32,
+            "embedding_size": 20,
+            "num_hidden_layers": 4,
+            "num_hidden_groups": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+        },
+    ),
     "bert": (
         "bert-tiny",
         {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48},
@@ -57,7 +68,8 @@ tasks = pytest.mark.parametrize("name", TASKS)
 
 def base(family):
     size, changes = SMALL[family]
-    kind, entries = ("bpe", 300) if family == "roberta" else ("wordpiece", 80)
+    kinds = {"albert": ("unigram", 60), "roberta": ("bpe", 300)}
+    kind, entries = kinds.get(family, ("wordpiece", 80))
     tokenizer = train_from_iterator(["the fox ran from York"] * 5, kind=kind, size=entries)
     return cw.new(size, tokenizer, initializer_range=0.3, **changes)
 
@@ -125,7 +137,8 @@ def test_we_merge_what_peft_wrote(tmp_path, family, name):
     task, _, _ = TASKS[name]
     start = base(family).for_task(task, seed=2)
     start.save(tmp_path / "base")
-    targets = ["q_lin", "lin2"] if family == "distilbert" else ["query", "intermediate.dense"]
+    own = {"albert": ["query", "ffn_output"], "distilbert": ["q_lin", "lin2"]}
+    targets = own.get(family, ["query", "intermediate.dense"])
     kind = {"classes": "SEQ_CLS", "tags": "TOKEN_CLS", "answer": "QUESTION_ANS"}[name]
     settings = peft.LoraConfig(r=3, lora_alpha=12, target_modules=targets, task_type=kind)
     model = peft.get_peft_model(peer(tmp_path / "base", name), settings)

@@ -23,8 +23,27 @@ pytestmark = pytest.mark.parity
 SENTENCE = "the fox ran from London to New York and the lazy dog slept é 🙂"
 TEXTS = ["the fox ran", "the lazy dog slept from London to York 🙂", "fox"]
 TAGS = ("O", "B-LOC", "I-LOC")
-NAMES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "electra": "Electra"}
+NAMES = {
+    "albert": "Albert",
+    "bert": "Bert",
+    "roberta": "Roberta",
+    "distilbert": "DistilBert",
+    "electra": "Electra",
+}
+# Kind and size of a family's tokenizer, where it is not WordPiece.
+KINDS = {"albert": ("unigram", 60), "roberta": ("bpe", 300)}
 SMALL = {
+    "albert": (
+        "albert-base-v1",
+        {
+            "hidden_size": 32,
+            "embedding_size": 20,
+            "num_hidden_layers": 4,
+            "num_hidden_groups": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+        },
+    ),
     "bert": (
         "bert-tiny",
         {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48},
@@ -70,7 +89,7 @@ tasks = pytest.mark.parametrize("name", TASKS)
 
 @cache
 def tokenizer_of(family):
-    kind, size = ("bpe", 300) if family == "roberta" else ("wordpiece", 120)
+    kind, size = KINDS.get(family, ("wordpiece", 120))
     return train_from_iterator([SENTENCE] * 5, kind=kind, size=size)
 
 

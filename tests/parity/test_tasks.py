@@ -24,7 +24,15 @@ pytestmark = pytest.mark.parity
 
 SENTENCE = "the fox ran from London to New York and the lazy dog slept é 🙂"
 WORDS = SENTENCE.split()
-NAMES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "electra": "Electra"}
+NAMES = {
+    "albert": "Albert",
+    "bert": "Bert",
+    "roberta": "Roberta",
+    "distilbert": "DistilBert",
+    "electra": "Electra",
+}
+# Kind and size of a family's tokenizer, where it is not WordPiece.
+KINDS = {"albert": ("unigram", 60), "roberta": ("bpe", 300)}
 ROOM = 40
 LABELS = {"one": ("bad", "good", "so so"), "several": ("red", "green"), "number": ("stars",)}
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -35,7 +43,7 @@ modes = pytest.mark.parametrize("mode", ["eval", "train"])
 
 @cache
 def tokenizer_of(family):
-    kind, size = ("bpe", 300) if family == "roberta" else ("wordpiece", 120)
+    kind, size = KINDS.get(family, ("wordpiece", 120))
     return train_from_iterator([SENTENCE] * 5, kind=kind, size=size)
 
 
