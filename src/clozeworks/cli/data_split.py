@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from clozeworks.cli.data_page import MOST_LABELS, finding_lines
 from clozeworks.cli.table import aligned
 from clozeworks.errors import InputError, OutputError, SettingError
 from clozeworks.wording import counted
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from clozeworks.data.labelled.items import Item
     from clozeworks.data.labelled.reading import Labelled
 
-MOST_LABELS = 40
 PARTS = ("train", "dev", "test")
 UNITS = {"tag": "sentence", "answer": "question"}
 
@@ -60,7 +60,6 @@ def split(
         skip_bad_rows: Leave out and count rows that cannot be used.
         overwrite: Replace parts that stand in the folder.
     """
-    from clozeworks.cli.data import finding_lines
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.data.labelled.labels import check_labels
