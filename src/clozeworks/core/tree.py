@@ -9,7 +9,11 @@ from typing import Any
 from torch import nn
 
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE
 from clozeworks.core.stack import Tower, sublayer_names
+
+# What people call the tables that heads share.
+TABLES = {TOKEN_TABLE: "token table", POSITION_TABLE: "position table"}
 
 
 @dataclasses.dataclass
@@ -33,10 +37,13 @@ def tree(blueprint: Blueprint) -> Node:
     """The parts of a blueprint with their parameter counts; no weight is made."""
     model = blueprint.build("meta")
     top = _node("model", blueprint, model)
-    for copy, original in model.tied().items():
-        head = next(node for node in top.children if copy.startswith(node.label.split(":")[0]))
-        head.parameters -= model.get_parameter(original).numel()
-        head.label += ", shares the token table"
+    for node in top.children:
+        name = node.label.split(":")[0]
+        # What a head shares counts where it stands first, and once however often it is used.
+        shared = {first for copy, first in model.tied().items() if copy.startswith(f"{name}.")}
+        node.parameters -= sum(model.get_parameter(first).numel() for first in shared)
+        tables = " and ".join(TABLES.get(first, first) for first in sorted(shared, reverse=True))
+        node.label += f", shares the {tables}" if shared else ""
     return top
 
 

@@ -14,6 +14,7 @@ from clozeworks.core.spec import Slot
 
 Reads = Literal["tokens", "pooled", "texts", "given"]
 TOKEN_TABLE = "embeddings.tokens.weight"
+POSITION_TABLE = "embeddings.positions.table.weight"
 
 
 class HeadSpec(Slot):
