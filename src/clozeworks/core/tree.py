@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.embeddings import EmbeddingsModule
 from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE
 from clozeworks.core.stack import Tower, sublayer_names
 
@@ -77,6 +78,9 @@ def _node(name: str, spec: Any, module: nn.Module | None) -> Node:
         elif isinstance(part, nn.Embedding):
             rows = f"{field.name}: {part.num_embeddings:,} x {part.embedding_dim:,}"
             tables.append(Node(rows, _count(part)))
+    if isinstance(module, EmbeddingsModule) and isinstance(module.widen, nn.Linear):
+        widths = f"widen: {module.widen.in_features:,} to {module.widen.out_features:,}"
+        node.children.append(Node(widths, _count(module.widen), paper="Lan et al. 2020"))
     node.children = tables + node.children
     return node
 
@@ -93,16 +97,26 @@ def _layers(spec: Tower, module: nn.Module | None) -> list[Node]:
         same = last - first + 1
         each = _count(parts)
         label = f"layers {first} to {last} ({same} alike, {each:,} each)"
-        node = Node(label if same > 1 else f"layer {last}", each * same)
+        node = Node(
+            (label if same > 1 else f"layer {last}") + _runs(spec, first, last), each * same
+        )
         node.children = [
             _node(name, sub, parts.get_submodule(name))
             for name, sub in zip(sublayer_names(layer), layer, strict=True)
         ]
         nodes.append(node)
         first = last + 1
-    if spec.order is not None:
+    if spec.order is not None and len(spec.layers) > 1:
         nodes.append(Node(f"order: {', '.join(map(str, spec.order))}", 0))
     return nodes
+
+
+def _runs(spec: Tower, first: int, last: int) -> str:
+    """How often layers run, where that is the same number of times for all and more than once."""
+    order = spec.running_order()
+    times = {order.count(layer) for layer in range(first, last + 1)}
+    often = times.pop() if len(times) == 1 else 1
+    return f", {'each ' if first < last else ''}run {often} times" if often > 1 else ""
 
 
 def _is_module(part: Any) -> bool:

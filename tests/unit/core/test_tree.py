@@ -1,5 +1,5 @@
 from clozeworks.core.tree import tree
-from clozeworks.families.family import families, published_sizes
+from clozeworks.families.family import Config, families, published_sizes
 
 
 def test_parts_add_up_to_the_whole():
@@ -21,3 +21,18 @@ def test_every_part_names_its_file_and_paper():
     assert labels["layers 0 to 11 (12 alike, 7,087,872 each)"].parameters == 85_054_464
     shared = "shares the token table"
     assert labels[f"heads.vocabulary: Vocabulary(), {shared}"].parameters == 622_650
+
+
+def test_shared_layers_say_how_often_they_run():
+    family = families()["albert"]
+    base = family.published("albert-base-v1")
+    nodes = {}
+    for groups in (1, 3):
+        blueprint = family.blueprint(Config({**base, "num_hidden_groups": groups}), frozenset())
+        nodes[groups] = {node.label: node for _, node in tree(blueprint).walk()}
+    assert nodes[1]["layer 0, run 12 times"].parameters == 7_087_872
+    assert nodes[1]["widen: 128 to 768"].parameters == 128 * 768 + 768
+    three = "layers 0 to 2 (3 alike, 7,087,872 each), each run 4 times"
+    assert nodes[3][three].parameters == 3 * 7_087_872
+    assert "order: 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2" in nodes[3]
+    assert not any(label.startswith("order") for label in nodes[1])
