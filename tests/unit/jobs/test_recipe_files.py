@@ -21,7 +21,7 @@ TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "sc
 
 def test_there_are_recipes():
     assert {path.stem for path in RECIPES} >= {
-        "bert-base", "roberta-base", "albert-objective", "spanbert-objective",
+        "bert-base", "roberta-base", "albert-base", "spanbert-objective",
         "laptop-english", "laptop-chinese",
     }  # fmt: skip
 
@@ -57,6 +57,10 @@ def test_published_numbers():
     assert roberta.tokens() == [8192 * 512]
     assert roberta.training.clip is None
     assert roberta.training.optimizer.betas == (0.9, 0.98)
+    albert = read_recipe(FOLDER / "albert-base.toml")
+    assert albert.tokens() == [4096 * 512] and albert.training.steps == 125_000
+    assert albert.training.optimizer.rate == 0.00176
+    assert albert.objective.asks == ("masked_lm", "sentence_order")
 
 
 @pytest.mark.parametrize("objective", sorted(PUBLISHED))
