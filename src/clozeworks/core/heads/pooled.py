@@ -3,7 +3,7 @@
 Paper: Devlin et al. 2019 (tanh pooler, trained by next-sentence prediction), Liu et al. 2019
 (RoBERTa's classifier has a dense tanh layer of its own), Sanh et al. 2019 (ReLU).
 Trap: the pooler's output is made for classification; it is a poor sentence vector.
-Used by: BERT, RoBERTa, DistilBERT classifiers; BERT's next-sentence head.
+Used by: classifiers of every encoder family; BERT's next-sentence and ALBERT's sentence-order head.
 
 Shapes: B texts, W width, C classes.
 """

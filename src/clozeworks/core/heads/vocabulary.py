@@ -5,7 +5,7 @@ The idea: transform the token once more, then compare it with every token vector
 head's own.
 Trap: the decoder is the largest matrix of a small model. It is computed only at the positions that
 are asked: `head(hidden[asked])`, never on all tokens and then masked.
-Used by: BERT, RoBERTa, DistilBERT (masked language models).
+Used by: masked language models of every encoder family.
 
 Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
 """
