@@ -2,7 +2,8 @@
 
 Paper: Lan, Chen, Goodman, Gimpel, Sharma, Soricut 2020.
 The idea: token vectors need less room than meanings in context, so the table is narrow and one
-projection widens it; and all layers share their weights. Base has a tenth of BERT's parameters.
+projection widens it; and all layers share their weights. Base has about a tenth of
+BERT's parameters.
 Trap: sharing saves memory, not time: every layer is still computed. The paper's table 4 has it cost
 1.5 points on average at this table width, nearly all of them by the shared feed-forward.
 Where paper and code differ: the released code leaves the projection out where both widths are
@@ -10,6 +11,7 @@ equal, Hugging Face's never does, and checkpoints follow it. While training, Hug
 nothing behind the feed-forward and something before the sentence-order head; the released code does
 the opposite, and this file does as the code that trained the checkpoints. Without dropout, as v2
 was trained, they are the same.
+Trap: the released configs say `gelu` and mean its tanh approximation, `gelu_new` in this layout.
 Compat: the sentence-order head has as many classes as `num_labels` says, which is 2 unless a config
 states another number.
 This file states only what differs from BERT.
