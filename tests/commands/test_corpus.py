@@ -13,7 +13,7 @@ from clozeworks.data.corpus import Corpus
 from clozeworks.data.loader import Loader
 from clozeworks.text.tokenizer import Tokenizer
 
-OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "simcse")
+OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "electra", "simcse")
 TEXTS = ["The cat sat. A dog lay in its garden.", "The river.", "A new house and a mat."]
 
 

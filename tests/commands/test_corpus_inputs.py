@@ -9,7 +9,7 @@ from clozeworks.data import build as building
 from clozeworks.data import documents, duplicates, streaming
 from clozeworks.data.corpus import Corpus
 
-OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "simcse")
+OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "electra", "simcse")
 KNOWN = ".csv, .jsonl, .parquet, .tsv, .txt, all but .parquet also with .gz, .bz2, .xz, .zst"
 
 

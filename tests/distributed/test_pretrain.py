@@ -31,8 +31,8 @@ def numbers(value):
     return [value]
 
 
-def same(one, other, tolerance):
-    first, second = (load_file(run / "model" / "model.safetensors") for run in (one, other))
+def same(one, other, tolerance, model="model"):
+    first, second = (load_file(run / model / "model.safetensors") for run in (one, other))
     assert first.keys() == second.keys()
     furthest = max(float((first[name] - second[name]).abs().max()) for name in first)
     assert furthest <= tolerance
@@ -60,6 +60,16 @@ def test_two_processes_equal_one(finish, recipe, tmp_path):
     ours, theirs = out.replace(str(both), ""), said.replace(str(alone), "")
     assert ours.splitlines()[1:] == theirs.splitlines()[1:], "one of the two speaks, once"
     assert err.count("held-out text") == 3
+
+
+def test_two_processes_equal_one_with_a_generator_beside_the_model(finish, recipe, tmp_path):
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    electra = [*NO_DROPOUT, "objective=electra", "model.start=electra-small"]
+    electra += ["model.config.num_hidden_layers=2", "model.config.embedding_size=12"]
+    finish("pretrain", recipe, *electra, f"run={alone}")
+    finish("pretrain", recipe, *electra, f"run={both}", ranks=2)
+    same(alone, both, 1e-6)
+    same(alone, both, 1e-6, "generator")
 
 
 def test_what_is_dropped_is_the_same_twice(finish, recipe, tmp_path):

@@ -11,6 +11,7 @@ from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.text.template import Template
 
 pytestmark = pytest.mark.parity
@@ -104,6 +105,64 @@ def test_roberta_pretraining(peer, tmp_path):
     compare(
         model, theirs, {"embeddings.tokens.weight": "roberta.embeddings.word_embeddings.weight"}
     )
+
+
+def test_electra_pretraining(peer, tmp_path):
+    """Two peers, one after the other; what both have in common learns from both."""
+    discriminator = peer("ElectraForPreTraining").train()
+    small = {"hidden_size": 8, "num_attention_heads": 1, "intermediate_size": 12}
+    generator = peer("ElectraForMaskedLM", seed=1, **small).train()
+    shared = ("word_embeddings", "position_embeddings")
+    for name in shared:
+        table = discriminator.electra.embeddings.get_submodule(name).weight.detach()
+        generator.electra.embeddings.get_submodule(name).weight.data.copy_(table)
+    discriminator.save_pretrained(tmp_path / "discriminator")
+    generator.save_pretrained(tmp_path / "generator")
+    first, second = (folders.load(tmp_path / name).model for name in ("discriminator", "generator"))
+
+    objective = ReplacedTokens()
+    network = objective.equip(first.blueprint).build()
+    (own,) = objective.companions(network).values()
+    assert own.blueprint == second.blueprint
+    network.load_state_dict(first.state_dict(), strict=False)
+    own.load_state_dict(second.state_dict())
+    clean = arranged(PAIR, 2, [37, 2, 12, 12, 30, 5, 19])
+    batch = objective.batch(clean, 3, SOURCE)
+    loss = objective.loss(network.train(), batch.tensors())
+
+    inputs = padded(clean, batch, 0)
+    guessed = generator(**inputs).loss
+    _, ids = objective.replace(own, batch.tensors())
+    replaced = ids.numpy() != clean.ids
+    replaced[clean.special] = False
+    inputs["input_ids"] = torch.from_numpy(clean.rows(ids.numpy(), 0))
+    del inputs["labels"]
+    judged = torch.from_numpy(clean.rows(~clean.special, False))
+    z = discriminator(**inputs).logits[judged]
+    labels = torch.from_numpy(clean.rows(replaced.astype(np.float32), 0.0))[judged]
+    told = torch.nn.functional.binary_cross_entropy_with_logits(z, labels)
+    expected = guessed + 50 * told
+    assert 0 < labels.mean() < 0.25
+    assert abs(loss.value().item() - expected.item()) <= 1e-5 * expected.item()
+
+    expected.backward()
+    loss.value().backward()
+    for ours, theirs in (("tokens", "word_embeddings"), ("positions.table", "position_embeddings")):
+        mine = network.get_parameter(f"embeddings.{ours}.weight").grad
+        left, right = (
+            model.electra.embeddings.get_submodule(theirs).weight.grad
+            for model in (discriminator, generator)
+        )
+        # A table's row for padding never learns there; no token here is padding.
+        scale = max(1.0, (left + right).abs().max().item())
+        assert (mine - left - right)[1:].abs().max().item() <= 1e-5 * scale
+    names = {"heads.replaced.dense.weight": "discriminator_predictions.dense.weight"}
+    names["embeddings.widen.weight"] = "electra.embeddings_project.weight"
+    compare(network, discriminator, names)
+    names = {"heads.vocabulary.dense.weight": "generator_predictions.dense.weight"}
+    names["heads.vocabulary.decoder.bias"] = "generator_lm_head.bias"
+    names["embeddings.widen.weight"] = "electra.embeddings_project.weight"
+    compare(own, generator, names)
 
 
 @pytest.mark.parametrize("views", [2, 3, 4])

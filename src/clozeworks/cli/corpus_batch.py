@@ -90,6 +90,10 @@ def _asked(
             ]
             between = " between " + "; ".join(said) if said else ""
             yield f"  {name}: {counted(len(spans), 'span is', 'spans are')} asked{between}"
+        elif name == "replaced_tokens":
+            chosen = (part["judged"] >= begin) & (part["judged"] < end)
+            tokens = counted(int(chosen.sum()), "token is", "tokens are")
+            yield f"  {name}: {tokens} judged, once the generator has filled the gaps"
         elif len(part[ANSWERS]) == len(clean):
             answer = int(part[ANSWERS][number])
             meaning = LABELS[name][answer] if name in LABELS else ""

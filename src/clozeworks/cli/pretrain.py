@@ -1,7 +1,6 @@
 """`clozeworks pretrain`: train a model on a corpus; stop it when you like, and go on."""
 
 import os
-import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -74,5 +73,4 @@ def _report(found: "Pretrained", command: str) -> None:
         return  # another rank speaks
     for line in found.summary():
         print(line)
-    model = shlex.quote(str(found.model))
-    print(f"The model is in {model}; try it: clozeworks fill {model} 'A [MASK] text.'")
+    print(found.next_command())

@@ -20,7 +20,7 @@ from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer, Watcher
-from clozeworks.errors import OutputError, SettingError
+from clozeworks.errors import OutputError, SettingError, UnsupportedError
 from clozeworks.families.family import published_sizes
 from clozeworks.jobs.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.board import Board, check_board
@@ -35,6 +35,7 @@ from clozeworks.jobs.session import begin_session, held, refuse_another_recipe
 from clozeworks.jobs.starting import starting_model, trained_network
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.draft import Source
+from clozeworks.objectives.masked_lm import HEAD as FILLING
 from clozeworks.objectives.objective import Objective
 
 
@@ -184,13 +185,16 @@ class _Run:
         records = metrics.records if metrics is not None else []
         if metrics is not None:
             metrics.close()
-        place = None
+        place, filling = None, None
         if outcome.finished and self.ranks.leads:
-            place = self.folder / MODEL
+            place, companions = self.folder / MODEL, objective.companions(network)
             if step < loaders.steps or not place.exists():
-                self._export(place, model, outcome, records, baseline)
+                self._export(place, model, companions, outcome, records, baseline)
+            networks = {MODEL: model.model, **companions}
+            fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]
+            filling = next((self.folder / n for n in fills if (self.folder / n).exists()), None)
         report = self._report(metrics, loaders, baseline, outcome)
-        return Pretrained(self.folder, outcome, place, records, baseline, report)
+        return Pretrained(self.folder, outcome, place, records, baseline, report, filling)
 
     def _report(
         self,
@@ -275,22 +279,33 @@ class _Run:
         self,
         place: Path,
         model: LanguageModel,
+        companions: Mapping[str, Model],
         outcome: Outcome,
         records: Sequence[Mapping[str, Any]],
         baseline: Baseline | None,
     ) -> None:
-        """The trained model as a folder for people, with a card that says how it came about."""
-        model.checkpoint.model.eval()
+        """The trained model as a folder for people, with a card that says how it came about.
+
+        What was trained beside it comes first: where the model's folder is, all is done.
+        """
         last = [record["evaluation"] for record in records if "evaluation" in record]
-        card = pretraining_card(
-            model,
-            config.plain(self.recipe),
-            self.corpus.manifest,
-            outcome,
-            last[-1] if last else {},
-            baseline,
-        )
-        model.save(place, overwrite=True, card=card.text())
+        beside = {self.folder / name: model.with_network(own) for name, own in companions.items()}
+        for folder, made in {**beside, place: model}.items():
+            made.model.eval()
+            card = pretraining_card(
+                made,
+                config.plain(self.recipe),
+                self.corpus.manifest,
+                outcome,
+                last[-1] if last else {},
+                baseline,
+            )
+            try:
+                made.save(folder, overwrite=True, card=card.text())
+            except UnsupportedError as error:
+                if made is model:
+                    raise
+                self.watcher.note(f"The {folder.name} is not saved: {error}")
 
 
 def _cost(objective: Objective, network: Model, *, compiled: bool) -> Any:

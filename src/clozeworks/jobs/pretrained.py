@@ -1,5 +1,6 @@
 """What a pre-training run came to, and how it is said in a few lines."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ class Pretrained:
         records: What was measured.
         baseline: What guessing by frequency costs on the held-out text.
         report: The page about it; None if it could not be written, or another rank writes it.
+        filling: The folder of a model that can fill gaps: the model's, that of one trained beside
+            it, or None.
     """
 
     folder: Path
@@ -29,6 +32,7 @@ class Pretrained:
     records: list[dict[str, Any]]
     baseline: Baseline | None
     report: Path | None = None
+    filling: Path | None = None
 
     def summary(self) -> list[str]:
         """What came out, in a few lines."""
@@ -60,6 +64,19 @@ class Pretrained:
         if self.report:
             lines.append(f"Curves and everything else: {self.report}")
         return lines
+
+    def next_command(self) -> str:
+        """Where the model is, and how to try it."""
+        model = shlex.quote(str(self.model))
+        if self.filling is None:
+            return f"The model is in {model}; try it: clozeworks embed {model} 'A text.'"
+        if self.filling == self.model:
+            return f"The model is in {model}; try it: clozeworks fill {model} 'A [MASK] text.'"
+        other = shlex.quote(str(self.filling))
+        return (
+            f"The model is in {model}, the {self.filling.name} in {other}; the second fills gaps: "
+            f"clozeworks fill {other} 'A [MASK] text.'"
+        )
 
 
 class Quiet:

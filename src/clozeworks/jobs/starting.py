@@ -9,8 +9,8 @@ import torch
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.data.corpus import Corpus
-from clozeworks.errors import SettingError, UnknownName
-from clozeworks.families.family import Config, parts_of, published_sizes
+from clozeworks.errors import SettingError, UnknownName, UnsupportedError
+from clozeworks.families.family import Config, Parts, parts_of, published_sizes
 from clozeworks.jobs.recipe import Start
 from clozeworks.language_model import LanguageModel, load, new
 from clozeworks.objectives.objective import Objective
@@ -62,6 +62,7 @@ def _with_parts(model: LanguageModel, objective: Objective, seed: int) -> Langua
     missing = objective.needs(family.paths) - have
     if not missing:
         return model
+    _check_saveable(model, missing)
     config = Config(model.checkpoint.config, model.name)
     blueprint = family.blueprint(config, have | missing)
     blueprint = dataclasses.replace(
@@ -71,6 +72,19 @@ def _with_parts(model: LanguageModel, objective: Objective, seed: int) -> Langua
     _share(model.model, network, seed)
     checkpoint = dataclasses.replace(model.checkpoint, model=network)
     return LanguageModel(checkpoint, model.name)
+
+
+def _check_saveable(model: LanguageModel, missing: Parts) -> None:
+    """Refuses heads that no published architecture holds together, before they are trained."""
+    family, have = model.family, parts_of(model.blueprint) & model.family.paths.keys()
+    try:
+        family.fitting(have | missing)
+    except UnsupportedError as error:
+        raise SettingError(
+            f"model.start is {model.name!r} and has {', '.join(sorted(have))}; the objective needs "
+            f"{', '.join(sorted(missing))} too, and no published {family.model_type} architecture "
+            "holds all of them; start from a size, or from a folder without these heads."
+        ) from error
 
 
 def _share(old: Model, network: Model, seed: int) -> None:

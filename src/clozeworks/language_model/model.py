@@ -248,6 +248,11 @@ class LanguageModel(Asking):
         """
         return LanguageModel(with_task(self.checkpoint, task, seed=seed, head=head), self.name)
 
+    def with_network(self, network: Model) -> "LanguageModel":
+        """Another network of the same family, with this model's tokenizer and settings."""
+        checkpoint = replace(self.checkpoint, model=network, pooling=Pooling(), notes={})
+        return LanguageModel(checkpoint, self.name)
+
     def save(
         self,
         folder: str | Path,

@@ -6,6 +6,7 @@
 | documents of sentences | and whether two texts belong together | `Sum` of it and `NextSentence` |
 | documents of sentences | and which of two texts comes first | `Sum` of it and `SentenceOrder` |
 | any text | and what a span says from its two ends | `Sum` of it and `SpanBoundary` |
+| any text | which tokens do not belong | `ReplacedTokens`, with a generator beside the model |
 | sentences, or pairs and triplets of texts | vectors that can be compared | `Contrastive` |
 
 Every file opens with a card: paper, data, what is hidden and asked, loss, relations to the others,

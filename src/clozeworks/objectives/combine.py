@@ -13,7 +13,7 @@ Example: `Sum(parts=(MaskedLM(), Weighted(objective=NextSentence(), weight=0.5))
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from torch import Tensor
@@ -48,6 +48,7 @@ class Weighted(Objective):
             raise SettingError(
                 f"weight is {self.weight}; it must be above 0; leave the objective out instead."
             )
+        _check_company((self.objective,))
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -106,6 +107,7 @@ class Sum(Objective):
                 f"parts has {twice[0]!r} twice; each objective may stand once in a sum; "
                 "remove one of them."
             )
+        _check_company(self.parts)
         self._check_arrangements()
         self._check_boundaries()
 
@@ -181,6 +183,15 @@ def leaves(objective: Objective) -> list[Objective]:
     if isinstance(objective, Sum):
         return [leaf for part in objective.parts for leaf in leaves(part)]
     return [objective]
+
+
+def _check_company(parts: Sequence[Objective]) -> None:
+    for part in parts:
+        if part.alone:
+            raise SettingError(
+                f"{part.name} is in a sum or has a weight around it; the model reads texts that it "
+                "rewrites, which no other objective sees; make it the whole objective."
+            )
 
 
 def _written(arrangement: ArrangementSpec | None) -> str:

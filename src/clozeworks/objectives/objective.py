@@ -52,6 +52,14 @@ class Objective(Slot):
         """
         return False
 
+    @property
+    def alone(self) -> bool:
+        """Whether the model reads texts that this objective rewrites on the way.
+
+        If so, no other objective can share its forward pass.
+        """
+        return False
+
     def arranged(self) -> ArrangementSpec:
         """The arrangement, which must be known by now.
 
@@ -94,6 +102,14 @@ class Objective(Slot):
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The heads it brings along, which no published architecture holds."""
+        return {}
+
+    def companions(self, network: Model) -> dict[str, Model]:
+        """Networks among the heads it brings that are worth keeping, by the name of their folder.
+
+        Args:
+            network: What was trained.
+        """
         return {}
 
     def check(self, blueprint: Blueprint) -> None:

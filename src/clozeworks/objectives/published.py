@@ -6,6 +6,7 @@
 | `roberta` | Liu et al. 2019 | masked tokens, a new mask each epoch, full sentences |
 | `albert` | Lan et al. 2020 | masked n-grams, sentence order (its 40 masks, but 10 pairings) |
 | `spanbert` | Joshi et al. 2020 | masked spans and their boundaries, single sequences |
+| `electra` | Clark et al. 2020 | which tokens a small network replaced, full sentences |
 | `simcse` | Gao et al. 2021 | each sentence twice, told apart from all others |
 """
 
@@ -24,6 +25,7 @@ from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.objectives.sentence_order import SentenceOrder
 from clozeworks.objectives.span_boundary import SpanBoundary
 
@@ -47,6 +49,10 @@ def _spanbert(length: int) -> Objective:
     return Sum(parts=(dataclasses.replace(MaskedLM.spanbert(), arrangement=texts), SpanBoundary()))
 
 
+def _electra(length: int) -> Objective:
+    return ReplacedTokens(arrangement=FullSentences(length=length))
+
+
 def _simcse(length: int) -> Objective:
     return Contrastive(arrangement=Twice(length=length))
 
@@ -55,6 +61,7 @@ def _simcse(length: int) -> Objective:
 PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
     "albert": (_albert, 512),
     "bert": (_bert, 512),
+    "electra": (_electra, 512),
     "roberta": (_roberta, 512),
     "simcse": (_simcse, 32),
     "spanbert": (_spanbert, 512),

@@ -61,7 +61,7 @@ def test_changes_do_not_reach_what_was_given():
     assert given == RECIPE
 
 
-@pytest.mark.parametrize("name", ["albert", "bert", "roberta", "simcse", "spanbert"])
+@pytest.mark.parametrize("name", ["albert", "bert", "electra", "roberta", "simcse", "spanbert"])
 def test_another_length_changes_nothing_else(name):
     assert of_length(published(name, 32), 64) == published(name, 64)
     assert of_length(of_length(published(name, 32), 64), 32) == published(name, 32)
@@ -80,8 +80,8 @@ def test_another_length_changes_nothing_else(name):
          "training.optimizer.kind is 'adam_v'; known: adam_w, bert_adam, lamb. Did you mean "
          "'adam_w'?"),
         ("objective=brt",
-         "objective is 'brt'; known: albert, bert, roberta, simcse, spanbert. Did you mean "
-         "'bert'?"),
+         "objective is 'brt'; known: albert, bert, electra, roberta, simcse, spanbert. "
+         "Did you mean 'bert'?"),
         ("training.steps=0", "training.steps is 0; it must be at least 1."),
         ("training.tokens=many", "training.tokens is 'many'; it must be int."),
         ("training.clip=0.0",

@@ -75,7 +75,7 @@ def test_a_folder_that_has_every_head_is_taken_as_it_is(corpus, folder):
     assert same(model.model.state_dict(), alone.model.state_dict())
 
 
-@pytest.mark.parametrize("name", ["spanbert", "simcse", "bert"])
+@pytest.mark.parametrize("name", ["spanbert", "simcse", "electra", "bert"])
 def test_what_is_trained_is_what_is_saved(corpus, name):
     objective = published(name, 24)
     model = starting_model(Start(start="bert-tiny", config=SIZES), objective, corpus, 1)

@@ -18,6 +18,7 @@ from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.objectives.sentence_order import SentenceOrder
 from clozeworks.objectives.span_boundary import SpanBoundary
 from clozeworks.text.tokenizer import Tokenizer
@@ -38,6 +39,7 @@ def published():
         "roberta": roberta,
         "albert": Sum(parts=(MaskedLM.albert(), SentenceOrder())),
         "spanbert": Sum(parts=(spans, SpanBoundary())),
+        "electra": ReplacedTokens(arrangement=FullSentences(length=40)),
         "simcse": Contrastive(),
     }
 
@@ -83,6 +85,7 @@ def test_from_text_to_gradient(name, tokenizer, split, tiny_models):
     # An untrained model knows nothing: its cost is that of guessing.
     guess = {"masked_lm": np.log(tokenizer.size), "span_boundary": np.log(tokenizer.size)}
     guess |= {"next_sentence": np.log(2), "sentence_order": np.log(2)}
+    guess["replaced_tokens"] = np.log(2)
     for part, mean in loss.means().items():
         if part in guess:
             assert mean == pytest.approx(guess[part], rel=0.1), part

@@ -1,0 +1,95 @@
+"""The small network that replaces tokens: a share of the one that must notice.
+
+Paper: Clark et al. 2020 (ELECTRA): a quarter or a third of the width, as many layers. A generator
+as strong as its discriminator is said to make replacements too hard to tell.
+He et al. 2023 (DeBERTa v3): the same width and half of the layers.
+Where paper and code differ: the code has attention heads 64 wide and an inner width of four times
+the width; here both follow the discriminator, which for the published sizes is the same.
+"""
+
+import dataclasses
+
+from clozeworks.core.attention import SelfAttention
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.feed_forward import GatedMlp, Mlp
+from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.norm import LayerNorm
+from clozeworks.core.part import PartSpec
+from clozeworks.core.spec import spec
+from clozeworks.core.stack import Layer, Tower
+from clozeworks.errors import SettingError, UnsupportedError
+
+HEAD = "vocabulary"
+
+
+@spec
+class Generator:
+    """How large the generator is beside its discriminator."""
+
+    width: float = 0.25
+    """The share of the width, of the attention heads and of the feed-forward's inner width."""
+    layers: float = 1.0
+    """The share of the layers."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.width <= 1:
+            raise SettingError(
+                f"generator.width is {self.width}; it must be above 0 and at most 1: a generator "
+                "is no wider than its discriminator; 0.25 is what ELECTRA has."
+            )
+        if not 0 < self.layers <= 1:
+            raise SettingError(
+                f"generator.layers is {self.layers}; it must be above 0 and at most 1: a generator "
+                "has no more layers than its discriminator."
+            )
+
+    def blueprint(self, of: Blueprint, *, same_tables: bool) -> Blueprint:
+        """The generator of a discriminator: its parts made smaller, and a vocabulary head.
+
+        Args:
+            of: The discriminator.
+            same_tables: Whether its token vectors must be as wide as the discriminator's.
+        """
+        width = max(1, round(of.width * self.width))
+        norm = of.embeddings.norm or LayerNorm(eps=1e-12)
+        return Blueprint(
+            width=width,
+            embeddings=_embeddings(of, width if not same_tables else None, width),
+            encoder=self._tower(of, width),
+            heads={HEAD: Vocabulary(norm=norm)},
+        ).check()
+
+    def _tower(self, of: Blueprint, width: int) -> Tower:
+        tower = of.encoder
+        layers = tuple(self._layer(layer, of.width, width) for layer in tower.layers)
+        depth = max(1, round(len(tower.running_order()) * self.layers))
+        if tower.order is None:
+            return dataclasses.replace(tower, layers=layers[:depth])
+        return dataclasses.replace(tower, layers=layers, order=tower.order[:depth])
+
+    def _layer(self, layer: Layer, before: int, width: int) -> Layer:
+        # Every way of joining the residual stream has a part; its other fields stay.
+        return tuple(
+            dataclasses.replace(sub, part=self._part(sub.part, before, width))  # type: ignore[type-var]
+            for sub in layer
+        )
+
+    def _part(self, part: PartSpec, before: int, width: int) -> PartSpec:
+        if isinstance(part, SelfAttention):
+            # Heads stay as wide as they are where that goes, so there are fewer of them.
+            most = max(1, width // (part.head_width or before // part.heads))
+            heads = next(count for count in range(most, 0, -1) if width % count == 0)
+            return dataclasses.replace(part, heads=heads)
+        if isinstance(part, Mlp | GatedMlp):
+            return dataclasses.replace(part, inner=max(1, round(part.inner * self.width)))
+        raise UnsupportedError(
+            f"generator.width is {self.width}; how a {type(part).__name__} becomes smaller is not "
+            "known; use another family."
+        )
+
+
+def _embeddings(of: Blueprint, own_width: int | None, width: int) -> Embeddings:
+    """The discriminator's embeddings, their tables as wide as its or of a width of their own."""
+    tables = own_width or of.embeddings.width or of.width
+    return dataclasses.replace(of.embeddings, width=None if tables == width else tables)
