@@ -6,6 +6,8 @@ updated, kept in snapshots and left out of the saved model by the rules that all
 it shares with the model is tied as a decoder is.
 Trap: what is tied inside the second network must follow when its original is shared.
 Used by: the replaced tokens objective.
+
+Shapes: N tokens, W width of the second network.
 """
 
 from typing import ClassVar
@@ -55,6 +57,6 @@ class SecondNetworkModule(nn.Module):
         self.network = network
 
     def forward(self, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Tensor:
-        """Token numbers (N,) to this network's vectors (N, its width)."""
+        """Token numbers (N,) to this network's vectors (N, W)."""
         hidden: Tensor = self.network(ids, layout, types)
         return hidden
