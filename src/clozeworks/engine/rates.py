@@ -16,6 +16,7 @@ from torch import nn
 
 from clozeworks.core.spec import spec
 from clozeworks.errors import SettingError
+from clozeworks.wording import counted
 
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
@@ -32,7 +33,8 @@ class Rates:
     layer_decay: float = 1.0
     """The rate of a layer is this times that of the layer above it."""
     freeze: int = 0
-    """Layers from the bottom that never change, and the embeddings with them."""
+    """Layers from the bottom that never change, and the embeddings with them. Layers that share
+    their weights (ALBERT) are one."""
     heads_only: bool = False
     """Whether nothing changes but the heads and the pooler."""
     thaw: int = 0
@@ -65,7 +67,7 @@ class Rates:
         layers = 1 + max((_layer(name) for name in names), default=-1)
         if self.freeze > layers:
             raise SettingError(
-                f"rates.freeze is {self.freeze}; the model has {layers} layers; lower it."
+                f"rates.freeze is {self.freeze}; the model has {counted(layers, 'layer')}; lower it."
             )
         for name, parameter in model.named_parameters():
             below = _depth(name, layers)
