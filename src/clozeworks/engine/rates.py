@@ -66,9 +66,8 @@ class Rates:
         names = [name for name, _ in model.named_parameters()]
         layers = 1 + max((_layer(name) for name in names), default=-1)
         if self.freeze > layers:
-            raise SettingError(
-                f"rates.freeze is {self.freeze}; the model has {counted(layers, 'layer')}; lower it."
-            )
+            have = counted(layers, "layer")
+            raise SettingError(f"rates.freeze is {self.freeze}; the model has {have}; lower it.")
         for name, parameter in model.named_parameters():
             below = _depth(name, layers)
             frozen = self.heads_only or (self.freeze and below <= self.freeze)
