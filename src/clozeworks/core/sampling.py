@@ -17,6 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+# Entries of the vocabulary that are looked at at once: what belongs to them stays in the cache.
+_SLICE = 1024
+
 
 def drawn_entries(
     x: Tensor, weight: Tensor, bias: Tensor, counts: Sequence[int], seeds: Sequence[int]
@@ -30,25 +33,36 @@ def drawn_entries(
         counts: Tokens of each text, (B,).
         seeds: One for each text, (B,).
     """
-    found = []
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     with torch.no_grad():
-        for text, seed in zip(torch.split(x, list(counts)), seeds, strict=True):
-            # Text by text, so that scores of a whole batch are never held at once.
-            scores = F.linear(text, weight, bias)
+        found = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        best = torch.full((len(x),), -torch.inf, device=x.device)
+        for begin in range(0, len(weight), _SLICE):
+            part = slice(begin, begin + _SLICE)
+            scores = F.linear(x, weight[part], bias[part])
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-            noise = gumbel(len(text), len(weight), seed).to(scores.device, scores.dtype)
-            found.append((scores + noise).argmax(dim=1))
-    return torch.cat(found)
+            noise = gumbel(counts, scores.shape[1], generators).to(scores.device)
+            highest, place = (scores + noise).max(dim=1)
+            found = torch.where(highest > best, place + begin, found)
+            best = torch.maximum(highest, best)
+    return found
 
 
-def gumbel(rows: int, columns: int, seed: int) -> Tensor:
-    """Gumbel noise in float32, (rows, columns): a function of the seed and the shape."""
-    # Drawn on the CPU whatever the device, so that a seed means the same everywhere. Two values
-    # need one random number of 64 bits, which takes a fraction of the time of torch's own.
-    generator = torch.Generator().manual_seed(seed)
-    words = torch.empty(-(-rows * columns // 2), dtype=torch.int64)
-    words.random_(-(2**63), None, generator=generator)
-    halves = words.view(torch.int32)[: rows * columns].view(rows, columns)
+def gumbel(counts: Sequence[int], columns: int, generators: Sequence[torch.Generator]) -> Tensor:
+    """Gumbel noise in float32, (n, columns), the rows of each text from its own generator.
+
+    Args:
+        counts: Rows of each text, (B,).
+        columns: Values of a row.
+        generators: One for each text, on the CPU, so that a seed means the same on every device.
+    """
+    # Two values need one random number of 64 bits, which takes a fraction of the time of torch's
+    # own exponential numbers.
+    pairs = -(-columns // 2)
+    words = torch.empty(sum(counts), pairs, dtype=torch.int64)
+    for rows, generator in zip(torch.split(words, list(counts)), generators, strict=True):
+        rows.random_(-(2**63), None, generator=generator)
+    halves = words.view(torch.int32)[:, :columns]
     # High noise comes from shares near 0, where float32 is finest; hence 1 - u, and never 0.
-    shares = halves.bitwise_and_(0x7FFFFFFF).to(torch.float32).add_(0.5).mul_(2.0**-31)
+    shares = halves.bitwise_and(0x7FFFFFFF).to(torch.float32).add_(0.5).mul_(2.0**-31)
     return shares.neg_().log1p_().neg_().log_().neg_()

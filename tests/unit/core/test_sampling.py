@@ -48,13 +48,27 @@ def test_neighbours_change_nothing(decoder):
     assert other[7:20].tolist() == together[2].tolist()
 
 
+def test_a_vocabulary_of_several_slices():
+    """Slices are an affair of speed; which entries are drawn is one of chance."""
+    weight = torch.zeros(2_500, 1)
+    bias = torch.full((2_500,), -20.0)
+    bias[[3, 1_100, 2_499]] = torch.tensor([0.0, 1.0, 2.0])
+    draws = drawn_entries(torch.zeros(6_000, 1), weight, bias, [6_000], [1])
+    shares = torch.tensor([0.0, 1.0, 2.0]).softmax(dim=0)
+    places = torch.searchsorted(torch.tensor([3, 1_100, 2_499]), draws)
+    assert set(draws.tolist()) == {3, 1_100, 2_499}
+    assert distance(places, shares) < chi2.ppf(0.9999, 2)
+
+
 def test_nothing_hidden_draws_nothing(decoder):
     weight, bias = decoder
     assert drawn_entries(torch.zeros(0, WIDTH), weight, bias, [0, 0], [1, 2]).shape == (0,)
 
 
 def test_the_noise_is_gumbel():
-    noise = gumbel(1000, 301, seed=4).double()
+    generators = [torch.Generator().manual_seed(seed) for seed in (4, 5)]
+    noise = gumbel([700, 300], 301, generators).double()
+    assert noise.shape == (1000, 301)
     assert torch.isfinite(noise).all()
     assert noise.mean().item() == pytest.approx(0.5772157, abs=0.01)
     assert noise.var().item() == pytest.approx(1.644934, abs=0.03)
