@@ -11,6 +11,7 @@ from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.objectives.published import published
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.text.template import Template
 
@@ -104,6 +105,33 @@ def test_roberta_pretraining(peer, tmp_path):
     value.backward()
     compare(
         model, theirs, {"embeddings.tokens.weight": "roberta.embeddings.word_embeddings.weight"}
+    )
+
+
+def test_albert_pretraining(peer, tmp_path):
+    theirs = peer("AlbertForPreTraining", num_labels=2).train()
+    theirs.save_pretrained(tmp_path / "peer")
+    model = folders.load(tmp_path / "peer").model.train()
+    objective = published("albert", 40)
+    clean = arranged(PAIR, 2, [37, 2, 12, 12, 30, 5, 19])
+    batch = objective.batch(clean, 3, SOURCE)
+    expected = theirs(**padded(clean, batch, 0), sentence_order_label=torch.tensor(clean.labels))
+    value = objective.loss(model, batch.tensors()).value()
+    assert abs(value.item() - expected.loss.item()) <= 1e-5 * expected.loss.item()
+    expected.loss.backward()
+    value.backward()
+    group = "albert.encoder.albert_layer_groups.1.albert_layers.0"
+    compare(
+        model,
+        theirs,
+        {
+            "embeddings.tokens.weight": "albert.embeddings.word_embeddings.weight",
+            "embeddings.widen.weight": "albert.encoder.embedding_hidden_mapping_in.weight",
+            "encoder.layers.1.feed_forward.part.up.weight": f"{group}.ffn.weight",
+            "heads.vocabulary.decoder.bias": "predictions.bias",
+            "heads.sentence_order.project.weight": "sop_classifier.classifier.weight",
+            "pooler.dense.weight": "albert.pooler.weight",
+        },
     )
 
 

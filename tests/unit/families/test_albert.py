@@ -8,6 +8,7 @@ import torch
 from clozeworks.core.dropout import Dropout
 from clozeworks.core.initialize import initialize
 from clozeworks.core.layout import Layout
+from clozeworks.engine.peak import operations
 from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
 from clozeworks.families.albert import FAMILY
 from clozeworks.families.family import Config
@@ -48,6 +49,13 @@ def test_a_shared_layer_learns_from_every_place_it_runs_at(groups, blocks):
         for name, parameter in model.encoder.layers[layer].named_parameters():
             together = torch.stack([each.get_parameter(name).grad for each in places]).sum(dim=0)
             torch.testing.assert_close(parameter.grad, together, atol=1e-12, rtol=1e-9)
+
+
+def test_sharing_saves_parameters_and_no_operations():
+    shared, apart = (blueprint(num_hidden_groups=groups).build() for groups in (1, 6))
+    counts = [sum(each.numel() for each in model.encoder.parameters()) for model in (shared, apart)]
+    assert counts[1] == 6 * counts[0]
+    assert operations(lambda: shared(IDS, LAYOUT)) == operations(lambda: apart(IDS, LAYOUT)) > 0
 
 
 def test_dropout_stands_where_the_code_that_trained_it_has_it():
