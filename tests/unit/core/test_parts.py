@@ -121,8 +121,9 @@ def test_factorised_width():
 def test_a_stated_width_has_its_projection_even_where_it_is_the_models():
     plain, stated = (blueprint(embeddings=Embeddings(tokens=20, width=w)) for w in (None, 8))
     assert stated.count() - plain.count() == 8 * 8 + 8
-    embeddings = stated.build().embeddings
-    ids = torch.arange(5)
+    model = stated.build()
+    initialize(model)
+    embeddings, ids = model.embeddings, torch.arange(5)
     expected = embeddings.widen(embeddings.tokens(ids))
     torch.testing.assert_close(embeddings(ids, Layout([5])), expected)
 
