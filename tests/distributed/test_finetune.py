@@ -37,10 +37,10 @@ def place(tmp_path):
     return tmp_path
 
 
-def same(one, other):
+def same(one, other, tolerance=2e-5):
     first, second = (load_file(run / "model" / "model.safetensors") for run in (one, other))
     assert first.keys() == second.keys()
-    assert max(float((first[name] - second[name]).abs().max()) for name in first) <= 2e-5
+    assert max(float((first[name] - second[name]).abs().max()) for name in first) <= tolerance
 
 
 @pytest.mark.parametrize(("task", "file"), [("classify", "rows.csv"), ("tag", "words.bio")])
@@ -81,7 +81,10 @@ def test_a_search_is_shared_too(place, finish):
     typed += ["search.rates=[1e-9,0.01]", "data.dev_share=0.5", "training.items=8"]
     finish(*typed, "--out", place / "one")
     finish(*typed, "--out", place / "two", ranks=2)
-    same(place / "one", place / "two")
+    # Adam makes steps of 0.01 even of gradients that are nearly nothing, and of their rounding.
+    same(place / "one", place / "two", tolerance=5e-4)
+    one, two = (json.loads((place / run / "search.json").read_text()) for run in ("one", "two"))
+    assert one["best_trial"] == two["best_trial"] == 1
 
 
 def test_a_mistake_gets_one_sentence_and_ends_both(place, start):
