@@ -18,7 +18,12 @@ from clozeworks.checkpoints.sentence import (
     write_pooling,
     write_prompts,
 )
-from clozeworks.checkpoints.tensors import WeightFiles, write_weights
+from clozeworks.checkpoints.tensors import (
+    TakenApart,
+    WeightFiles,
+    put_together,
+    write_weights,
+)
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.config import plain, read, read_json
 from clozeworks.core.blueprint import Blueprint
@@ -77,7 +82,7 @@ def read_config(folder: Path) -> tuple[Config, Family]:
 def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     """Reads a folder; `dtype` converts the weights, which otherwise stay as stored."""
     config, found = read_config(folder)
-    files = WeightFiles(folder)
+    files = TakenApart(folder, found.forms(config))
     report = LoadReport()
     name = _architecture(config, found, files, report)
     names = found.names(name)
@@ -144,7 +149,8 @@ def save(
         (place / "config.json").write_text(
             json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-        write_weights(place, weights, shard_bytes)
+        forms = found.forms(Config(config))
+        write_weights(place, put_together(weights, forms), shard_bytes)
         notes: dict[str, Any] = {"format": 1}
         if checkpoint.tokenizer is not None:
             checkpoint.tokenizer.save(place, max_length=blueprint.room())

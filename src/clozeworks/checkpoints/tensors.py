@@ -1,7 +1,7 @@
 """Weights in safetensors files: one file, or shards with an index. Nothing else is ever opened."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from clozeworks.config import read_json
 from clozeworks.errors import CheckpointError
+from clozeworks.families.weights import Form
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -65,6 +66,62 @@ class WeightFiles:
         """The tensor, backed by the file until it is written to."""
         tensor: Tensor = self._open[name].get_tensor(name)
         return tensor
+
+
+class TakenApart(WeightFiles):
+    """The weights of a folder, those of a form taken apart into its pieces."""
+
+    def __init__(self, folder: Path, forms: Sequence[Form]) -> None:
+        super().__init__(folder)
+        self._pieces: dict[str, tuple[str, Form, int]] = {}
+        for form in forms:
+            for name in [name for name in self._open if name.endswith(form.ending)]:
+                for number, piece in enumerate(form.pieces):
+                    self._pieces[f"{name}:{piece}"] = (name, form, number)
+
+    def __iter__(self) -> Iterator[str]:
+        whole = {name for name, _, _ in self._pieces.values()}
+        yield from (name for name in self._open if name not in whole)
+        yield from self._pieces
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape, from the header alone; that of the whole if it cannot be taken apart."""
+        if name not in self._pieces:
+            return super().shape(name)
+        whole, form, number = self._pieces[name]
+        shape = super().shape(whole)
+        try:
+            return tuple(form.apart(torch.empty(shape, device="meta"))[number].shape)
+        except (RuntimeError, ValueError, IndexError):
+            return shape
+
+    def dtype(self, name: str) -> torch.dtype:
+        """What the weight is stored as, from the header alone."""
+        return super().dtype(self._pieces[name][0] if name in self._pieces else name)
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor, backed by the file where a piece is a view of it."""
+        if name not in self._pieces:
+            return super().tensor(name)
+        whole, form, number = self._pieces[name]
+        return form.apart(super().tensor(whole))[number].contiguous()
+
+
+def put_together(weights: Mapping[str, Tensor], forms: Sequence[Form]) -> dict[str, Tensor]:
+    """Published weights with the pieces of each form put together."""
+    gathered: dict[str, dict[str, Tensor]] = {}
+    made: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        whole, _, piece = name.partition(":")
+        if piece:
+            gathered.setdefault(whole, {})[piece] = tensor
+            made[whole] = tensor  # its place among the others
+        else:
+            made[name] = tensor
+    for whole, pieces in gathered.items():
+        form = next(form for form in forms if whole.endswith(form.ending))
+        made[whole] = form.together([pieces[piece] for piece in form.pieces])
+    return made
 
 
 def write_weights(folder: Path, weights: Mapping[str, Tensor], shard_bytes: int) -> None:

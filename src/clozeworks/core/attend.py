@@ -21,7 +21,10 @@ from clozeworks.core.sees import Everything, SeesSpec
 
 
 class Relate(Protocol):
-    """A position scheme inside attention: it may turn q and k, and may return a bias."""
+    """A position scheme inside attention: it may turn q and k, and may return a bias.
+
+    The bias is added to the scores after they were scaled.
+    """
 
     def __call__(self, q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor | None]:
         """Takes rows (B, H, Lq, D) and (B, H, Lk, D); the bias broadcasts to (B, H, Lq, Lk)."""

@@ -47,7 +47,9 @@ class SelfAttention(PartSpec):
             heads=self.heads,
             head_width=head_width,
             sees=self.sees,
-            positions=self.positions.build(self.heads, head_width) if self.positions else None,
+            positions=(
+                self.positions.build(width, self.heads, head_width) if self.positions else None
+            ),
             dropout=self.dropout,
             bias=self.bias,
             scale=self.scale,
@@ -82,18 +84,19 @@ class SelfAttentionModule(nn.Module):
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
+        seen, keys = flow.seen(x)  # itself, or what the pass looks at instead
         q, k, v = (
-            project(x).unflatten(1, (self.heads, -1))  # (N, H, D)
-            for project in (self.query, self.key, self.value)
+            project(tokens).unflatten(1, (self.heads, -1))  # (N or M, H, D)
+            for project, tokens in ((self.query, x), (self.key, seen), (self.value, seen))
         )
         mixed = attend(
             q,
             k,
             v,
             queries=flow.layout,
-            keys=flow.layout,
-            sees=self.sees,
-            relate=self.positions,
+            keys=keys,
+            sees=flow.sees or self.sees,
+            relate=self.positions(self, flow) if self.positions is not None else None,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
             weights=flow.attention_weights(),

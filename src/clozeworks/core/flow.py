@@ -1,10 +1,15 @@
-"""What the layers of one forward pass share: the layout, and what was asked to be kept."""
+"""What the parts of one forward pass share.
+
+Shapes: N tokens, M tokens that are looked at, W width.
+"""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
-from clozeworks.core.layout import Layout
+from clozeworks.core.layout import Group, Layout
+from clozeworks.core.sees import SeesSpec
 
 
 @dataclass
@@ -21,11 +26,43 @@ class Trace:
 
 
 @dataclass
+class Source:
+    """What queries look at where it is not themselves: a memory before them, another stream."""
+
+    tokens: Tensor
+    """Keys and values are made of these, (M, W)."""
+    layout: Layout
+    """Where the texts of these begin and end: the same texts in the same order."""
+    types: Tensor | None = None
+    """Their segment types, (M,)."""
+    places: Tensor | None = None
+    """The place of each query among the keys of its text, (N,); the last ones if not given."""
+
+
+@dataclass
 class Flow:
     """Handed to every part of every layer."""
 
     layout: Layout
     trace: Trace | None = None
+    types: Tensor | None = None
+    """The segment type of each token, (N,), for positions that ask for it."""
+    source: Source | None = None
+    """What attention looks at; the tokens themselves if not given."""
+    sees: SeesSpec | None = None
+    """Who sees whom in this pass, in place of what the layers say."""
+    shared: Any = None
+    """What the position schemes of all layers share: made once per pass by the tower."""
+
+    def seen(self, x: Tensor) -> tuple[Tensor, Layout]:
+        """The tokens that keys and values are made of, (M, W), and their layout."""
+        return (x, self.layout) if self.source is None else (self.source.tokens, self.source.layout)
+
+    def query_places(self, group: Group) -> Tensor:
+        """The place of each query among the keys of its text, (B or 1, Lq)."""
+        if self.source is None or self.source.places is None:
+            return group.query_positions()
+        return group.queries.take_values(self.source.places)
 
     def keep_hidden(self, x: Tensor) -> None:
         """Notes the tokens as they are between two layers."""

@@ -149,6 +149,12 @@ class Rows:
             x = x[self.index]
         return x.view(self.count, self.length, *x.shape[1:]).transpose(1, 2)  # (B, H, L, D)
 
+    def take_values(self, x: Tensor) -> Tensor:
+        """A value of each packed token (N,) to rows (B, L)."""
+        if self.start is not None:
+            return x[self.start : self.start + self.count * self.length].view(self.count, -1)
+        return x[self.index].view(self.count, -1)
+
     def put(self, x: Tensor) -> Tensor:
         """Rows (B, H, L, D) to the group's tokens (n, H, D), padding dropped."""
         x = x.transpose(1, 2).flatten(0, 1)  # (B * L, H, D)

@@ -62,7 +62,7 @@ class Model(nn.Module):
         """
         assert ids.shape == (layout.total,), "the layout does not belong to these tokens"
         x = self.embeddings(ids, layout, types)
-        hidden: Tensor = self.encoder(x, Flow(layout, trace))
+        hidden: Tensor = self.encoder(x, Flow(layout, trace, types))
         return hidden
 
     def pooled(self, hidden: Tensor, layout: Layout) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from clozeworks.core.flow import Flow
 from clozeworks.core.norm import NormSpec
+from clozeworks.core.positions import SharedPositionSpec
 from clozeworks.core.spec import spec
 from clozeworks.core.sublayer import SublayerSpec
 
@@ -38,6 +39,8 @@ class Tower:
     order: tuple[int, ...] | None = None
     """Which layer runs when; each once, from the first to the last, if not given."""
     final_norm: NormSpec | None = None
+    positions: SharedPositionSpec | None = None
+    """What the position schemes of all layers share (DeBERTa's table)."""
 
     def running_order(self) -> tuple[int, ...]:
         """The order, spelled out."""
@@ -55,22 +58,29 @@ class Tower:
             for layer in self.layers
         ]
         norm = self.final_norm.build(width) if self.final_norm else nn.Identity()
-        return TowerModule(layers, self.running_order(), norm)
+        positions = self.positions.build(width) if self.positions else None
+        return TowerModule(layers, self.running_order(), norm, positions)
 
 
 class TowerModule(nn.Module):
     """Runs the layers in order."""
 
     def __init__(
-        self, layers: Sequence[nn.ModuleDict], order: Sequence[int], norm: nn.Module
+        self,
+        layers: Sequence[nn.ModuleDict],
+        order: Sequence[int],
+        norm: nn.Module,
+        positions: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.order = tuple(order)
         self.norm = norm
+        self.positions = positions
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
+        self.begin(flow)
         flow.keep_hidden(x)
         for index in self.order:
             for sublayer in self.layers[index].children():
@@ -78,3 +88,8 @@ class TowerModule(nn.Module):
             flow.keep_hidden(x)
         out: Tensor = self.norm(x)
         return out
+
+    def begin(self, flow: Flow) -> None:
+        """Makes what the layers share in a pass."""
+        if self.positions is not None:
+            flow.shared = self.positions(flow)

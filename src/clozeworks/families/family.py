@@ -14,7 +14,7 @@ from clozeworks import config as settings
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
-from clozeworks.families.weights import Names, Rule
+from clozeworks.families.weights import Form, Names, Rule
 from clozeworks.text.style import Style
 
 Parts = frozenset[str]
@@ -152,6 +152,11 @@ class Family:
     head: Sequence[Rule]
     """Head names that mean the same in every architecture."""
     ignored: Sequence[str] = ()
+    forms: Callable[[Config], Sequence[Form]] = lambda config: ()
+    """Published weights that are several of ours, or of another shape."""
+    extras: Parts = frozenset()
+    """Parts that belong to no architecture alone: kept where a folder holds them, or added by the
+    objective that trains them. Their names stand in `head`."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
     style: Style
@@ -165,6 +170,7 @@ class Family:
     def paths(self) -> dict[str, str]:
         """Where the weights of each part are, by the part's name."""
         parts = {part for shape in self.architectures.values() for part in shape.parts}
+        parts |= self.extras
         return {part: "pooler." if part == "pooler" else f"heads.{part}." for part in parts}
 
     def blueprint(self, config: Config, parts: Parts) -> Blueprint:
@@ -193,7 +199,8 @@ class Family:
         return Names(self.prefix, tuple(self.body), (*own, *self.head), tuple(self.ignored))
 
     def fitting(self, parts: Parts) -> str:
-        """The architecture that holds exactly these parts, or else all of them."""
+        """The architecture that holds exactly these parts, or else all of them, extras aside."""
+        parts = parts - self.extras
         for name, shape in self.architectures.items():
             if shape.parts == parts:
                 return name

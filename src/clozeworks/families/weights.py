@@ -6,9 +6,12 @@ directions.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import torch
+from torch import Tensor
 
 # What stands before the weights of a head that is not published.
 OWN = "clozeworks."
@@ -28,6 +31,33 @@ class Rule:
 def rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
     """A table of rules: (ours, theirs)."""
     return tuple(Rule(ours, theirs) for ours, theirs in pairs)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A published weight that is several of ours, or one of another shape.
+
+    Its pieces go by the published name with `:piece` behind it, and rules name those.
+    """
+
+    ending: str
+    """How the published name ends."""
+    pieces: tuple[str, ...]
+    apart: Callable[[Tensor], Sequence[Tensor]]
+    """The published weight to one tensor for each piece."""
+    together: Callable[[Sequence[Tensor]], Tensor]
+    """The way back."""
+
+
+def stacked(ending: str, *pieces: str) -> Form:
+    """A form whose pieces, all of one size, are stacked by rows."""
+
+    def apart(tensor: Tensor) -> Sequence[Tensor]:
+        if len(tensor) % len(pieces):
+            raise ValueError(f"{len(tensor)} rows are not {len(pieces)} equal pieces")
+        return tensor.chunk(len(pieces))
+
+    return Form(ending, pieces, apart, lambda tensors: torch.cat(list(tensors)))
 
 
 @dataclass(frozen=True)

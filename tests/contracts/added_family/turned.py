@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeworks.core.attend import Relate
 from clozeworks.core.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.feed_forward import GatedMlp
+from clozeworks.core.flow import Flow
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layout import Group
 from clozeworks.core.norm import RmsNorm
@@ -33,7 +35,7 @@ class Turned(PositionSpec):
 
     base: float = 10_000.0
 
-    def build(self, heads: int, head_width: int) -> "TurnedModule":
+    def build(self, width: int, heads: int, head_width: int) -> "TurnedModule":
         return TurnedModule(head_width, self.base)
 
 
@@ -43,8 +45,15 @@ class TurnedModule(nn.Module):
         self.head_width = head_width
         self.base = base
 
-    def forward(self, q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, None]:
-        return self._turn(q, group.query_positions()), self._turn(k, group.key_positions()), None
+    def forward(self, attention: nn.Module, flow: Flow) -> Relate:
+        def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, None]:
+            return (
+                self._turn(q, flow.query_places(group)),
+                self._turn(k, group.key_positions()),
+                None,
+            )
+
+        return relate
 
     def _turn(self, x: Tensor, positions: Tensor) -> Tensor:
         half = self.head_width // 2

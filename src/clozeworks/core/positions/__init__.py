@@ -1,7 +1,9 @@
-"""How order enters a model: two slots.
+"""How order enters a model: three slots.
 
 1. *Added to the input*: a vector per position joins the token's embedding (`InputPositionSpec`).
 2. *Inside attention*: q and k are turned, or a bias is added to the scores (`PositionSpec`).
+3. *Shared by all layers*: a table that the schemes of all layers read (`SharedPositionSpec`). The
+   tower owns it and makes it once per forward pass.
 
 One file per scheme; the folder is the list.
 """
@@ -34,6 +36,21 @@ class PositionSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.core.positions"
 
-    def build(self, heads: int, head_width: int) -> nn.Module:
-        """Makes the module that `attend` calls as `relate(q, k, group) -> (q, k, bias)`."""
+    def build(self, width: int, heads: int, head_width: int) -> nn.Module:
+        """Makes the module: the attention and the flow to a `Relate`, which `attend` calls.
+
+        The module is called once per layer and pass; the `Relate` it returns once per group, as
+        `relate(q, k, group) -> (q, k, bias)`.
+        """
+        raise NotImplementedError
+
+
+class SharedPositionSpec(Slot):
+    """Slot: what the position schemes of all layers share."""
+
+    is_slot: ClassVar[bool] = True
+    folder: ClassVar[str | None] = "clozeworks.core.positions"
+
+    def build(self, width: int) -> nn.Module:
+        """Makes the module: the flow to what its `shared` is to hold."""
         raise NotImplementedError
