@@ -8,6 +8,8 @@ from typing import Any
 
 from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.baseline import Baseline
+from clozeworks.text.characters import is_chinese
+from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
 
@@ -24,6 +26,7 @@ class Pretrained:
         report: The page about it; None if it could not be written, or another rank writes it.
         filling: The folder of a model that can fill gaps: the model's, that of one trained beside
             it, or None.
+        example: A text with a gap, in the language of the vocabulary.
     """
 
     folder: Path
@@ -33,6 +36,7 @@ class Pretrained:
     baseline: Baseline | None
     report: Path | None = None
     filling: Path | None = None
+    example: str = "A [MASK] text."
 
     def summary(self) -> list[str]:
         """What came out, in a few lines."""
@@ -67,16 +71,24 @@ class Pretrained:
 
     def next_command(self) -> str:
         """Where the model is, and how to try it."""
-        model = shlex.quote(str(self.model))
+        model, example = shlex.quote(str(self.model)), shlex.quote(self.example)
         if self.filling is None:
             return f"The model is in {model}; try it: clozeworks embed {model} 'A text.'"
         if self.filling == self.model:
-            return f"The model is in {model}; try it: clozeworks fill {model} 'A [MASK] text.'"
+            return f"The model is in {model}; try it: clozeworks fill {model} {example}"
         other = shlex.quote(str(self.filling))
         return (
             f"The model is in {model}, the {self.filling.name} in {other}; the second fills gaps: "
-            f"clozeworks fill {other} 'A [MASK] text.'"
+            f"clozeworks fill {other} {example}"
         )
+
+
+def example_of(tokenizer: Tokenizer) -> str:
+    """A text with a gap: Chinese if a tenth of the vocabulary is, else English."""
+    pieces = tokenizer.vocabulary()
+    chinese = 10 * sum(map(is_chinese, pieces)) >= len(pieces)
+    mask = tokenizer.special.mask or "[MASK]"
+    return f"今天天气很{mask}。" if chinese else f"A {mask} text."
 
 
 class Quiet:
