@@ -28,7 +28,7 @@ from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.config import plain, read, read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.heads.vocabulary import PlainVocabulary, Vocabulary
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family, parts_of
@@ -85,7 +85,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     files = TakenApart(folder, found.forms(config))
     report = LoadReport()
     name = _architecture(config, found, files, report)
-    names = found.names(name)
+    names = found.names(name, config)
     sources = _sources(files, names, report)
     parts = _parts(found, sources)
     report.absent = sorted(found.architectures[name].parts - parts)
@@ -135,7 +135,7 @@ def save(
     }
     config.pop("torch_dtype", None)  # the older name of dtype
     tied = checkpoint.model.tied()
-    names = found.names(name)
+    names = found.names(name, Config(config))
     weights = {
         names.theirs(ours, prefixed=name != found.base): tensor
         for ours, tensor in checkpoint.model.state_dict().items()
@@ -178,7 +178,7 @@ def _architecture(config: Config, found: Family, files: WeightFiles, report: Loa
         )
         return found.base
     for name, shape in found.architectures.items():
-        names = found.names(name)
+        names = found.names(name, config)
         present = {names.ours(theirs) for theirs in files}
         if all(
             any((ours or "").startswith(found.paths[part]) for ours in present)
@@ -238,9 +238,9 @@ def _untie_if_different(
     head = blueprint.heads.get("vocabulary")
     copy = sources.get("heads.vocabulary.decoder.weight")
     table = sources.get("embeddings.tokens.weight")
-    if not isinstance(head, Vocabulary) or not head.tied or copy is None or table is None:
+    if not isinstance(head, Vocabulary | PlainVocabulary) or copy is None or table is None:
         return blueprint
-    if files.equal(copy, table):
+    if not head.tied or files.equal(copy, table):
         return blueprint
     report.notes.append(
         f"{copy} differs from the embedding table although config.json says they are tied; "

@@ -12,6 +12,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from clozeworks.core.activation import activation
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Flow
 from clozeworks.core.part import PartSpec
 from clozeworks.core.spec import spec
@@ -27,30 +28,33 @@ class Mlp(PartSpec):
     inner: int
     activation: str = "gelu"
     bias: bool = True
+    dropout: float = 0.0
+    """The share of inner values dropped in training (XLNet)."""
 
     def build(self, width: int) -> "MlpModule":
         """Makes the module."""
-        return MlpModule(width, self.inner, self.activation, self.bias)
+        return MlpModule(width, self.inner, self.activation, self.bias, self.dropout)
 
 
 class MlpModule(nn.Module):
     """Widen, bend, narrow."""
 
-    def __init__(self, width: int, inner: int, bend: str, bias: bool) -> None:
+    def __init__(self, width: int, inner: int, bend: str, bias: bool, dropout: float = 0.0) -> None:
         super().__init__()
         self.up = nn.Linear(width, inner, bias=bias)
         self.down = nn.Linear(inner, width, bias=bias)
         self.bend = activation(bend)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
-        narrowed: Tensor = self.down(self.bend(self.up(x)))
+        narrowed: Tensor = self.down(self.dropout(self.bend(self.up(x))))
         return narrowed
 
 
 @spec
 class GatedMlp(PartSpec):
-    """down(activation(gate(x)) * up(x))."""
+    """down(dropout(activation(gate(x)) * up(x)))."""
 
     paper: ClassVar[str] = "Shazeer 2020"
     role: ClassVar[str] = "feed_forward"
@@ -58,23 +62,26 @@ class GatedMlp(PartSpec):
     inner: int
     activation: str = "gelu"
     bias: bool = False
+    dropout: float = 0.0
+    """The share dropped before narrowing, in training."""
 
     def build(self, width: int) -> "GatedMlpModule":
         """Makes the module."""
-        return GatedMlpModule(width, self.inner, self.activation, self.bias)
+        return GatedMlpModule(width, self.inner, self.activation, self.bias, self.dropout)
 
 
 class GatedMlpModule(nn.Module):
     """Widen twice, let one path gate the other, narrow."""
 
-    def __init__(self, width: int, inner: int, bend: str, bias: bool) -> None:
+    def __init__(self, width: int, inner: int, bend: str, bias: bool, dropout: float) -> None:
         super().__init__()
         self.gate = nn.Linear(width, inner, bias=bias)
         self.up = nn.Linear(width, inner, bias=bias)
         self.down = nn.Linear(inner, width, bias=bias)
         self.bend = activation(bend)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
-        narrowed: Tensor = self.down(self.bend(self.gate(x)) * self.up(x))
+        narrowed: Tensor = self.down(self.dropout(self.bend(self.gate(x)) * self.up(x)))
         return narrowed

@@ -68,7 +68,7 @@ class Model(nn.Module):
     def pooled(self, hidden: Tensor, layout: Layout) -> Tensor:
         """The pooler's vector of each text, (B, W)."""
         assert self.pooler is not None, "this model has no pooler"
-        vectors: Tensor = self.pooler(hidden[layout.first(hidden.device)])
+        vectors: Tensor = self.pooler(hidden[self.pooler.places(layout, hidden.device)])
         return vectors
 
     def scores(

@@ -152,11 +152,14 @@ class Family:
     head: Sequence[Rule]
     """Head names that mean the same in every architecture."""
     ignored: Sequence[str] = ()
+    spellings: Callable[[Config], Sequence[Rule]] = lambda config: ()
+    """Names of heads that depend on the config; they count before all others."""
     forms: Callable[[Config], Sequence[Form]] = lambda config: ()
     """Published weights that are several of ours, or of another shape."""
     extras: Parts = frozenset()
     """Parts that belong to no architecture alone: kept where a folder holds them, or added by the
-    objective that trains them. Their names stand in `head`."""
+    objective that trains them. Their names stand in `head`, or in `body` where the published
+    encoder holds them."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
     style: Style
@@ -193,9 +196,9 @@ class Family:
             )
         return written
 
-    def names(self, name: str) -> Names:
-        """The weight names of an architecture."""
-        own = self.architectures[name].rules
+    def names(self, name: str, config: Config | None = None) -> Names:
+        """The weight names of an architecture, as this config spells them."""
+        own = (*self.spellings(config or Config({})), *self.architectures[name].rules)
         return Names(self.prefix, tuple(self.body), (*own, *self.head), tuple(self.ignored))
 
     def fitting(self, parts: Parts) -> str:

@@ -88,11 +88,11 @@ class Names:
         # The head's table comes first: RoBERTa's classifier keeps its pooler beside the head.
         if found := _apply(self._head_out, ours):
             return found
-        if ours.startswith("heads."):
-            return OWN + ours.removeprefix("heads.")
-        found = _apply(self._body_out, ours)
-        assert found is not None, f"no rule gives {ours} a published name"
-        return self.prefix + found if prefixed else found
+        # A part of ours may stand inside the published encoder: XLNet's query stream begins there.
+        if found := _apply(self._body_out, ours):
+            return self.prefix + found if prefixed else found
+        assert ours.startswith("heads."), f"no rule gives {ours} a published name"
+        return OWN + ours.removeprefix("heads.")
 
     def second(self, ours: str) -> str | None:
         """The second published spelling of one of our names, if it has one."""

@@ -5,7 +5,7 @@ The idea: transform the token once more, then compare it with every token vector
 head's own.
 Trap: the decoder is the largest matrix of a small model. It is computed only at the positions that
 are asked: `head(hidden[asked])`, never on all tokens and then masked.
-Used by: masked language models of every encoder family.
+Used by: masked language models of every encoder family; XLNet's compares the token as it is.
 
 Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
 """
@@ -15,6 +15,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from clozeworks.core.activation import activation
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import TOKEN_TABLE, HeadSpec, Reads
 from clozeworks.core.norm import NormSpec
@@ -32,6 +33,8 @@ class Vocabulary(HeadSpec):
     activation: str = "gelu"
     tied: bool = True
     """Whether the decoder is the embedding table."""
+    bias: bool = True
+    """Whether the dense layer has a bias; the decoder always has one."""
 
     def build(self, width: int, embeddings: Embeddings) -> "VocabularyModule":
         """Makes the module."""
@@ -42,6 +45,7 @@ class Vocabulary(HeadSpec):
             embeddings.tokens,
             norm=self.norm.build(table_width),
             bend=self.activation,
+            bias=self.bias,
         )
 
     def shared(self) -> dict[str, str]:
@@ -53,10 +57,10 @@ class VocabularyModule(nn.Module):
     """Transforms, normalises, compares with every token vector."""
 
     def __init__(
-        self, width: int, table_width: int, tokens: int, *, norm: nn.Module, bend: str
+        self, width: int, table_width: int, tokens: int, *, norm: nn.Module, bend: str, bias: bool
     ) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, table_width)
+        self.dense = nn.Linear(width, table_width, bias=bias)
         self.bend = activation(bend)
         self.norm = norm
         self.decoder = nn.Linear(table_width, tokens)
@@ -65,6 +69,45 @@ class VocabularyModule(nn.Module):
         """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
         transformed: Tensor = self.norm(self.bend(self.dense(x)))
         return transformed
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Hidden states of the asked positions (n, W) to scores (n, V)."""
+        scores: Tensor = self.decoder(self.transform(x))
+        return scores
+
+
+@spec
+class PlainVocabulary(HeadSpec):
+    """decoder(x) + bias."""
+
+    paper: ClassVar[str] = "Yang et al. 2019"
+    reads: ClassVar[Reads] = "tokens"
+
+    tied: bool = True
+    """Whether the decoder is the embedding table."""
+    dropout: float = 0.0
+
+    def build(self, width: int, embeddings: Embeddings) -> "PlainVocabularyModule":
+        """Makes the module."""
+        return PlainVocabularyModule(width, embeddings.tokens, self.dropout)
+
+    def shared(self) -> dict[str, str]:
+        """The decoder is the table of token vectors, if it is tied."""
+        return {"decoder.weight": TOKEN_TABLE} if self.tied else {}
+
+
+class PlainVocabularyModule(nn.Module):
+    """Compares with every token vector."""
+
+    def __init__(self, width: int, tokens: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.decoder = nn.Linear(width, tokens)
+
+    def transform(self, x: Tensor) -> Tensor:
+        """Hidden states of the asked positions, as the decoder reads them, (n, W)."""
+        kept: Tensor = self.dropout(x)
+        return kept
 
     def forward(self, x: Tensor) -> Tensor:
         """Hidden states of the asked positions (n, W) to scores (n, V)."""

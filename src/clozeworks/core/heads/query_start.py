@@ -1,0 +1,42 @@
+"""The vector that a query stream begins with, whatever is asked.
+
+Paper: Yang et al. 2019 (XLNet).
+The idea: a query that asks what stands at a place must know the place and not the token. It begins
+with one learned vector, the same for every place; where it stands enters through positions.
+Used by: permuted language modelling. Nothing reads it when a model answers.
+
+Shapes: E width of the token table.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.spec import spec
+
+
+@spec
+class QueryStart(HeadSpec):
+    """One vector in place of a token's."""
+
+    paper: ClassVar[str] = "Yang et al. 2019"
+    reads: ClassVar[Reads] = "given"
+
+    def build(self, width: int, embeddings: Embeddings) -> "QueryStartModule":
+        """Makes the module; its vector is as wide as those of tokens."""
+        return QueryStartModule(embeddings.width or width)
+
+
+class QueryStartModule(nn.Module):
+    """Holds the vector."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.zeros(width))
+
+    def forward(self) -> Tensor:
+        """The vector, (E,)."""
+        return self.vector
