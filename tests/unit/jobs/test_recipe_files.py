@@ -21,7 +21,7 @@ TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "sc
 
 def test_there_are_recipes():
     assert {path.stem for path in RECIPES} >= {
-        "bert-base", "roberta-base", "albert-base", "spanbert-objective",
+        "bert-base", "roberta-base", "albert-base", "spanbert-base",
         "laptop-english", "laptop-chinese",
     }  # fmt: skip
 
