@@ -56,6 +56,8 @@ class Window(SeesSpec):
     reach: int
 
     def allowed(self, group: Group) -> Tensor | None:
-        """Keys within reach of the query."""
+        """Keys within reach of the query; all of them where no text is longer than the reach."""
+        if max(group.queries.length, group.keys.length) <= self.reach + 1:
+            return None
         distance = group.key_positions()[:, None, :] - group.query_positions()[:, :, None]
         return distance.abs() <= self.reach

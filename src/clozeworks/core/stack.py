@@ -81,12 +81,12 @@ class TowerModule(nn.Module):
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
         self.begin(flow)
-        flow.keep_hidden(x)
         for index in self.order:
+            flow.keep_hidden(x)
             for sublayer in self.layers[index].children():
                 x = sublayer(x, flow)
-            flow.keep_hidden(x)
         out: Tensor = self.norm(x)
+        flow.keep_hidden(out)
         return out
 
     def begin(self, flow: Flow) -> None:
