@@ -24,6 +24,7 @@ FAMILIES = families()
 SMALL = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
     "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48,
+    "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48,
     "vocab_size": 61, "max_position_embeddings": 50,
 }  # fmt: skip
 CASES = [
@@ -216,6 +217,8 @@ COUNTS = [
     ("electra-small-generator", {"vocabulary"}, 13_546_682),
     ("electra-base-generator", {"vocabulary"}, 33_740_602),
     ("electra-large-generator", {"vocabulary"}, 51_295_290),
+    ("xlnet-base", {"vocabulary", "query_start"}, 116_750_336),
+    ("xlnet-large", {"vocabulary", "query_start"}, 360_300_800),
 ]
 
 

@@ -52,6 +52,16 @@ SIZES["albert"] = {
     "embedding_size": 12,
     "classifier_dropout_prob": 0.0,
 }
+SIZES["xlnet"] = {
+    "d_model": 32,
+    "n_layer": 3,
+    "n_head": 4,
+    "d_inner": 48,
+    "vocab_size": 99,
+    "dropout": 0.0,
+    "summary_last_dropout": 0.0,
+    "num_labels": 3,
+}
 ROOM = 40
 
 
@@ -61,7 +71,7 @@ def peer():
 
     def make(architecture: str, seed: int = 0, **changes):
         cls = getattr(transformers, architecture)
-        if architecture.endswith("QuestionAnswering"):
+        if "QuestionAnswering" in architecture:
             changes["num_labels"] = 2  # start and end
         config = cls.config_class(
             **{**SIZES[cls.config_class.model_type], **changes}, attn_implementation="eager"

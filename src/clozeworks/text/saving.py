@@ -86,9 +86,18 @@ def describe(
         if _has_second_type(state):
             names = ["input_ids", "token_type_ids", "attention_mask"]
             written["model_input_names"] = names
+    if _is_closed(state, special):
+        written.setdefault("padding_side", "left")
     written.setdefault("model_max_length", NO_LIMIT)
-    written.update(token_names(special, config, _is_roberta(state)))
+    written.update(token_names(special, config, _is_roberta(state), _is_closed(state, special)))
     return written
+
+
+def _is_closed(state: Mapping[str, Any], special: SpecialTokens) -> bool:
+    """Says whether the token that speaks for its text stands last (XLNet)."""
+    single = (state["post_processor"] or {}).get("single") or [{}]
+    last: object = single[-1].get("SpecialToken", {}).get("id")
+    return last is not None and last == special.first
 
 
 def _has_second_type(state: Mapping[str, Any]) -> bool:
@@ -96,20 +105,24 @@ def _has_second_type(state: Mapping[str, Any]) -> bool:
     return any(value.get("type_id") == 1 for item in template for value in item.values())
 
 
-def token_names(special: SpecialTokens, config: Mapping[str, Any], framed: bool) -> dict[str, Any]:
+def token_names(
+    special: SpecialTokens, config: Mapping[str, Any], framed: bool, closed: bool = False
+) -> dict[str, Any]:
     """Names the special tokens by transformers' keys.
 
     Args:
         special: Names of the special tokens.
         config: The loaded file, whose own keys are kept.
         framed: Whether the tokenizer is RoBERTa's.
+        closed: Whether it is XLNet's.
     """
     names: dict[str, Any] = {}
     for role, keys in TOKEN_KEYS.items():
         name = getattr(special, role)
         stated = [key for key in keys if config.get(key) is not None]
-        # Compat: BERT knows cls and sep, GPT-2 and T5 begin and end, RoBERTa all four.
-        usual = keys if framed else keys[:1] if (name or "").startswith("[") else keys[-1:]
+        # Compat: BERT and XLNet know cls and sep, GPT-2 and T5 begin and end, RoBERTa all four.
+        is_class = closed or (name or "").startswith("[")
+        usual = keys if framed else keys[:1] if is_class else keys[-1:]
         for key in (stated or usual) if name is not None else ():
             names[key] = config.get(key) or name
     return names

@@ -50,6 +50,14 @@ GPT2_TOKENS = SpecialTokens(unknown="<|endoftext|>", first="<|endoftext|>", last
 UNIGRAM_TOKENS = SpecialTokens(
     pad="<pad>", unknown="<unk>", mask="[MASK]", first="[CLS]", last="[SEP]"
 )
+XLNET_TOKENS = SpecialTokens(
+    pad="<pad>",
+    unknown="<unk>",
+    mask="<mask>",
+    first="<cls>",
+    last="<sep>",
+    extra=("<s>", "</s>", "<eod>", "<eop>"),
+)
 
 
 def _present(names: Sequence[str | None], vocabulary: Mapping[str, int]) -> list[str]:
@@ -252,11 +260,44 @@ class UnigramStyle:
         backend.normalizer = self.normalizer()
         backend.pre_tokenizer = self.pre_tokenizer()
         backend.decoder = decoders.Metaspace()
-        template = _bert_template(self.special, vocabulary)
+        template = self.template(vocabulary)
         if template is not None:
             backend.post_processor = template
         backend.add_special_tokens(_present(self.special.names(), vocabulary))
         return backend
+
+    def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
+        """Makes the step that puts special tokens around texts."""
+        return _bert_template(self.special, vocabulary)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedUnigramStyle(UnigramStyle):
+    """XLNet: the same pieces, and all special tokens behind the text.
+
+    Attributes:
+        special: Names of the special tokens; a text is written `A <sep> <cls>`.
+    """
+
+    special: SpecialTokens = XLNET_TOKENS
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        s = self.special
+        # Compat: the published vocabulary has `<unk> <s> </s> <cls> <sep> <pad> <mask>` first.
+        order = (s.unknown, *s.extra[:2], s.first, s.last, s.pad, s.mask, *s.extra[2:])
+        return tuple(dict.fromkeys(name for name in order if name is not None))
+
+    def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
+        """Makes the step that puts special tokens behind texts; the last has a type of its own."""
+        close, last = self.special.last, self.special.first
+        if close is None or last is None or close not in vocabulary or last not in vocabulary:
+            return None
+        return processors.TemplateProcessing(
+            single=f"$A:0 {close}:0 {last}:2",
+            pair=f"$A:0 {close}:0 $B:1 {close}:1 {last}:2",
+            special_tokens=[(close, vocabulary[close]), (last, vocabulary[last])],
+        )
 
 
 Style = WordPieceStyle | ByteLevelStyle | UnigramStyle

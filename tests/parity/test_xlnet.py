@@ -1,0 +1,150 @@
+"""XLNet beside transformers: encoder and heads, segments, padding on the left, folders."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from clozeworks.checkpoints import folder as folders
+from clozeworks.core.flow import Trace
+from clozeworks.core.layout import Layout
+from clozeworks.families.family import Config
+from clozeworks.families.xlnet import FAMILY
+
+pytestmark = pytest.mark.parity
+
+LENGTHS = ([1], [40], [1, 40, 7, 7, 7, 12, 12, 39, 2, 40], list(range(1, 41)))
+CASES = [
+    ("XLNetLMHeadModel", "vocabulary", "logits"),
+    ("XLNetForSequenceClassification", "classes", "logits"),
+    ("XLNetForTokenClassification", "tokens", "logits"),
+    ("XLNetForQuestionAnsweringSimple", "answer", "start_logits"),
+]
+
+
+def ours(theirs, tmp_path):
+    theirs.save_pretrained(tmp_path / "peer")
+    checkpoint = folders.load(tmp_path / "peer")
+    assert not checkpoint.report.missing and not checkpoint.report.unexpected
+    return checkpoint
+
+
+def close(left, right, tolerance=1e-5):
+    scale = max(1.0, right.abs().max().item())
+    difference = (left - right).abs().max().item()
+    assert difference <= tolerance * scale, f"{difference} at scale {scale}"
+
+
+def inputs_of(data, types=True):
+    inputs = {"input_ids": data["padded_ids"], "attention_mask": data["mask"]}
+    return {**inputs, "token_type_ids": data["padded_types"]} if types else inputs
+
+
+def gradients_of(theirs):
+    """The peer's gradients by our names, in our shapes."""
+    names = FAMILY.names(type(theirs).__name__)
+    forms = FAMILY.forms(Config(theirs.config.to_dict()))
+    found = {}
+    for name, parameter in theirs.named_parameters():
+        if parameter.grad is None:
+            continue
+        form = next((form for form in forms if name.endswith(form.ending)), None)
+        if form is None:
+            found[names.ours(name)] = parameter.grad
+        else:
+            found[names.ours(f"{name}:{form.pieces[0]}")] = form.apart(parameter.grad)[0]
+    return found
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=lambda lengths: f"{len(lengths)}texts")
+@pytest.mark.parametrize(("architecture", "head", "output"), CASES)
+def test_scores_losses_and_gradients(
+    architecture, head, output, lengths, mode, peer, batch, tmp_path
+):
+    theirs = peer(architecture).train(mode == "train")
+    model = ours(theirs, tmp_path).model.train(mode == "train")
+    data, layout = batch(lengths, left=True, pad=5), Layout(lengths)
+    real = data["mask"].bool()
+    expected = theirs(**inputs_of(data), output_hidden_states=True)
+    trace = Trace()
+    hidden = model(data["ids"], layout, data["types"], trace)
+    for left, right in zip(trace.hidden, expected.hidden_states, strict=True):
+        close(left, right[real])
+
+    right = getattr(expected, output)
+    if head == "answer":
+        right = torch.stack([expected.start_logits, expected.end_logits], dim=-1)
+    right = right[real] if model.blueprint.heads[head].reads == "tokens" else right
+    scores = model.scores(head, hidden, layout)
+    close(scores, right)
+
+    labels = torch.arange(len(right)) % right.shape[-1]
+    loss, expected_loss = F.cross_entropy(scores, labels), F.cross_entropy(right, labels)
+    assert abs(loss.item() - expected_loss.item()) <= 1e-5 * max(1.0, expected_loss.item())
+    loss.backward()
+    expected_loss.backward()
+    gradients = gradients_of(theirs)
+    compared = 0
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            close(parameter.grad, gradients.pop(name))
+            compared += 1
+    assert compared > 30
+    assert all(gradient.abs().max() <= 1e-5 for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"clamp_len": 9}, {"ff_activation": "gelu_new"}],
+    ids=["plain", "clamped", "tanh"],
+)
+@pytest.mark.parametrize("types", [True, False], ids=["types", "no types"])
+def test_hidden_states(types, changes, left, peer, batch, tmp_path):
+    theirs = peer("XLNetModel", **changes)
+    model = ours(theirs, tmp_path).model
+    lengths = [3, 40, 11, 40, 25]
+    data = batch(lengths, left=left, pad=5)
+    expected = theirs(**inputs_of(data, types)).last_hidden_state[data["mask"].bool()]
+    close(model(data["ids"], Layout(lengths), data["types"] if types else None), expected)
+
+
+@pytest.mark.parametrize("types", [True, False], ids=["types", "no types"])
+def test_hidden_states_of_a_model_that_sees_the_past_alone(types, peer, batch, tmp_path):
+    """With a padding mask the peer cannot compute this, so all texts are equally long."""
+    theirs = peer("XLNetModel", attn_type="uni")
+    model = ours(theirs, tmp_path).model
+    data = batch([30, 30, 30], pad=5)
+    inputs = inputs_of(data, types)
+    del inputs["attention_mask"]
+    expected = theirs(**inputs).last_hidden_state.flatten(0, 1)
+    close(model(data["ids"], Layout([30] * 3), data["types"] if types else None), expected)
+
+
+def test_attention_weights(peer, batch, tmp_path):
+    theirs = peer("XLNetModel")
+    model = ours(theirs, tmp_path).model
+    lengths = [7, 40, 7, 3]
+    data = batch(lengths, pad=5)
+    expected = theirs(**inputs_of(data), output_attentions=True).attentions
+    trace = Trace()
+    model(data["ids"], Layout(lengths), data["types"], trace)
+    for layer, right in zip(trace.attention, expected, strict=True):
+        for row, length in enumerate(lengths):
+            close(layer[row], right[row, :, :length, :length])
+
+
+def test_their_own_losses_are_ours(peer, batch, tmp_path):
+    theirs = peer("XLNetLMHeadModel")
+    model = ours(theirs, tmp_path).model
+    data, layout = batch([9, 9], pad=5), Layout([9, 9])
+    expected = theirs(**inputs_of(data), labels=data["padded_ids"]).loss
+    scores = model.scores("vocabulary", model(data["ids"], layout, data["types"]), layout)
+    torch.testing.assert_close(F.cross_entropy(scores, data["ids"]), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_query_stream_begins_where_the_folder_says(peer, tmp_path):
+    theirs = peer("XLNetForTokenClassification")
+    checkpoint = ours(theirs, tmp_path)
+    vector = checkpoint.model.heads["query_start"].vector
+    assert torch.equal(vector, theirs.transformer.mask_emb.flatten())
