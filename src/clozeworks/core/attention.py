@@ -36,6 +36,8 @@ class SelfAttention(PartSpec):
     dropout: float = 0.0
     """The share of attention weights dropped in training."""
     bias: bool = True
+    key_bias: bool = True
+    """Whether keys have a bias where the others have one; DeBERTa's first version leaves it out."""
     scale: float | None = None
     """What scores are multiplied by; 1 / sqrt(head width) if not given."""
 
@@ -52,6 +54,7 @@ class SelfAttention(PartSpec):
             ),
             dropout=self.dropout,
             bias=self.bias,
+            key_bias=self.bias and self.key_bias,
             scale=self.scale,
         )
 
@@ -69,11 +72,12 @@ class SelfAttentionModule(nn.Module):
         positions: nn.Module | None,
         dropout: float,
         bias: bool,
+        key_bias: bool,
         scale: float | None,
     ) -> None:
         super().__init__()
         self.query = nn.Linear(width, heads * head_width, bias=bias)
-        self.key = nn.Linear(width, heads * head_width, bias=bias)
+        self.key = nn.Linear(width, heads * head_width, bias=key_bias)
         self.value = nn.Linear(width, heads * head_width, bias=bias)
         self.output = nn.Linear(heads * head_width, width, bias=bias)
         self.positions = positions

@@ -53,6 +53,8 @@ class Flow:
     """Who sees whom in this pass, in place of what the layers say."""
     shared: Any = None
     """What the position schemes of all layers share: made once per pass by the tower."""
+    embedded: Tensor | None = None
+    """The tokens as they came into the tower, (N, W), for parts that look at them again."""
 
     def seen(self, x: Tensor) -> tuple[Tensor, Layout]:
         """The tokens that keys and values are made of, (M, W), and their layout."""

@@ -81,6 +81,7 @@ class TowerModule(nn.Module):
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
         self.begin(flow)
+        flow.embedded = x
         for index in self.order:
             flow.keep_hidden(x)
             for sublayer in self.layers[index].children():
