@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.flow import Trace
 from clozeworks.core.layout import Layout
+from clozeworks.core.two_stream import Asked, Memory, Ranks, two_streams
+from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config
 from clozeworks.families.xlnet import FAMILY
 
@@ -148,3 +150,111 @@ def test_the_query_stream_begins_where_the_folder_says(peer, tmp_path):
     checkpoint = ours(theirs, tmp_path)
     vector = checkpoint.model.heads["query_start"].vector
     assert torch.equal(vector, theirs.transformer.mask_emb.flatten())
+
+
+def drawn_ranks(lengths, asked, seed=0):
+    """Random orders: a few asked tokens, the others visible to all and blind for the asked."""
+    generator = torch.Generator().manual_seed(seed)
+    sees, seen, targets = [], [], []
+    start = 0
+    for length in lengths:
+        order = torch.randperm(length, generator=generator)
+        chosen = torch.randperm(length, generator=generator)[:asked].sort().values
+        target = torch.zeros(length, dtype=torch.bool)
+        target[chosen] = True
+        sees.append(order.where(target, torch.zeros_like(order)))
+        seen.append(order.where(target, torch.full_like(order, -1)))
+        targets.append(chosen + start)
+        start += length
+    return Ranks(torch.cat(sees), torch.cat(seen)), torch.cat(targets)
+
+
+def peer_masks(ranks, targets, lengths, asked):
+    """The same as the peer wants it, texts padded on the left."""
+    longest = max(lengths)
+    hidden = torch.zeros(len(lengths), longest, longest)
+    mapping = torch.zeros(len(lengths), asked, longest)
+    start = 0
+    for row, length in enumerate(lengths):
+        own = slice(start, start + length)
+        pad = longest - length
+        sees, seen = ranks.sees[own], ranks.seen[own]
+        hidden[row, pad:, pad:] = (seen[None, :] >= sees[:, None]).float()
+        for number, place in enumerate(targets[row * asked : (row + 1) * asked].tolist()):
+            mapping[row, number, place - start + pad] = 1
+        start += length
+    return {"perm_mask": hidden, "target_mapping": mapping}
+
+
+def asked_of(model, targets, lengths, asked):
+    start = model.heads["query_start"].vector
+    return Asked(targets, Layout([asked] * len(lengths)), start)
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+@pytest.mark.parametrize("lengths", [[12], [9, 20, 20, 7], [16, 16, 16]], ids=str)
+def test_both_streams_in_every_layer(lengths, mode, peer, batch, tmp_path):
+    theirs = peer("XLNetLMHeadModel").train(mode == "train")
+    model = ours(theirs, tmp_path).model.train(mode == "train")
+    data, layout = batch(lengths, left=True, pad=5), Layout(lengths)
+    ranks, targets = drawn_ranks(lengths, asked=3)
+    expected = theirs(
+        **inputs_of(data), **peer_masks(ranks, targets, lengths, 3), output_hidden_states=True
+    )
+    streams = two_streams(
+        model, data["ids"], layout, data["types"],
+        asked=asked_of(model, targets, lengths, 3), ranks=ranks,
+    )  # fmt: skip
+    real = data["mask"].bool()
+    assert len(expected.hidden_states) == 8
+    for step in range(4):
+        close(streams.content[step], expected.hidden_states[2 * step][real])
+        close(streams.queries[step], expected.hidden_states[2 * step + 1].flatten(0, 1))
+    scores = model.heads["vocabulary"](streams.queries[-1])
+    close(scores, expected.logits.flatten(0, 1))
+    labels = data["ids"][targets]
+    F.cross_entropy(scores, labels).backward()
+    F.cross_entropy(expected.logits.flatten(0, 1), labels).backward()
+    gradients = gradients_of(theirs)
+    for name, parameter in model.named_parameters():
+        close(parameter.grad, gradients[name])
+
+
+@pytest.mark.parametrize("mem_len", [None, 5, 13], ids=["all", "some", "more than one segment"])
+def test_a_memory_over_three_segments(mem_len, peer, batch, tmp_path):
+    theirs = peer("XLNetLMHeadModel", mem_len=mem_len, use_mems_eval=True)
+    model = ours(theirs, tmp_path).model
+    lengths, layout = [9, 9], Layout([9, 9])
+    memory, mems = None, None
+    for segment in range(3):
+        data = batch(lengths, pad=5, seed=segment)
+        ranks, targets = drawn_ranks(lengths, asked=4, seed=segment)
+        inputs = {"input_ids": data["padded_ids"], "token_type_ids": data["padded_types"]}
+        expected = theirs(
+            **inputs, **peer_masks(ranks, targets, lengths, 4), mems=mems,
+            output_hidden_states=True,
+        )  # fmt: skip
+        streams = two_streams(
+            model, data["ids"], layout, data["types"],
+            asked=asked_of(model, targets, lengths, 4), ranks=ranks, memory=memory,
+        )  # fmt: skip
+        for step in range(4):
+            close(streams.content[step], expected.hidden_states[2 * step].flatten(0, 1))
+            close(streams.queries[step], expected.hidden_states[2 * step + 1].flatten(0, 1))
+        close(model.heads["vocabulary"](streams.queries[-1]), expected.logits.flatten(0, 1))
+        mems = expected.mems
+        memory = Memory(
+            [mem.transpose(0, 1).flatten(0, 1) for mem in mems], Layout([len(mems[0])] * 2)
+        )
+        kept = [state.view(2, 9, -1) for state in streams.content[:-1]]
+        for mem, own in zip(mems, kept, strict=True):
+            size = min(9, len(mem))
+            close(own[:, -size:], mem.transpose(0, 1)[:, -size:])
+
+
+@pytest.mark.parametrize("key", ["untie_r", "bi_data", "same_length", "d_head", "attn_type"])
+def test_what_is_not_computed_is_refused(key, peer, tmp_path):
+    values = {"untie_r": False, "bi_data": True, "same_length": True, "d_head": 5, "attn_type": "x"}
+    config = Config({**peer("XLNetModel").config.to_dict(), key: values[key]})
+    with pytest.raises(CheckpointError, match=f"{key} is "):
+        FAMILY.blueprint(config, frozenset())

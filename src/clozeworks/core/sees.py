@@ -61,3 +61,35 @@ class Window(SeesSpec):
             return None
         distance = group.key_positions()[:, None, :] - group.query_positions()[:, :, None]
         return distance.abs() <= self.reach
+
+
+class Order(SeesSpec):
+    """A query of rank a sees the keys of rank b < a: any order of prediction, in one pass.
+
+    It belongs to a pass and not to a blueprint: ranks are values of the tokens at hand, and two
+    orders are the same only if they are the same object. A permutation, halves that may not see
+    each other, tokens all may see (a low rank) and a memory before them (a lower one) are ranks.
+    """
+
+    paper: ClassVar[str] = "Yang et al. 2019"
+    is_slot: ClassVar[bool] = True  # no recipe can write it
+
+    def __init__(self, queries: Tensor, keys: Tensor, *, itself: bool) -> None:
+        """Takes the ranks of all queries (N,) and keys (M,).
+
+        Args:
+            queries: The rank of each query.
+            keys: The rank of each key.
+            itself: Whether a query also sees the key at its own place, whatever the ranks.
+        """
+        self.queries = queries
+        self.keys = keys
+        self.itself = itself
+
+    def allowed(self, group: Group) -> Tensor:
+        """Keys of a lower rank, (B, Lq, Lk)."""
+        queries, keys = group.queries.take_values(self.queries), group.keys.take_values(self.keys)
+        lower = keys[:, None, :] < queries[:, :, None]
+        if not self.itself:
+            return lower
+        return lower | (group.key_positions()[:, None, :] == group.query_positions()[:, :, None])
