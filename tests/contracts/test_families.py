@@ -217,6 +217,9 @@ COUNTS = [
     ("electra-small-generator", {"vocabulary"}, 13_546_682),
     ("electra-base-generator", {"vocabulary"}, 33_740_602),
     ("electra-large-generator", {"vocabulary"}, 51_295_290),
+    ("modernbert-base", set(), 149_014_272),
+    ("modernbert-base", {"vocabulary"}, 149_655_232),
+    ("modernbert-large", {"vocabulary"}, 395_881_664),
     ("xlnet-base", {"vocabulary", "query_start"}, 116_750_336),
     ("xlnet-large", {"vocabulary", "query_start"}, 360_300_800),
 ]

@@ -62,6 +62,18 @@ SIZES["xlnet"] = {
     "summary_last_dropout": 0.0,
     "num_labels": 3,
 }
+# A window shorter than most texts, layers of both types; texts may be longer than those of training.
+SIZES["modernbert"] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 5,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": 99,
+    "local_attention": 8,
+    "max_position_embeddings": 16,
+    "num_labels": 3,
+    **{f"{token}_token_id": 0 for token in ("pad", "bos", "eos", "cls", "sep")},
+}
 ROOM = 40
 
 

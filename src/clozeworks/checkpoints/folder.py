@@ -128,6 +128,7 @@ def save(
     parts = parts_of(blueprint) - own.keys()
     name = _kept_architecture(checkpoint, parts) or found.fitting(parts)
     config = {
+        **found.unstated,
         **checkpoint.config,
         **written,
         "architectures": [name],

@@ -162,6 +162,9 @@ class Family:
     encoder holds them."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
+    unstated: Mapping[str, Any] = field(default_factory=dict)
+    """What a written config says where nobody stated it, because the published library would assume
+    something that holds for its own vocabulary only."""
     style: Style
     """How a tokenizer of this family is made."""
     read: Callable[[Config, Parts], Blueprint]

@@ -1,0 +1,92 @@
+"""Classes of texts or tokens behind one more transformation, as a masked model's scores have.
+
+Paper: Warner et al. 2024 (ModernBERT).
+The idea: a masked language model transforms a token once more before it names it, and that layer
+was trained with all the rest. A classifier that has the same layer can begin with what it learned;
+only the last projection is fresh.
+Used by: ModernBERT.
+
+Shapes: N tokens, B texts, n vectors of tokens or texts, W width, C classes.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from clozeworks.core.activation import activation
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads.text_classes import PlainPooling, TextClassesModule
+from clozeworks.core.heads.tokens import ClassesModule
+from clozeworks.core.norm import NormSpec
+from clozeworks.core.spec import spec
+
+
+@spec
+class TransformedTokenClasses(HeadSpec):
+    """project(dropout(norm(activation(dense(x))))) of every token."""
+
+    paper: ClassVar[str] = "Warner et al. 2024"
+    reads: ClassVar[Reads] = "tokens"
+
+    count: int
+    norm: NormSpec
+    activation: str = "gelu"
+    bias: bool = False
+    """Whether the dense layer has a bias; the projection always has one."""
+    dropout: float = 0.0
+
+    def build(self, width: int, embeddings: Embeddings) -> "TransformedClassesModule":
+        """Makes the module: tokens (n, W) to scores (n, C)."""
+        return TransformedClassesModule(
+            width,
+            self.count,
+            self.dropout,
+            norm=self.norm.build(width),
+            bend=self.activation,
+            bias=self.bias,
+        )
+
+
+@spec
+class TransformedTextClasses(HeadSpec):
+    """The same of a whole text, from its first token or the mean of its tokens."""
+
+    paper: ClassVar[str] = "Warner et al. 2024"
+    reads: ClassVar[Reads] = "texts"
+
+    count: int
+    norm: NormSpec
+    pooling: Literal["first", "mean"] = "first"
+    activation: str = "gelu"
+    bias: bool = False
+    """Whether the dense layer has a bias; the projection always has one."""
+    dropout: float = 0.0
+
+    def build(self, width: int, embeddings: Embeddings) -> TextClassesModule:
+        """Makes the module: tokens (N, W) and their layout to scores (B, C)."""
+        classes = TransformedClassesModule(
+            width,
+            self.count,
+            self.dropout,
+            norm=self.norm.build(width),
+            bend=self.activation,
+            bias=self.bias,
+        )
+        return TextClassesModule(PlainPooling(self.pooling), classes)
+
+
+class TransformedClassesModule(ClassesModule):
+    """Transforms, normalises, projects."""
+
+    def __init__(
+        self, width: int, count: int, dropout: float, *, norm: nn.Module, bend: str, bias: bool
+    ) -> None:
+        super().__init__(width, count, dropout)
+        self.dense = nn.Linear(width, width, bias=bias)
+        self.bend = activation(bend)
+        self.norm = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors of tokens or of whole texts (n, W) to scores (n, C)."""
+        return super().forward(self.norm(self.bend(self.dense(x))))
