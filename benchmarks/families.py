@@ -22,16 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from measuring import matmul_peak
+from measuring import matmul_peak, sized
 
 TOKENS, TEXTS, LONGEST, ASKED = 30_522, 32, 256, 0.15
-# Every family names its sizes in its own words.
-SHAPE = {
-    "layers": ("num_hidden_layers", "n_layers", "n_layer"),
-    "width": ("hidden_size", "dim", "d_model"),
-    "heads": ("num_attention_heads", "n_heads", "n_head"),
-    "inner": ("intermediate_size", "hidden_dim", "d_inner"),
-}
 # A published size that stands for each family, the head that is trained, and the class of the peer.
 FAMILIES = {
     "bert": ("bert-base", "vocabulary", "BertForMaskedLM"),
@@ -129,14 +122,7 @@ def make_model(name: str, folder: Path, options: argparse.Namespace) -> None:
 
     size, head, _ = FAMILIES[name]
     family = published_sizes()[size]
-    known = family.config(family.blueprint(family.published(size), frozenset()))
-    sizes = {
-        "layers": options.layers,
-        "width": options.width,
-        "heads": options.width // 32,
-        "inner": options.width * 4,
-    }
-    changes = {key: sizes[what] for what, keys in SHAPE.items() for key in keys if key in known}
+    changes = sized(size, options.layers, options.width)
     config = Config({**family.published(size), **changes, "vocab_size": TOKENS}, name)
     model = family.blueprint(config, frozenset({head})).build()
     initialize(model)

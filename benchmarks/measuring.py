@@ -5,6 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+# Every family names its sizes in its own words.
+_SIZES = {
+    "layers": ("num_hidden_layers", "n_layers", "n_layer"),
+    "width": ("hidden_size", "dim", "d_model"),
+    "heads": ("num_attention_heads", "n_heads", "n_head"),
+    "inner": ("intermediate_size", "hidden_dim", "d_inner"),
+}
+
 
 def matmul_peak(size: int = 2048) -> float:
     """Operations a second of a large float32 matrix product, the best of four."""
@@ -37,3 +45,13 @@ def made_up_words(folder: Path) -> list[str]:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     (folder / "vocab.txt").write_text("\n".join([*special, *words]) + "\n")
     return list(words)
+
+
+def sized(size: str, layers: int, width: int, head: int = 32) -> dict[str, int]:
+    """What the config of a published size says for another depth, width and width of a head."""
+    from clozeworks.families.family import published_sizes
+
+    family = published_sizes()[size]
+    known = family.config(family.blueprint(family.published(size), frozenset()))
+    sizes = {"layers": layers, "width": width, "heads": width // head, "inner": 4 * width}
+    return {key: sizes[what] for what, keys in _SIZES.items() for key in keys if key in known}

@@ -1,0 +1,175 @@
+"""What each family's own way of learning is worth: pre-trained small, then fine-tuned.
+
+Networks of 4 layers and width 256 learn from the same corpus, each as its paper says: once all
+from as many tokens, once all for as long (`--seconds`; how many steps that is, 30 steps tell).
+Then each is fine-tuned on SST-2, CoNLL-2003 and RTE with three seeds by `quality.py`. What is done
+stands in the folder OUT and is not done again; the curves are drawn there.
+
+    python benchmarks/learning.py CORPUS DATA OUT [--only BERT ELECTRA] [--tokens 4000000]
+        [--seconds 600] [--seeds 0 1 2] [--rows 2000] [--quick]
+    python benchmarks/learning.py --report OUT
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from measuring import sized
+
+LENGTH, EACH, LAYERS, WIDTH, HEAD = 128, 2048, 4, 256, 64
+TASKS = ("SST-2", "CoNLL-2003", "RTE")
+# Name: the published size that stands for the family, and the objective.
+WAYS = {
+    "BERT": ("bert-base", "bert"),
+    "RoBERTa's objective": ("bert-base", "roberta"),
+    "SpanBERT": ("bert-base", "spanbert"),
+    "ALBERT": ("albert-base-v1", "albert"),
+    "ELECTRA": ("electra-base", "electra"),
+    "XLNet": ("xlnet-base", "xlnet"),
+    "DeBERTa": ("deberta-base", "deberta"),
+    "DeBERTa v3": ("deberta-v3-base", "deberta-v3"),
+    "ModernBERT": ("modernbert-base", "modernbert"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", type=Path, nargs="?", help="a corpus folder")
+    parser.add_argument("data", type=Path, nargs="?", help="the folder of real tasks")
+    parser.add_argument("out", type=Path, nargs="?", help="where everything is kept")
+    parser.add_argument("--only", nargs="+", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--tokens", type=int, default=4_000_000, help="of each run; 0 for none")
+    parser.add_argument("--seconds", type=int, default=0, help="of each run of equal time")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of fine-tuning")
+    parser.add_argument("--rows", type=int, help="labelled rows at most")
+    parser.add_argument("--quick", action="store_true", help="to see that it works")
+    parser.add_argument("--report", type=Path, help="show what a folder holds")
+    options = parser.parse_args()
+    if options.report:
+        report(options.report)
+        return
+    if None in (options.corpus, options.data, options.out):
+        print("learning: name a corpus, the folder of real tasks and a folder to keep; hours.")
+        return
+    if options.quick:
+        options.tokens, options.rows, options.seeds = 40_000, 32, [0]
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.only:
+        if options.tokens:
+            run(name, options, options.tokens // EACH, "tokens")
+        if options.seconds:
+            run(name, options, steps_in(name, options), "time")
+    report(options.out)
+
+
+def run(name: str, options: argparse.Namespace, steps: int, budget: str) -> None:
+    """Pre-trains, unless that is done, and fine-tunes."""
+    from clozeworks.jobs.pretrain import pretrain
+
+    folder = options.out / f"{name}, equal {budget}"
+    if not (folder / "model").exists():
+        done = pretrain(recipe(name, folder, options.corpus, steps))
+        if not done.outcome.finished:
+            sys.exit(f"{name}: stopped; the same command goes on.")
+        seconds = round(done.outcome.seconds, 1)
+        summary = {"name": name, "budget": budget, "steps": steps, "seconds": seconds}
+        (folder / "learning.json").write_text(json.dumps(summary))
+        print(f"{name}: {steps * EACH:,} tokens in {seconds:,.0f} s", flush=True)
+    command = [sys.executable, str(Path(__file__).with_name("quality.py")), str(options.data)]
+    command += [str(folder / "model"), "--results", str(options.out / "quality.jsonl")]
+    command += ["--sides", "ours", "--only", *TASKS, "--seeds", *map(str, options.seeds)]
+    if options.rows:
+        command += ["--rows", str(options.rows)]
+    made = subprocess.run(command, capture_output=True, text=True)
+    print(*(line for line in made.stdout.splitlines() if ", seed " in line), sep="\n", flush=True)
+
+
+def recipe(name: str, folder: Path, corpus: Path, steps: int) -> dict[str, Any]:
+    """How a way is pre-trained: everything but network and objective is alike."""
+    from clozeworks import config
+    from clozeworks.families.family import published_sizes
+    from clozeworks.objectives.published import published
+
+    size, objective = WAYS[name]
+    stated = published_sizes()[size].published(size)
+    still = {key: 0.0 for key in stated if "dropout" in key or key.endswith("dropout_prob")}
+    return {
+        "run": str(folder),
+        "objective": config.plain(published(objective, LENGTH)),
+        "model": {"start": size, "config": {**still, **sized(size, LAYERS, WIDTH, HEAD)}},
+        "data": {"corpus": str(corpus)},
+        "training": {
+            "steps": steps,
+            "tokens": EACH,
+            "optimizer": {"kind": "adam_w", "rate": 1e-3, "betas": [0.9, 0.98]},
+            "schedule": {"kind": "linear", "warmup": max(1, steps // 20)},
+        },
+        "watching": {"every": 50, "evaluate": max(1, steps // 10), "tokens": 16_384},
+        "snapshots": {"minutes": 10},
+    }
+
+
+def steps_in(name: str, options: argparse.Namespace) -> int:
+    """How many steps the seconds are, told by a short run."""
+    from clozeworks.jobs.pretrain import pretrain
+
+    with tempfile.TemporaryDirectory() as place:
+        trial = recipe(name, Path(place) / "run", options.corpus, 30)
+        trial["watching"]["evaluate"] = 0
+        done = pretrain(trial)
+    return max(1, round(options.seconds * 30 / done.outcome.seconds))
+
+
+def report(out: Path) -> None:
+    """A row for each run: what it took, and what it is worth on each task."""
+    rows = out / "quality.jsonl"
+    found = [json.loads(line) for line in rows.read_text().splitlines()] if rows.exists() else []
+    print(f"{'way':34}{'steps':>8}{'seconds':>9}" + "".join(f"{task:>24}" for task in TASKS))
+    table = []
+    for place in sorted(out.glob("*/learning.json")):
+        summary = json.loads(place.read_text())
+        line = f"{place.parent.name:34}{summary['steps']:8,}{summary['seconds']:9,.0f}"
+        for task in TASKS:
+            values = [
+                row["value"]
+                for row in found
+                if row["task"] == task and Path(row["model"]).parent == place.parent
+            ]
+            summary[task] = values
+            spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+            mean = f"{statistics.mean(values):.3f}" if values else "-"
+            line += f"{mean + spread + f' ({len(values)})':>24}"
+        table.append(summary)
+        print(line)
+    draw(out, table)
+    print(json.dumps({"benchmark": "learning", "rows": table}))
+
+
+def draw(out: Path, table: list[dict[str, Any]]) -> None:
+    """Held-out loss of what each way asks, by tokens."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for row in table:
+        folder = out / f"{row['name']}, equal {row['budget']}"
+        records = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
+        measured = [record for record in records if "evaluation" in record]
+        for part in measured[-1]["evaluation"] if measured else ():
+            if part != "loss" and row["budget"] == "tokens":
+                losses = [record["evaluation"][part]["loss"] for record in measured]
+                steps = [record["step"] * EACH / 1e6 for record in measured]
+                axes.plot(steps, losses, label=f"{row['name']}: {part}")
+    axes.set_xlabel("million tokens")
+    axes.set_ylabel("held-out loss of what is asked")
+    axes.legend(fontsize=7)
+    figure.savefig(out / "curves.png", dpi=120)
+
+
+if __name__ == "__main__":
+    main()
