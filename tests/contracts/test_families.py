@@ -26,6 +26,7 @@ SMALL = {
     "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48,
     "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48,
     "vocab_size": 61, "max_position_embeddings": 50,
+    "max_relative_positions": 20, "position_buckets": 16,
 }  # fmt: skip
 CASES = [
     pytest.param(family, name, id=name)
@@ -217,6 +218,8 @@ COUNTS = [
     ("electra-small-generator", {"vocabulary"}, 13_546_682),
     ("electra-base-generator", {"vocabulary"}, 33_740_602),
     ("electra-large-generator", {"vocabulary"}, 51_295_290),
+    ("deberta-base", set(), 138_601_728),
+    ("deberta-v3-base", set(), 183_831_552),
     ("modernbert-base", set(), 149_014_272),
     ("modernbert-base", {"vocabulary"}, 149_655_232),
     ("modernbert-large", {"vocabulary"}, 395_881_664),

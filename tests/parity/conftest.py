@@ -6,6 +6,8 @@ transformers = pytest.importorskip("transformers")
 
 import torch  # noqa: E402
 
+from clozeworks.families.family import Config  # noqa: E402
+
 SIZES = {
     "bert": {
         "hidden_size": 32,
@@ -52,6 +54,22 @@ SIZES["albert"] = {
     "embedding_size": 12,
     "classifier_dropout_prob": 0.0,
 }
+# Distances beyond the table's span, and types, which no published size has.
+SIZES["deberta"] = {
+    **SIZES["bert"],
+    "layer_norm_eps": 1e-7,
+    "relative_attention": True,
+    "pos_att_type": "c2p|p2c",
+    "max_relative_positions": 12,
+    "position_biased_input": False,
+}
+SIZES["deberta-v2"] = {
+    **SIZES["deberta"],
+    "max_relative_positions": 20,
+    "position_buckets": 8,
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+}
 SIZES["xlnet"] = {
     "d_model": 32,
     "n_layer": 3,
@@ -62,7 +80,7 @@ SIZES["xlnet"] = {
     "summary_last_dropout": 0.0,
     "num_labels": 3,
 }
-# A window shorter than most texts, layers of both types; texts may be longer than those of training.
+# A window shorter than most texts, and texts longer than those of training may be read.
 SIZES["modernbert"] = {
     "hidden_size": 32,
     "num_hidden_layers": 5,
@@ -98,6 +116,28 @@ def peer():
         return model.eval()
 
     return make
+
+
+@pytest.fixture
+def gradients_of():
+    """The gradients of a peer by our names, those of stacked weights taken apart."""
+
+    def of(theirs, checkpoint):
+        config = Config(checkpoint.config)
+        names = checkpoint.family.names(type(theirs).__name__, config)
+        found = {}
+        for name, parameter in theirs.named_parameters():
+            if parameter.grad is None:
+                continue
+            forms = [f for f in checkpoint.family.forms(config) if name.endswith(f.ending)]
+            for form in forms:
+                for piece, gradient in zip(form.pieces, form.apart(parameter.grad), strict=True):
+                    found[names.ours(f"{name}:{piece}")] = gradient
+            if not forms:
+                found[names.ours(name)] = parameter.grad
+        return found
+
+    return of
 
 
 @pytest.fixture

@@ -41,6 +41,14 @@ CASES = [
     ("ElectraForSequenceClassification", "classes", "logits"),
     ("ElectraForTokenClassification", "tokens", "logits"),
     ("ElectraForQuestionAnswering", "answer", "start_logits"),
+    ("DebertaForMaskedLM", "vocabulary", "logits"),
+    ("DebertaForSequenceClassification", "classes", "logits"),
+    ("DebertaForTokenClassification", "tokens", "logits"),
+    ("DebertaForQuestionAnswering", "answer", "start_logits"),
+    ("DebertaV2ForMaskedLM", "vocabulary", "logits"),
+    ("DebertaV2ForSequenceClassification", "classes", "logits"),
+    ("DebertaV2ForTokenClassification", "tokens", "logits"),
+    ("DebertaV2ForQuestionAnswering", "answer", "start_logits"),
 ]
 
 
@@ -67,7 +75,7 @@ def close(left, right, tolerance=1e-5):
 @pytest.mark.parametrize("lengths", LENGTHS, ids=lambda lengths: f"{len(lengths)}texts")
 @pytest.mark.parametrize(("architecture", "head", "output"), CASES)
 def test_scores_losses_and_gradients(
-    architecture, head, output, lengths, mode, peer, batch, tmp_path
+    architecture, head, output, lengths, mode, peer, batch, gradients_of, tmp_path
 ):
     theirs = peer(architecture)
     family = theirs.config.model_type
@@ -102,12 +110,7 @@ def test_scores_losses_and_gradients(
     assert abs(loss.item() - expected_loss.item()) <= 1e-5 * max(1.0, expected_loss.item())
     loss.backward()
     expected_loss.backward()
-    names = checkpoint.family.names(architecture)
-    gradients = {
-        names.ours(name): parameter.grad
-        for name, parameter in theirs.named_parameters()
-        if parameter.grad is not None
-    }
+    gradients = gradients_of(theirs, checkpoint)
     compared = 0
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:

@@ -1,0 +1,316 @@
+"""DeBERTa: BERT with disentangled attention, and absolute positions only where words are guessed.
+
+Paper: He, Liu, Gao, Chen 2021.
+The idea: content and relative position score each other in every layer, by one table of distances;
+where a word stands in its text enters only before the vocabulary head (the mask decoder).
+Where paper and code differ: the distance of the term from position to content is measured from the
+query in code, from the key in the paper; the released code can also let heads talk, which no
+published model does and this file refuses.
+Compat: published folders hold the vocabulary head as `lm_predictions`, trained behind the mask
+decoder, and the decoder's positions inside the embeddings. Hugging Face computes the head alone
+(`legacy` false), or one of another name (`legacy` true).
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.attention import SelfAttention
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.feed_forward import Mlp
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import PooledClasses, Pooler
+from clozeworks.core.heads.tokens import TokenClasses
+from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.norm import LayerNorm
+from clozeworks.core.positions.disentangled import Disentangled, DistanceTable, Term
+from clozeworks.core.positions.learned import Learned
+from clozeworks.core.stack import Tower
+from clozeworks.core.sublayer import PostNorm
+from clozeworks.families import bert
+from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.weights import Form, Rule, rules
+from clozeworks.text.style import BERT_TOKENS, ByteLevelStyle
+
+TERMS: tuple[Term, ...] = ("c2p", "p2c")
+TALKING = "heads that talk to each other are another attention"
+
+
+def read(config: Config, parts: Parts) -> Blueprint:
+    """The blueprint of a config of the first version."""
+    config.refuse("talking_head", [False], TALKING)
+    blueprint = plain(config, parts)
+    terms = stated_terms(config)
+    if not terms:
+        return with_attention(blueprint, key_bias=False)
+    span = farthest(config)
+    positions = Disentangled(
+        span=span, terms=terms, dropout=blueprint.embeddings.dropout, key_bias=False
+    )
+    tower = dataclasses.replace(blueprint.encoder, positions=DistanceTable(count=2 * span))
+    return with_attention(
+        dataclasses.replace(blueprint, encoder=tower),
+        key_bias=False,
+        positions=positions,
+        scale=scale(blueprint, terms),
+    )
+
+
+def plain(config: Config, parts: Parts) -> Blueprint:
+    """What both versions have in common: everything but what attention knows of positions."""
+    width = config.whole("hidden_size", 768)
+    dropout = config.share("hidden_dropout_prob", 0.1)
+    activation = config.activation("hidden_act")
+    norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-7))
+    heads = config.whole("num_attention_heads", 12)
+    attention = SelfAttention(
+        heads=config.heads("num_attention_heads", "hidden_size", heads, width),
+        dropout=config.share("attention_probs_dropout_prob", 0.1),
+    )
+    feed_forward = Mlp(inner=config.whole("intermediate_size", 3072), activation=activation)
+    layer = (
+        PostNorm(part=attention, norm=norm, dropout=dropout),
+        PostNorm(part=feed_forward, norm=norm, dropout=dropout),
+    )
+    table = config.whole("embedding_size", width)
+    room = config.whole("max_position_embeddings", 512)
+    at_input = config.truth("position_biased_input", True)
+    return Blueprint(
+        width=width,
+        embeddings=Embeddings(
+            tokens=config.whole("vocab_size", 50265),
+            width=None if table == width else table,
+            types=config.whole("type_vocab_size", 0, least=0),
+            positions=Learned(count=room) if at_input else None,
+            norm=norm,
+            dropout=dropout,
+            widen_first=table != width,
+        ),
+        encoder=Tower(layers=(layer,) * config.depth("num_hidden_layers", 12)),
+        pooler=_pooler(config, width) if "pooler" in parts else None,
+        heads=_heads(config, parts, dropout, norm),
+    )
+
+
+def _pooler(config: Config, width: int) -> Pooler:
+    if config.whole("pooler_hidden_size", width) != width:
+        raise config.complaint(
+            "pooler_hidden_size", f"it must be hidden_size, {width}; leave it out."
+        )
+    return Pooler(
+        activation=config.activation("pooler_hidden_act"),
+        dropout=config.share("pooler_dropout", 0.0),
+    )
+
+
+def _heads(config: Config, parts: Parts, dropout: float, norm: LayerNorm) -> dict[str, HeadSpec]:
+    legacy = config.truth("legacy", True)
+    possible: dict[str, HeadSpec] = {
+        "vocabulary": Vocabulary(
+            norm=norm,
+            activation=config.activation("hidden_act"),
+            tied=config.truth("tie_word_embeddings", True) if legacy else True,
+        ),
+        "classes": PooledClasses(
+            count=config.classes(), dropout=config.share("cls_dropout", dropout)
+        ),
+        "tokens": TokenClasses(count=config.classes(), dropout=dropout),
+        "answer": TokenClasses(count=2),
+    }
+    return {name: head for name, head in possible.items() if name in parts}
+
+
+def stated_terms(config: Config) -> tuple[Term, ...]:
+    """The terms a config asks for, in our order; none without relative attention."""
+    names = config.get("pos_att_type") or []
+    if isinstance(names, str):
+        names = [name.strip() for name in names.lower().split("|")]
+    if not isinstance(names, list) or any(name not in TERMS for name in names):
+        raise config.complaint(
+            "pos_att_type", "known are c2p and p2c, alone or as 'c2p|p2c'; correct it."
+        )
+    relative = config.truth("relative_attention", False)
+    if bool(names) != relative:
+        raise config.complaint(
+            "pos_att_type",
+            f"its terms are what relative attention adds, and relative_attention is {relative}; "
+            + ("set it to 'c2p|p2c'." if relative else "set relative_attention to true."),
+        )
+    return tuple(term for term in TERMS if term in names)
+
+
+def farthest(config: Config) -> int:
+    """The longest distance that counts as such."""
+    stated = config.get("max_relative_positions")
+    # Compat: below 1 it means as many as there are absolute positions.
+    if stated is None or (type(stated) is int and stated < 1):
+        return config.whole("max_position_embeddings", 512)
+    return config.whole("max_relative_positions", 512)
+
+
+def scale(blueprint: Blueprint, terms: Sequence[Term]) -> float:
+    """What scores are multiplied by: as many terms, as much smaller."""
+    attention = cast(SelfAttention, blueprint.encoder.layers[0][0].part)
+    head_width = attention.head_width or blueprint.width // attention.heads
+    return float((head_width * (1 + len(terms))) ** -0.5)
+
+
+def with_attention(blueprint: Blueprint, **changes: Any) -> Blueprint:
+    """The same blueprint with other settings of every attention."""
+    layers = tuple(
+        tuple(
+            dataclasses.replace(sub, part=dataclasses.replace(sub.part, **changes))  # type: ignore[type-var]
+            if isinstance(sub.part, SelfAttention)
+            else sub
+            for sub in layer
+        )
+        for layer in blueprint.encoder.layers
+    )
+    tower = dataclasses.replace(blueprint.encoder, layers=layers)
+    return dataclasses.replace(blueprint, encoder=tower)
+
+
+def write(blueprint: Blueprint) -> dict[str, Any]:
+    """The config of a blueprint."""
+    config = plain_config(blueprint)
+    positions = _positions(blueprint)
+    if isinstance(positions, Disentangled):
+        config["max_relative_positions"] = positions.span
+    return config
+
+
+def _positions(blueprint: Blueprint) -> Any:
+    return getattr(blueprint.encoder.layers[0][0].part, "positions", None)
+
+
+def plain_config(blueprint: Blueprint) -> dict[str, Any]:
+    """The keys that both versions have."""
+    bare = Tower(layers=(blueprint.encoder.layers[0][:2],))
+    config = bert.write(dataclasses.replace(blueprint, encoder=bare))
+    embeddings, positions = blueprint.embeddings, _positions(blueprint)
+    terms = list(getattr(positions, "terms", ()))
+    config |= {
+        "num_hidden_layers": len(blueprint.encoder.layers),
+        "relative_attention": bool(terms),
+        "pos_att_type": terms,
+        "position_biased_input": embeddings.positions is not None,
+    }
+    if embeddings.positions is None:
+        config.pop("max_position_embeddings")
+    if embeddings.width is not None:
+        config["embedding_size"] = embeddings.width
+    config.pop("classifier_dropout", None)
+    if head := blueprint.heads.get("classes"):
+        config["cls_dropout"] = getattr(head, "dropout", None)
+    if pooler := blueprint.pooler:
+        config["pooler_hidden_act"] = bert.published_activation(pooler.activation)
+        config["pooler_dropout"] = pooler.dropout
+    return config
+
+
+def forms(config: Config) -> tuple[Form, ...]:
+    """Queries, keys and values of a head stand together in one matrix, head after head."""
+    heads = config.whole("num_attention_heads", 12)
+
+    def apart(tensor: Tensor) -> list[Tensor]:
+        by_head = tensor.reshape(heads, 3, -1, tensor.shape[1])  # (H, 3, D, W)
+        return [by_head[:, number].flatten(0, 1) for number in range(3)]
+
+    def together(tensors: Sequence[Tensor]) -> Tensor:
+        by_head = [each.reshape(heads, -1, each.shape[1]) for each in tensors]
+        return torch.stack(by_head, 1).flatten(0, 2)
+
+    return (Form("attention.self.in_proj.weight", ("query", "key", "value"), apart, together),)
+
+
+_ATTENTION = "encoder.layer.{layer}.attention.self"
+_OURS = "encoder.layers.{layer}.attention.part"
+
+# Everything but attention is named as in BERT.
+AROUND = tuple(rule for rule in bert.BODY if ".attention.self." not in rule.theirs)
+SHARED = rules(
+    ("embeddings.project.weight", "embeddings.embed_proj.weight"),
+    ("encoder.positions.table.weight", "encoder.rel_embeddings.weight"),
+)
+
+BODY = (
+    *AROUND,
+    *SHARED,
+    *rules(
+        *(
+            (f"{_OURS}.{name}.weight", f"{_ATTENTION}.in_proj.weight:{name}")
+            for name in ("query", "key", "value")
+        ),
+        # The same as a whole: in a file it goes by this name.
+        (f"{_OURS}.query_key_value.weight", f"{_ATTENTION}.in_proj.weight"),
+        (f"{_OURS}.query.bias", f"{_ATTENTION}.q_bias"),
+        (f"{_OURS}.value.bias", f"{_ATTENTION}.v_bias"),
+        (f"{_OURS}.positions.key.weight", f"{_ATTENTION}.pos_proj.weight"),
+        (f"{_OURS}.positions.query.{{kind}}", f"{_ATTENTION}.pos_q_proj.{{kind}}"),
+    ),
+)
+
+CLASSES = rules(
+    ("pooler.dense.{kind}", "pooler.dense.{kind}"),
+    ("heads.classes.project.{kind}", "classifier.{kind}"),
+)
+
+_LEGACY = tuple(rule for rule in bert.HEAD if ".vocabulary." in rule.ours)
+_MODERN = rules(
+    ("heads.vocabulary.dense.{kind}", "lm_predictions.lm_head.dense.{kind}"),
+    ("heads.vocabulary.norm.{kind}", "lm_predictions.lm_head.LayerNorm.{kind}"),
+    ("heads.vocabulary.decoder.bias", "lm_predictions.lm_head.bias"),
+)
+
+
+def spellings(config: Config) -> tuple[Rule, ...]:
+    """The vocabulary head by either name; the one the config means is written."""
+    return (*_LEGACY, *_MODERN) if config.truth("legacy", True) else (*_MODERN, *_LEGACY)
+
+
+def _size(layers: int, width: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": width * 4,
+        "vocab_size": 50265,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 0,
+        "relative_attention": True,
+        "pos_att_type": ["c2p", "p2c"],
+        "position_biased_input": False,
+        "layer_norm_eps": 1e-7,
+    }
+
+
+FAMILY = Family(
+    model_type="deberta",
+    paper="He et al. 2021",
+    prefix="deberta.",
+    base="DebertaModel",
+    architectures={
+        "DebertaModel": architecture(),
+        "DebertaForMaskedLM": architecture("vocabulary"),
+        "DebertaForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
+        "DebertaForTokenClassification": architecture("tokens", rules=bert.TOKENS),
+        "DebertaForQuestionAnswering": architecture("answer"),
+    },
+    body=BODY,
+    head=bert.ANSWER,
+    ignored=bert.FAMILY.ignored,
+    spellings=spellings,
+    forms=forms,
+    sizes={
+        "deberta-base": _size(12, 768),
+        "deberta-large": _size(24, 1024),
+        "deberta-xlarge": _size(48, 1024),
+    },
+    style=ByteLevelStyle(special=BERT_TOKENS),
+    read=read,
+    write=write,
+)

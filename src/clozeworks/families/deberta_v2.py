@@ -1,0 +1,220 @@
+"""DeBERTa v2 and v3: distances in buckets, projections shared, a larger vocabulary.
+
+Paper: He, Liu, Gao, Chen 2021 (v2, in the released code and the paper's appendix); He, Gao, Chen
+2023 (v3: the same network, trained to find replaced tokens; `objectives/replaced_tokens.py`).
+The idea: far distances share their rows, a layer's own query and key matrices project the table of
+distances, and the largest sizes of v2 hear direct neighbours through one convolution.
+Where paper and code differ: see `core/positions/disentangled.py`.
+This file states only what differs from the first version.
+"""
+
+import dataclasses
+from typing import Any, cast
+
+from clozeworks.core.attention import SelfAttention
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.convolution import Convolution
+from clozeworks.core.norm import LayerNorm
+from clozeworks.core.positions.disentangled import Disentangled, DisentangledShared, DistanceTable
+from clozeworks.core.stack import Tower
+from clozeworks.core.sublayer import PostNorm
+from clozeworks.families import bert, deberta
+from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.weights import rules
+from clozeworks.text.style import BERT_TOKENS, UnigramStyle
+
+# What the published library assumes where a config is silent: the largest sizes of v2.
+DEFAULTS = {
+    "vocab_size": 128_100,
+    "hidden_size": 1536,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 24,
+    "intermediate_size": 6144,
+}
+NORMED = "layer_norm"
+
+
+def read(config: Config, parts: Parts) -> Blueprint:
+    """The blueprint of a config."""
+    stated = {key: value for key, value in config.items() if value is not None}
+    config = Config({**DEFAULTS, **stated}, config.place)
+    blueprint = deberta.plain(config, parts)
+    attention = cast(SelfAttention, blueprint.encoder.layers[0][0].part)
+    head_width = blueprint.width // attention.heads
+    if config.whole("attention_head_size", head_width) != head_width:
+        raise config.complaint(
+            "attention_head_size",
+            f"it must be hidden_size divided by num_attention_heads, {head_width}; leave it out.",
+        )
+    blueprint = _with_positions(config, blueprint)
+    return dataclasses.replace(blueprint, encoder=_with_convolution(config, blueprint))
+
+
+def _with_positions(config: Config, blueprint: Blueprint) -> Blueprint:
+    terms = deberta.stated_terms(config)
+    if not terms:
+        return blueprint
+    farthest = deberta.farthest(config)
+    span = _buckets(config, farthest)
+    settings: dict[str, Any] = {
+        "span": span or farthest,
+        "farthest": farthest if span else None,
+        "terms": terms,
+        "dropout": blueprint.embeddings.dropout,
+    }
+    shared = config.truth("share_att_key", False)
+    positions = DisentangledShared(**settings) if shared else Disentangled(**settings)
+    table = DistanceTable(
+        count=2 * positions.span, norm=blueprint.embeddings.norm if _normed(config) else None
+    )
+    tower = dataclasses.replace(blueprint.encoder, positions=table)
+    return deberta.with_attention(
+        dataclasses.replace(blueprint, encoder=tower),
+        positions=positions,
+        scale=deberta.scale(blueprint, terms),
+    )
+
+
+def _buckets(config: Config, farthest: int) -> int | None:
+    """How many buckets there are on each side; None where every distance has its own row."""
+    stated = config.get("position_buckets")
+    if stated is None or (type(stated) is int and stated < 1):
+        return None
+    count = config.whole("position_buckets", 256, least=2)
+    if farthest - 1 <= count // 2:
+        raise config.complaint(
+            "position_buckets",
+            f"half of them must be fewer than the distances, of which there are {farthest}; lower "
+            "it, or raise max_relative_positions.",
+        )
+    return count
+
+
+def _normed(config: Config) -> bool:
+    stated = config.get("norm_rel_ebd") or "none"
+    names = [name.strip() for name in str(stated).lower().split("|")]
+    if any(name not in ("none", NORMED) for name in names):
+        raise config.complaint("norm_rel_ebd", f"known are none and {NORMED}; correct it.")
+    return NORMED in names
+
+
+def _with_convolution(config: Config, blueprint: Blueprint) -> Tower:
+    """The tower, its first layer with a convolution behind it where a config asks for one."""
+    size = config.whole("conv_kernel_size", 0, least=0)
+    if not size:
+        return blueprint.encoder
+    groups = config.whole("conv_groups", 1)
+    if size % 2 == 0:
+        raise config.complaint("conv_kernel_size", "it must be odd, or 0 for none; correct it.")
+    if blueprint.width % groups:
+        raise config.complaint("conv_groups", f"it must divide hidden_size, {blueprint.width}.")
+    heard = Convolution(
+        size=size,
+        groups=groups,
+        activation=config.activation("conv_act", "tanh"),
+        dropout=blueprint.embeddings.dropout,
+    )
+    norm = blueprint.embeddings.norm or LayerNorm()
+    first, *others = blueprint.encoder.layers
+    layers = ((*first, PostNorm(part=heard, norm=norm)), *others)
+    return dataclasses.replace(blueprint.encoder, layers=layers)
+
+
+def write(blueprint: Blueprint) -> dict[str, Any]:
+    """The config of a blueprint."""
+    config = deberta.plain_config(blueprint)
+    first = blueprint.encoder.layers[0]
+    positions = getattr(first[0].part, "positions", None)
+    if isinstance(positions, Disentangled | DisentangledShared):
+        normed = getattr(blueprint.encoder.positions, "norm", None) is not None
+        config |= {
+            "max_relative_positions": positions.farthest or positions.span,
+            "position_buckets": positions.span if positions.farthest else -1,
+            "share_att_key": isinstance(positions, DisentangledShared),
+            "norm_rel_ebd": NORMED if normed else "none",
+        }
+    if len(first) > 2 and isinstance(heard := first[2].part, Convolution):
+        config |= {
+            "conv_kernel_size": heard.size,
+            "conv_groups": heard.groups,
+            "conv_act": bert.published_activation(heard.activation),
+        }
+    return config
+
+
+_ATTENTION = "encoder.layer.{layer}.attention.self"
+_OURS = "encoder.layers.{layer}.attention.part"
+
+BODY = (
+    *deberta.AROUND,
+    *deberta.SHARED,
+    *rules(
+        *(
+            (f"{_OURS}.{name}.{{kind}}", f"{_ATTENTION}.{name}_proj.{{kind}}")
+            for name in ("query", "key", "value")
+        ),
+        *(
+            (f"{_OURS}.positions.{name}.{{kind}}", f"{_ATTENTION}.pos_{name}_proj.{{kind}}")
+            for name in ("query", "key")
+        ),
+        ("encoder.positions.norm.{kind}", "encoder.LayerNorm.{kind}"),
+        ("encoder.layers.0.convolution.part.inner.{kind}", "encoder.conv.conv.{kind}"),
+        ("encoder.layers.0.convolution.norm.{kind}", "encoder.conv.LayerNorm.{kind}"),
+    ),
+)
+
+
+def _size(layers: int, width: int, vocab: int = 128_100, **more: Any) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": width * 4,
+        "vocab_size": vocab,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 0,
+        "relative_attention": True,
+        "max_relative_positions": 512,
+        "position_buckets": 256,
+        "pos_att_type": ["c2p", "p2c"],
+        "share_att_key": True,
+        "norm_rel_ebd": NORMED,
+        "position_biased_input": False,
+        "layer_norm_eps": 1e-7,
+        **more,
+    }
+
+
+_CONVOLUTION: dict[str, Any] = {"conv_kernel_size": 3, "conv_act": "gelu"}
+
+FAMILY = Family(
+    model_type="deberta-v2",
+    paper="He et al. 2021, 2023",
+    prefix="deberta.",
+    base="DebertaV2Model",
+    architectures={
+        "DebertaV2Model": architecture(),
+        "DebertaV2ForMaskedLM": architecture("vocabulary"),
+        "DebertaV2ForSequenceClassification": architecture(
+            "pooler", "classes", rules=deberta.CLASSES
+        ),
+        "DebertaV2ForTokenClassification": architecture("tokens", rules=bert.TOKENS),
+        "DebertaV2ForQuestionAnswering": architecture("answer"),
+    },
+    body=BODY,
+    head=bert.ANSWER,
+    ignored=bert.FAMILY.ignored,
+    spellings=deberta.spellings,
+    sizes={
+        "deberta-v3-base": _size(12, 768),
+        "deberta-v3-xsmall": _size(12, 384),
+        "deberta-v3-small": _size(6, 768),
+        "deberta-v3-large": _size(24, 1024),
+        "mdeberta-v3-base": _size(12, 768, vocab=251_000),
+        "deberta-v2-xlarge": _size(24, 1536, **_CONVOLUTION),
+        "deberta-v2-xxlarge": _size(48, 1536, **_CONVOLUTION),
+    },
+    style=UnigramStyle(special=BERT_TOKENS),
+    read=read,
+    write=write,
+)

@@ -1,0 +1,165 @@
+"""DeBERTa where it differs from its relatives: terms, spans, buckets, convolution, two heads."""
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from clozeworks.checkpoints import folder as folders
+from clozeworks.core.flow import Trace
+from clozeworks.core.layout import Layout
+
+pytestmark = pytest.mark.parity
+
+RAGGED = [1, 40, 7, 7, 12, 39, 2]
+# What a config can say of positions, beyond what all architectures are compared with.
+SHAPES = {
+    "v1 as published": ("DebertaModel", {"max_relative_positions": -1}),
+    "v1 content to position": ("DebertaModel", {"pos_att_type": "c2p"}),
+    "v1 position to content": ("DebertaModel", {"pos_att_type": ["p2c"]}),
+    "v1 absolute too": ("DebertaModel", {"position_biased_input": True}),
+    "v1 absolute alone": (
+        "DebertaModel",
+        {"position_biased_input": True, "relative_attention": False, "pos_att_type": None},
+    ),
+    "v1 narrow table": ("DebertaModel", {"embedding_size": 12, "type_vocab_size": 0}),
+    "v2 own projections": ("DebertaV2Model", {"share_att_key": False}),
+    "v2 own projections, one term": (
+        "DebertaV2Model",
+        {"share_att_key": False, "pos_att_type": "p2c", "position_buckets": -1},
+    ),
+    "v2 one term": ("DebertaV2Model", {"pos_att_type": "c2p"}),
+    "v2 without buckets": ("DebertaV2Model", {"position_buckets": -1, "norm_rel_ebd": "none"}),
+    "v2 convolution": ("DebertaV2Model", {"conv_kernel_size": 3, "conv_act": "gelu"}),
+    "v2 wide convolution": ("DebertaV2Model", {"conv_kernel_size": 5, "conv_groups": 4}),
+    "v2 narrow table": ("DebertaV2Model", {"embedding_size": 12, "position_biased_input": True}),
+}
+
+
+def close(left, right, tolerance=1e-5):
+    scale = max(1.0, right.abs().max().item())
+    assert (left - right).abs().max().item() <= tolerance * scale
+
+
+def inputs_of(data):
+    names = (
+        ("input_ids", "padded_ids"),
+        ("attention_mask", "mask"),
+        ("token_type_ids", "padded_types"),
+    )
+    return {theirs: data[ours] for theirs, ours in names}
+
+
+def loaded(theirs, folder):
+    theirs.save_pretrained(folder / "theirs")
+    checkpoint = folders.load(folder / "theirs")
+    assert not checkpoint.report.missing and not checkpoint.report.unexpected
+    return checkpoint
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_positions(shape, mode, peer, batch, gradients_of, tmp_path):
+    """Hidden states and gradients, ragged; then folders both ways."""
+    architecture, changes = SHAPES[shape]
+    theirs = peer(architecture, **changes)
+    checkpoint = loaded(theirs, tmp_path)
+    model = checkpoint.model
+    theirs.train(mode == "train")
+    model.train(mode == "train")
+    data, layout = batch(RAGGED, types=model.blueprint.embeddings.types > 1), Layout(RAGGED)
+    real = data["mask"].bool()
+    expected = theirs(**inputs_of(data), output_hidden_states=True)
+    trace = Trace()
+    hidden = model(data["ids"], layout, data["types"], trace)
+    for left, right in zip(trace.hidden, expected.hidden_states, strict=True):
+        close(left, right[real])
+    weights = torch.linspace(-1, 1, hidden.numel()).view_as(hidden)
+    (hidden * weights).sum().backward()
+    (expected.last_hidden_state[real] * weights).sum().backward()
+    gradients = gradients_of(theirs, checkpoint)
+    for name, parameter in model.named_parameters():
+        close(parameter.grad, gradients.pop(name), 2e-5)
+    assert all(not gradient.abs().any() for gradient in gradients.values())
+
+    folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
+    again, report = getattr(transformers, architecture).from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    weights = zip(again.parameters(), theirs.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in weights)
+
+
+@pytest.mark.parametrize("length", [5, 64, 513])
+@pytest.mark.parametrize("architecture", ["DebertaModel", "DebertaV2Model"])
+def test_lengths_up_to_and_beyond_the_published_span(architecture, length, peer, batch, tmp_path):
+    changes = {"max_relative_positions": 256} if architecture == "DebertaModel" else {}
+    if architecture == "DebertaV2Model":
+        changes = {"max_relative_positions": 512, "position_buckets": 256}
+    theirs = peer(architecture, max_position_embeddings=520, num_hidden_layers=2, **changes)
+    checkpoint = loaded(theirs, tmp_path)
+    data = batch([length])
+    with torch.no_grad():
+        expected = theirs(**inputs_of(data)).last_hidden_state[0]
+        close(checkpoint.model(data["ids"], Layout([length]), data["types"]), expected)
+
+
+def test_attention_weights(peer, batch, tmp_path):
+    theirs = peer("DebertaV2Model")
+    checkpoint = loaded(theirs, tmp_path)
+    lengths = [7, 40, 7, 3]
+    data = batch(lengths)
+    expected = theirs(**inputs_of(data), output_attentions=True).attentions
+    trace = Trace()
+    checkpoint.model(data["ids"], Layout(lengths), data["types"], trace)
+    for layer, right in zip(trace.attention, expected, strict=True):
+        for row, length in enumerate(lengths):
+            close(layer[row], right[row, :, :length, :length])
+
+
+@pytest.mark.parametrize("architecture", ["DebertaForMaskedLM", "DebertaV2ForMaskedLM"])
+def test_the_head_that_is_not_legacy(architecture, peer, batch, tmp_path):
+    theirs = peer(architecture, legacy=False)
+    checkpoint = loaded(theirs, tmp_path)
+    data, layout = batch(RAGGED), Layout(RAGGED)
+    expected = theirs(**inputs_of(data)).logits[data["mask"].bool()]
+    hidden = checkpoint.model(data["ids"], layout, data["types"])
+    close(checkpoint.model.scores("vocabulary", hidden, layout), expected)
+    folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
+    before, after = (load_file(tmp_path / n / "model.safetensors") for n in ("theirs", "ours"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    _, report = getattr(transformers, architecture).from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+
+
+@pytest.mark.parametrize("architecture", ["DebertaModel", "DebertaV2Model"])
+def test_only_distances_count(architecture, peer, batch, tmp_path):
+    """Their padding in front of a text moves all of its places, and changes nothing."""
+    theirs = peer(architecture)
+    checkpoint = loaded(theirs, tmp_path)
+    lengths = [3, 40, 11]
+    data = batch(lengths, left=True)
+    expected = theirs(**inputs_of(data)).last_hidden_state[data["mask"].bool()]
+    close(checkpoint.model(data["ids"], Layout(lengths), data["types"]), expected)
+
+
+def test_negative_control_the_distance_of_the_paper_would_be_seen(peer, batch, tmp_path):
+    """Position to content measured from the key, as the paper has it."""
+    theirs = peer("DebertaModel", pos_att_type="p2c")
+    weights = {}
+    theirs.save_pretrained(tmp_path / "theirs")
+    for name, tensor in load_file(tmp_path / "theirs" / "model.safetensors").items():
+        turned = tensor.roll(-1, 0).flip(0) if "rel_embeddings" in name else tensor
+        weights[name] = turned.contiguous()
+    checkpoint = folders.load(tmp_path / "theirs")
+    save_file(weights, tmp_path / "theirs" / "model.safetensors", metadata={"format": "pt"})
+    wrong = folders.load(tmp_path / "theirs")
+    data, layout = batch([11]), Layout([11])
+    expected = theirs(**inputs_of(data)).last_hidden_state[0]
+    close(checkpoint.model(data["ids"], layout, data["types"]), expected)
+    with pytest.raises(AssertionError):
+        close(wrong.model(data["ids"], layout, data["types"]), expected)
