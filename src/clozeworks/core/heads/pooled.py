@@ -43,7 +43,7 @@ class Pooler:
 class PoolerModule(nn.Module):
     """A dense layer and an activation."""
 
-    def __init__(self, width: int, bend: str, dropout: float, token: str) -> None:
+    def __init__(self, width: int, bend: str, dropout: float, token: str = "first") -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
         self.dense = nn.Linear(width, width)
