@@ -189,8 +189,8 @@ def _check_company(parts: Sequence[Objective]) -> None:
     for part in parts:
         if part.alone:
             raise SettingError(
-                f"{part.name} is in a sum or has a weight around it; the model reads texts that it "
-                "rewrites, which no other objective sees; make it the whole objective."
+                f"{part.name} is in a sum or has a weight around it; it runs the model in a way "
+                "of its own, which no other objective can read; make it the whole objective."
             )
 
 

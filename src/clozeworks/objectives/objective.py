@@ -54,7 +54,7 @@ class Objective(Slot):
 
     @property
     def alone(self) -> bool:
-        """Whether the model reads texts that this objective rewrites on the way.
+        """Whether it runs the model in its own way: on texts it rewrites, in a second stream.
 
         If so, no other objective can share its forward pass.
         """

@@ -7,6 +7,7 @@
 | `albert` | Lan et al. 2020 | masked n-grams, sentence order (its 40 masks, but 10 pairings) |
 | `spanbert` | Joshi et al. 2020 | masked spans and their boundaries, single sequences |
 | `electra` | Clark et al. 2020 | which tokens a small network replaced, full sentences |
+| `xlnet` | Yang et al. 2019 | tokens in a random order, windows with a memory |
 | `simcse` | Gao et al. 2021 | each sentence twice, told apart from all others |
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Callable
 
 from clozeworks import config
 from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
+from clozeworks.data.arrangements.remembered import RememberedBlocks
 from clozeworks.data.arrangements.single_sequences import SingleSequences
 from clozeworks.data.arrangements.views import Twice
 from clozeworks.data.arrangements.whole_sentences import FullSentences
@@ -25,6 +27,7 @@ from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.permuted_lm import PermutedLM
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.objectives.sentence_order import SentenceOrder
 from clozeworks.objectives.span_boundary import SpanBoundary
@@ -53,6 +56,11 @@ def _electra(length: int) -> Objective:
     return ReplacedTokens(arrangement=FullSentences(length=length))
 
 
+def _xlnet(length: int) -> Objective:
+    windows = RememberedBlocks(length=length, memory=3 / 7)
+    return PermutedLM(arrangement=windows, reuse=max(1, windows.window // 2))
+
+
 def _simcse(length: int) -> Objective:
     return Contrastive(arrangement=Twice(length=length))
 
@@ -65,6 +73,7 @@ PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
     "roberta": (_roberta, 512),
     "simcse": (_simcse, 32),
     "spanbert": (_spanbert, 512),
+    "xlnet": (_xlnet, 896),  # windows of 512 tokens behind a memory of 384
 }
 
 

@@ -254,8 +254,8 @@ def test_it_stands_alone(make):
     with pytest.raises(SettingError) as caught:
         make()
     assert str(caught.value) == (
-        "replaced_tokens is in a sum or has a weight around it; the model reads texts that it "
-        "rewrites, which no other objective sees; make it the whole objective."
+        "replaced_tokens is in a sum or has a weight around it; it runs the model in a way "
+        "of its own, which no other objective can read; make it the whole objective."
     )
 
 

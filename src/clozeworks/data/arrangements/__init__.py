@@ -6,6 +6,7 @@ computed on the spot is a few flat arrays, built once per copy and kept in a cac
 | the objective wants | arrangement |
 |---|---|
 | fixed windows over everything | `Blocks` |
+| the same with what comes before each | `RememberedBlocks` |
 | whole sentences, RoBERTa's way | `FullSentences`, `DocSentences` |
 | one document's sentences in a row, SpanBERT's way | `SingleSequences` |
 | two texts and whether the second follows | `NextSentencePairs` |

@@ -4,7 +4,7 @@ Paper: Raffel et al. 2020 (T5) describe denoising as a choice of tokens and a wa
 
 | question | answers | file |
 |---|---|---|
-| which tokens | `SingleTokens`, `WholeWords`, `NGrams`, `Spans` | one file each |
+| which tokens | `SingleTokens`, `WholeWords`, `NGrams`, `Spans`, `SpacedSpans` | one file each |
 | how many | `Exact`, `RandomRounding`, `Ceiling`, `Bernoulli` | `budget.py` |
 | what is shown | `Shown`: a mask, a random token, the token itself | `shown.py` |
 

@@ -1,0 +1,221 @@
+"""Permuted language modelling: ask for some tokens, each from those before it in a random order.
+
+Paper: Yang et al. 2019 (XLNet); Dai et al. 2019 (the memory).
+Data: any text. With the arrangement `remembered_blocks` each window has the tokens before it as a
+memory.
+Hides and asks: nothing is hidden in the input. `ask` chooses the tokens to be asked for, a sixth of
+a text. These and the special tokens get a random order: each sees the ones before it, and all see
+the tokens that are not asked for. Who asks is a second stream that knows the place and not the
+token, so a question's answer may be read by later questions. With `reuse` the first so many tokens
+see nothing of the rest, as where they are to be the memory of the next step.
+Loss: -log p(token) at the asked places, summed; logits exist nowhere else.
+Relations: `MaskedLM` asks for all hidden tokens as if each were alone, and shows a mask that no
+later text has; this does neither, and runs a second stream for it. No other objective reads that
+stream, so it stands in no sum. Any model whose layers normalise last can learn it; XLNet was made
+for it.
+Where paper and code differ: the released code feeds pairs of segments and windows that overlap by
+`reuse` tokens, half of them reversed, and keeps what it computed for the next step; here any
+arrangement will do, and a memory is computed anew (decision 18). The collator of transformers
+writes a mask over the tokens it asks for, also in the content stream, where later questions read
+it; then an order means nothing.
+Example: `PermutedLM()`, or in a recipe
+`{kind = "permuted_lm", reuse = 16, ask = {kind = "spaced_spans", longest = 3}}`.
+
+Shapes: N tokens, B texts, n questions, K tokens of the memory.
+"""
+
+from collections.abc import Collection
+from typing import ClassVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeworks.core import chance as chances
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.query_start import QueryStart
+from clozeworks.core.heads.vocabulary import VocabularyModule
+from clozeworks.core.layout import Layout
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.core.sublayer import PreNorm
+from clozeworks.core.two_stream import Asked, Memory, Ranks, remembered, two_streams
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.arrangements.remembered import RememberedBlocks
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.draws import Draws
+from clozeworks.objectives.noise.spaced_spans import SpacedSpans
+from clozeworks.objectives.noise.words import rows_of
+from clozeworks.objectives.objective import Objective
+
+HEAD = "vocabulary"
+START = "query_start"
+TARGETS, SEES, SEEN, ASKED, BEFORE = "targets", "sees", "seen", "asked", "before"
+# What the ranks behind `reuse` are raised by; above any length.
+_LATER = 2**28
+
+
+@spec
+class PermutedLM(Objective):
+    """Asks for tokens in a random order."""
+
+    paper: ClassVar[str] = "Yang et al. 2019"
+
+    arrangement: ArrangementSpec | None = None
+    """What stands side by side."""
+    ask: ChoiceSpec = SpacedSpans()
+    """Which tokens are asked for, and how many."""
+    reuse: int | None = None
+    """How many first tokens of a text see nothing of the rest; None: there is no such border."""
+
+    def __post_init__(self) -> None:
+        if self.reuse is None:
+            return
+        if self.reuse < 1:
+            raise SettingError(f"reuse is {self.reuse}; it must be at least 1; or leave it out.")
+        remembers = isinstance(self.arrangement, RememberedBlocks)
+        length = getattr(self.arrangement, "window" if remembers else "length", None)
+        if length is not None and self.reuse >= length:
+            raise SettingError(
+                f"reuse is {self.reuse} and the arrangement's texts have at most {length} tokens; "
+                "nothing would stand behind the border; lower reuse, half of them is usual."
+            )
+
+    @property
+    def alone(self) -> bool:
+        """No other objective reads the second stream."""
+        return True
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Asks for `answers` at `targets`; `sees` and `seen` are the ranks of all tokens.
+
+        All of them are about the texts without their memories, whose lengths are `before`; `asked`
+        are the questions of each text.
+        """
+        clean, before = self._without_memory(draft.clean)
+        draws = Draws.of(clean, chance.stream(self.name))
+        targets = self.ask.places(clean, draws)
+        sees, seen = self._ranks(clean, targets, draws)
+        draft.parts[self.name] = {
+            ANSWERS: clean.ids[targets],
+            TARGETS: targets,
+            SEES: sees,
+            SEEN: seen,
+            ASKED: np.bincount(rows_of(clean, targets), minlength=len(clean)),
+            BEFORE: before,
+        }
+
+    def _without_memory(self, clean: Arranged) -> tuple[Arranged, Numbers]:
+        """The texts alone, and how many tokens stood before each, (B,)."""
+        if not isinstance(self.arrangement, RememberedBlocks):
+            return clean, np.zeros(len(clean), dtype=np.int64)
+        assert clean.labels is not None, "the arrangement says how long each memory is"
+        before = clean.labels.astype(np.int64)
+        within = np.arange(len(clean.ids)) - np.repeat(clean.starts, clean.lengths)
+        keep = within >= np.repeat(before, clean.lengths)
+        alone = Arranged(
+            ids=clean.ids[keep],
+            types=clean.types[keep],
+            special=clean.special[keep],
+            word_starts=clean.word_starts[keep],
+            lengths=clean.lengths - before,
+            epochs=clean.epochs,
+            indices=clean.indices,
+        )
+        return alone, before
+
+    def _ranks(self, clean: Arranged, targets: Numbers, draws: Draws) -> tuple[Numbers, Numbers]:
+        """What each token sees and where it is seen: ranks in a random order, (N,) each.
+
+        A token that is not asked for is seen by all and sees only its like. A special token sees
+        itself; one that is asked for does not, which is the second stream's business.
+        """
+        drawn = chances.order(draws.more("order", draws.hide.shape[1]))  # (B, L)
+        place = np.empty_like(drawn)
+        np.put_along_axis(place, drawn, np.arange(drawn.shape[1])[None], axis=1)
+        order = place[clean.real]
+        asked = np.zeros(len(order), dtype=np.bool_)
+        asked[targets] = True
+        sees = np.where(asked, order, np.where(clean.special, order + 1, 0))
+        seen = np.where(asked | clean.special, order, -1)
+        if self.reuse is not None:
+            within = np.arange(len(order)) - np.repeat(clean.starts, clean.lengths)
+            later = np.where(within >= self.reuse, _LATER, 0)
+            return sees + later, seen + later
+        return sees, seen
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """A vocabulary head; where the second stream begins, if the family publishes it."""
+        return frozenset({HEAD} | ({START} & set(offered)))
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """Where the second stream begins, if the model does not have it."""
+        return {} if START in blueprint.heads else {START: QueryStart()}
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains about a missing head, and about layers that two streams cannot share.
+
+        Raises:
+            SettingError: What it is, and what to do.
+        """
+        super().check(blueprint)
+        for index, layer in enumerate(blueprint.encoder.layers):
+            for sub in layer:
+                if isinstance(sub, PreNorm) or sub.part.role not in ("attention", "feed_forward"):
+                    kind = f"{type(sub).__name__} with a part for {sub.part.role}"
+                    raise SettingError(
+                        f"encoder.layers[{index}] has {kind}; permuted_lm computes attention and "
+                        "feed-forwards that normalise last; choose another family, such as xlnet."
+                    )
+        if isinstance(self.arrangement, RememberedBlocks) and blueprint.embeddings.positions:
+            kind = type(blueprint.embeddings.positions).__name__
+            raise SettingError(
+                f"embeddings.positions is {kind}, which numbers the tokens of a text from its "
+                "first; a memory before that has no place; arrange blocks, or choose a family with "
+                "relative positions, such as xlnet."
+            )
+
+    def loss(self, model: Model, tensors: Tensors) -> Loss:
+        """Reads the memory, then runs both streams and asks the second."""
+        part = tensors.parts[self.name]
+        ids, layout, types = tensors.ids, tensors.layout, tensors.types
+        memory = None
+        if isinstance(self.arrangement, RememberedBlocks):
+            ids, layout, types, memory = _remember(model, tensors, part[BEFORE])
+        asked = Asked(part[TARGETS], Layout(part[ASKED].tolist()), model.heads[START]())
+        streams = two_streams(
+            model,
+            ids,
+            layout,
+            types,
+            asked=asked,
+            ranks=Ranks(part[SEES], part[SEEN]),
+            memory=memory,
+            content=False,
+        )
+        head = cast(VocabularyModule, model.heads[HEAD])
+        x = head.transform(streams.queries[-1])  # (n, E)
+        return Loss({self.name: Cost.of_naming(x, head.decoder, part[ANSWERS])})
+
+
+def _remember(
+    model: Model, tensors: Tensors, before: Tensor
+) -> tuple[Tensor, Layout, Tensor, Memory | None]:
+    """The texts without their memories, and what the layers make of these."""
+    layout, device = tensors.layout, tensors.ids.device
+    sizes = before.tolist()
+    alone = Layout([all_ - own for all_, own in zip(layout.lengths, sizes, strict=True)])
+    is_memory = layout.positions(device) < before[layout.rows(device)]
+    window, past = (mask.nonzero().squeeze(1) for mask in (~is_memory, is_memory))
+    ids, types = tensors.ids[window], tensors.types[window]
+    if not any(sizes):
+        return ids, alone, types, None
+    types_of_past = torch.zeros_like(past)
+    return ids, alone, types, remembered(model, tensors.ids[past], Layout(sizes), types_of_past)
