@@ -1,5 +1,7 @@
 """DeBERTa where it differs from its relatives: terms, spans, buckets, convolution, two heads."""
 
+import json
+
 import pytest
 import torch
 import transformers
@@ -8,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.flow import Trace
 from clozeworks.core.layout import Layout
+from clozeworks.core.model import asked_vectors
 
 pytestmark = pytest.mark.parity
 
@@ -145,6 +148,62 @@ def test_only_distances_count(architecture, peer, batch, tmp_path):
     data = batch(lengths, left=True)
     expected = theirs(**inputs_of(data)).last_hidden_state[data["mask"].bool()]
     close(checkpoint.model(data["ids"], Layout(lengths), data["types"]), expected)
+
+
+@pytest.mark.parametrize("architecture", ["DebertaForMaskedLM", "DebertaV2ForMaskedLM"])
+def test_a_folder_as_released_keeps_its_decoder(architecture, peer, tmp_path):
+    """No architecture in the config, the head by its newer name, places among the embeddings."""
+    theirs = peer(architecture, legacy=False)
+    theirs.save_pretrained(tmp_path / "theirs")
+    file = tmp_path / "theirs" / "model.safetensors"
+    weights = load_file(file)
+    weights["deberta.embeddings.position_embeddings.weight"] = torch.randn(40, 32)
+    save_file(weights, file, metadata={"format": "pt"})
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    del config["architectures"], config["legacy"]
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(config))
+
+    checkpoint = folders.load(tmp_path / "theirs")
+    assert not checkpoint.report.missing and not checkpoint.report.unexpected
+    assert set(checkpoint.model.blueprint.heads) == {"vocabulary", "mask_decoder"}
+    folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
+    after = load_file(tmp_path / "ours" / "model.safetensors")
+    assert weights.keys() == after.keys()
+    assert all(torch.equal(weights[name], after[name]) for name in weights)
+    again, report = getattr(transformers, architecture).from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert torch.equal(again.lm_predictions.lm_head.bias, theirs.lm_predictions.lm_head.bias)
+
+
+def test_the_decoder_is_their_last_layer_twice(peer, batch, tmp_path):
+    """Their second version can ask with other states than it looks at; so can we."""
+    theirs = peer("DebertaV2ForMaskedLM", legacy=False)
+    theirs.save_pretrained(tmp_path / "theirs")
+    file = tmp_path / "theirs" / "model.safetensors"
+    table = 0.3 * torch.randn(40, 32)
+    places = {"deberta.embeddings.position_embeddings.weight": table}
+    save_file({**load_file(file), **places}, file, metadata={"format": "pt"})
+    model = folders.load(tmp_path / "theirs").model
+    data, layout = batch(RAGGED), Layout(RAGGED)
+    real = data["mask"].bool()
+    asked = torch.tensor([0, 1, 17, 40, 41, 60, 100, 107])
+    with torch.no_grad():
+        below = theirs(**inputs_of(data), output_hidden_states=True).hidden_states[-2]
+        encoder = theirs.deberta.encoder
+        query = below + table[: below.shape[1]]
+        for _ in range(2):
+            query = encoder.layer[-1](
+                below,
+                encoder.get_attention_mask(data["mask"]),
+                query_states=query,
+                relative_pos=encoder.get_rel_pos(below),
+                rel_embeddings=encoder.get_rel_embedding(),
+            )[0]
+        expected = theirs.lm_predictions(query, theirs.deberta.embeddings.word_embeddings)
+        vectors = asked_vectors(model, data["ids"], layout, data["types"], asked)
+        close(model.heads["vocabulary"](vectors), expected[real][asked])
 
 
 def test_negative_control_the_distance_of_the_paper_would_be_seen(peer, batch, tmp_path):

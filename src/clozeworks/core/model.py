@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.flow import Flow, Trace
+from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.layout import Layout
 
 
@@ -86,3 +87,26 @@ class Model(nn.Module):
             source = hidden if asked is None else hidden[asked]
         answer: Tensor = self.heads[head](source)
         return answer
+
+
+def asked_vectors(
+    model: Model, ids: Tensor, layout: Layout, types: Tensor | None, asked: Tensor
+) -> Tensor:
+    """What a vocabulary head reads at the asked places: the mask decoder's word if there is one.
+
+    Args:
+        model: A model.
+        ids: Token numbers of all texts, (N,).
+        layout: Where the texts begin and end.
+        types: Segment type of each token, (N,); all 0 if not given.
+        asked: Where words are asked for, in ascending order, (n,).
+
+    Returns:
+        A vector for each, (n, W).
+    """
+    if DECODER not in model.heads:
+        plain: Tensor = model(ids, layout, types)[asked]
+        return plain
+    x = model.embeddings(ids, layout, types)
+    vectors: Tensor = model.heads[DECODER](model.encoder, x, layout, types, asked)
+    return vectors

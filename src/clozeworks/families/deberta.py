@@ -23,6 +23,8 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.feed_forward import Mlp
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.mask_decoder import NAME as DECODER
+from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import Vocabulary
@@ -120,7 +122,14 @@ def _heads(config: Config, parts: Parts, dropout: float, norm: LayerNorm) -> dic
         ),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         "answer": TokenClasses(count=2),
+        DECODER: MaskDecoder(count=config.whole("max_position_embeddings", 512)),
     }
+    if DECODER in parts and config.truth("position_biased_input", True):
+        raise config.complaint(
+            "position_biased_input",
+            "a mask decoder adds absolute positions, and this model has them at its input; set it "
+            "to false, or leave the decoder out.",
+        )
     return {name: head for name, head in possible.items() if name in parts}
 
 
@@ -201,6 +210,10 @@ def plain_config(blueprint: Blueprint) -> dict[str, Any]:
     }
     if embeddings.positions is None:
         config.pop("max_position_embeddings")
+    if decoder := blueprint.heads.get(DECODER):
+        config["max_position_embeddings"] = getattr(decoder, "count", None)
+        # What the decoder was trained with is the head that is not legacy.
+        config["legacy"] = False
     if embeddings.width is not None:
         config["embedding_size"] = embeddings.width
     config.pop("classifier_dropout", None)
@@ -265,11 +278,18 @@ _MODERN = rules(
     ("heads.vocabulary.norm.{kind}", "lm_predictions.lm_head.LayerNorm.{kind}"),
     ("heads.vocabulary.decoder.bias", "lm_predictions.lm_head.bias"),
 )
+_PLACES = rules(
+    ("heads.mask_decoder.positions.table.weight", "deberta.embeddings.position_embeddings.weight")
+)
 
 
 def spellings(config: Config) -> tuple[Rule, ...]:
-    """The vocabulary head by either name; the one the config means is written."""
-    return (*_LEGACY, *_MODERN) if config.truth("legacy", True) else (*_MODERN, *_LEGACY)
+    """The vocabulary head by either name; the one the config means is written.
+
+    Absolute positions that are not added at the input are the mask decoder's.
+    """
+    names = (*_LEGACY, *_MODERN) if config.truth("legacy", True) else (*_MODERN, *_LEGACY)
+    return names if config.truth("position_biased_input", True) else (*_PLACES, *names)
 
 
 def _size(layers: int, width: int) -> dict[str, Any]:
@@ -305,6 +325,7 @@ FAMILY = Family(
     ignored=bert.FAMILY.ignored,
     spellings=spellings,
     forms=forms,
+    extras=frozenset({DECODER}),
     sizes={
         "deberta-base": _size(12, 768),
         "deberta-large": _size(24, 1024),

@@ -205,6 +205,7 @@ FAMILY = Family(
     head=bert.ANSWER,
     ignored=bert.FAMILY.ignored,
     spellings=deberta.spellings,
+    extras=deberta.FAMILY.extras,
     sizes={
         "deberta-v3-base": _size(12, 768),
         "deberta-v3-xsmall": _size(12, 384),

@@ -90,7 +90,7 @@ def fill(
         starts = packed.layout.starts
         asked = [start + window.wanted for start, window in zip(starts, own, strict=True)]
         where = torch.from_numpy(np.concatenate(asked)).to(device)
-        scores = model.scores("vocabulary", packed.hidden(model), packed.layout, where)
+        scores = packed.word_scores(model, where)
         shares = scores.float().softmax(dim=-1).cpu()
         owners = [window.item for window in own for _ in range(len(window.wanted))]
         check_finite(model, shares, owners, "a score")

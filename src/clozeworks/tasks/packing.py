@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clozeworks.core.flow import Trace
 from clozeworks.core.layout import Layout
-from clozeworks.core.model import Model
+from clozeworks.core.model import Model, asked_vectors
 from clozeworks.errors import CheckpointError
 from clozeworks.text.encoded import Encoded
 from clozeworks.text.valid import place_of
@@ -28,6 +28,12 @@ class Packed:
         """The model's vectors of all tokens, (N, W)."""
         vectors: Tensor = model(self.ids, self.layout, self.types, trace)
         return vectors
+
+    def word_scores(self, model: Model, asked: Tensor) -> Tensor:
+        """Scores of every entry of the vocabulary at some places in ascending order, (n, V)."""
+        vectors = asked_vectors(model, self.ids, self.layout, self.types, asked)
+        scores: Tensor = model.heads["vocabulary"](vectors)
+        return scores
 
 
 def pack(encoded: Sequence[Encoded], device: torch.device) -> Packed:

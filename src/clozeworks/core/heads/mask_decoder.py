@@ -1,0 +1,92 @@
+"""Absolute positions, only where words are guessed.
+
+Paper: He, Liu, Gao, Chen 2021 (DeBERTa), the enhanced mask decoder.
+The idea: relative positions tell what stands beside what, but not that a word is the text's first.
+So the layers below the last never learn absolute places; at the asked places alone, a vector per
+place is added to what the layer below the last says, and the last layer runs twice with these as
+queries. Its keys and values stay those of the layer below. A vocabulary head reads the result.
+Where paper and code differ: the released code computes the last layer for all tokens too, and
+throws the result away; here it runs at the asked places only.
+Trap: the decoder has no layers of its own. Both passes are the last layer itself, which serves once
+and without places when the model is used for anything else.
+Trap: layers that normalise first would have to normalise what is looked at as well; they are not
+computed here.
+Used by: DeBERTa.
+
+Shapes: N tokens, n asked tokens, B texts, W width, V vocabulary.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.flow import Flow, Source
+from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.layout import Layout
+from clozeworks.core.positions.learned import LearnedModule
+from clozeworks.core.spec import spec
+from clozeworks.core.stack import TowerModule
+
+NAME = "mask_decoder"
+
+
+@spec
+class MaskDecoder(HeadSpec):
+    """last(last(below + place, below), below)."""
+
+    paper: ClassVar[str] = "He et al. 2021"
+    reads: ClassVar[Reads] = "given"
+
+    count: int = 512
+    """Places that have a vector."""
+    passes: int = 2
+    """How often the last layer runs."""
+
+    def build(self, width: int, embeddings: Embeddings) -> "MaskDecoderModule":
+        """Makes the module."""
+        return MaskDecoderModule(LearnedModule(width, self.count, offset=0), self.passes)
+
+
+class MaskDecoderModule(nn.Module):
+    """Holds the places; the layer is the tower's."""
+
+    def __init__(self, positions: LearnedModule, passes: int) -> None:
+        super().__init__()
+        self.positions = positions
+        self.passes = passes
+
+    def forward(
+        self,
+        tower: TowerModule,
+        x: Tensor,
+        layout: Layout,
+        types: Tensor | None,
+        asked: Tensor,
+    ) -> Tensor:
+        """Embedded tokens (N, W) to vectors of the asked ones (n,) in ascending order, (n, W)."""
+        *below, last = tower.order
+        flow = Flow(layout, types=types, embedded=x)
+        tower.begin(flow)
+        for index in below:
+            x = _through(tower, index, x, flow)
+        device = x.device
+        counts = torch.bincount(layout.rows(device)[asked], minlength=len(layout))
+        asking = Flow(
+            Layout(counts.tolist()),
+            types=None if types is None else types[asked],
+            source=Source(x, layout, types, places=layout.positions(device)[asked]),
+            shared=flow.shared,
+        )
+        query = x[asked] + self.positions(layout)[asked]
+        for _ in range(self.passes):
+            query = _through(tower, last, query, asking)
+        out: Tensor = tower.norm(query)
+        return out
+
+
+def _through(tower: TowerModule, index: int, x: Tensor, flow: Flow) -> Tensor:
+    for sublayer in tower.layers[index].children():
+        x = sublayer(x, flow)
+    return x

@@ -1,0 +1,127 @@
+"""Masked language modelling through a mask decoder: absolute places enter at the end.
+
+Paper: He et al. 2021 (DeBERTa).
+Data: any text; whole words, n-grams and spans use the word starts the corpus holds.
+Hides and asks: what `MaskedLM` hides and asks, with the same settings.
+Loss: the same, -log p(token) at the hidden places, read from the mask decoder: the last layer
+twice, at these places only, with absolute positions added to its queries.
+Relations: a model with relative positions alone cannot tell a text's first word from its fifth;
+this lets it where a word is guessed, and leaves the layers below free of it. A model with absolute
+positions at its input needs no decoder: `MaskedLM`. The plain last layer is never computed, so it
+stands in no sum. `ReplacedTokens` has such a decoder in its generator if asked.
+Where paper and code differ: the code walks through a text in windows and hides up to three words
+in each, with ends of texts hidden less often; here n-grams are drawn as for ALBERT.
+Example: `DecodedLM()`, or in a recipe
+`{kind = "decoded_lm", hide = {kind = "ngrams", longest = 3}, positions = 128}`.
+
+Shapes: N tokens, W width, n questions.
+"""
+
+from collections.abc import Collection
+from typing import ClassVar, cast
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.mask_decoder import NAME as DECODER
+from clozeworks.core.heads.mask_decoder import MaskDecoder
+from clozeworks.core.heads.vocabulary import VocabularyModule
+from clozeworks.core.model import Model, asked_vectors
+from clozeworks.core.spec import spec
+from clozeworks.core.sublayer import PreNorm
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.masked_lm import HEAD, MaskedLM
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.shown import Shown
+from clozeworks.objectives.noise.single_tokens import SingleTokens
+from clozeworks.objectives.objective import Objective
+
+
+@spec
+class DecodedLM(Objective):
+    """Hides tokens and asks a mask decoder for them."""
+
+    paper: ClassVar[str] = "He et al. 2021"
+
+    arrangement: ArrangementSpec | None = None
+    """What stands side by side."""
+    hide: ChoiceSpec = SingleTokens()
+    """Which tokens, and how many."""
+    show: Shown = Shown()
+    """What the input shows in their place."""
+    masks: int | None = None
+    """How many masks an example has before they come back; a new one each epoch if not given."""
+    positions: int = 512
+    """Places the decoder knows, where the model brings no decoder of its own."""
+
+    def __post_init__(self) -> None:
+        if self.positions < 1:
+            raise SettingError(f"positions is {self.positions}; it must be at least 1.")
+        self._masked  # noqa: B018 (it checks the other settings)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The questions are those of masked language modelling."""
+        return self._masked.asks
+
+    @property
+    def alone(self) -> bool:
+        """No other objective reads the decoder, and nothing else is computed."""
+        return True
+
+    @property
+    def _masked(self) -> MaskedLM:
+        return MaskedLM(
+            arrangement=self.arrangement, hide=self.hide, show=self.show, masks=self.masks
+        )
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Hides tokens as masked language modelling does."""
+        self._masked.collate(draft, chance, source)
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """A vocabulary head, and the family's decoder where it has one."""
+        return frozenset({HEAD, *({DECODER} & set(offered))})
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """A decoder where the model has none."""
+        own = MaskDecoder(count=self.positions)
+        return {} if DECODER in blueprint.heads else {DECODER: own}
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains about towers whose last layer cannot be a decoder."""
+        super().check(blueprint)
+        check_decodable(blueprint)
+
+    def loss(self, model: Model, tensors: Tensors) -> Loss:
+        """Logits at the hidden places only, and the last layer there only, too."""
+        part = tensors.parts[self._masked.name]
+        head = cast(VocabularyModule, model.heads[HEAD])
+        vectors = asked_vectors(
+            model, tensors.ids, tensors.layout, tensors.types, part["places"]
+        )  # (n, W)
+        cost = Cost.of_naming(head.transform(vectors), head.decoder, part[ANSWERS])
+        return Loss({self._masked.name: cost})
+
+
+def check_decodable(blueprint: Blueprint) -> None:
+    """Complains about towers whose last layer cannot be a decoder.
+
+    Raises:
+        SettingError: There is one layer only, or it normalises first.
+    """
+    tower = blueprint.encoder
+    order = tower.running_order()
+    if len(order) < 2:
+        raise SettingError(
+            f"the model has {len(order)} layer; a mask decoder reads the layer below the last; "
+            "give it at least 2."
+        )
+    if any(isinstance(sub, PreNorm) for sub in tower.layers[order[-1]]):
+        raise SettingError(
+            "the model's layers normalise first; a mask decoder is known for layers that "
+            "normalise last; use masked_lm."
+        )
