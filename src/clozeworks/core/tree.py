@@ -11,10 +11,12 @@ from torch import nn
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.embeddings import EmbeddingsModule
 from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE
-from clozeworks.core.stack import Tower, sublayer_names
+from clozeworks.core.stack import Layer, Tower, sublayer_names
 
 # What people call the tables that heads share.
 TABLES = {TOKEN_TABLE: "token table", POSITION_TABLE: "position table"}
+# Fields whose module goes by another name.
+BUILT = {"final_norm": "norm"}
 
 
 @dataclasses.dataclass
@@ -67,7 +69,7 @@ def _node(name: str, spec: Any, module: nn.Module | None) -> Node:
         node.children = _layers(spec, module)
     for field in dataclasses.fields(spec):
         value = getattr(spec, field.name)
-        part = getattr(module, field.name, None)
+        part = getattr(module, BUILT.get(field.name, field.name), None)
         if dataclasses.is_dataclass(value):
             node.children.append(_node(field.name, value, part if _is_module(part) else None))
         elif isinstance(value, dict):
@@ -86,8 +88,9 @@ def _node(name: str, spec: Any, module: nn.Module | None) -> Node:
 
 
 def _layers(spec: Tower, module: nn.Module | None) -> list[Node]:
-    """Equal layers that follow each other are shown once."""
+    """Equal layers that follow each other are one line; each kind of layer is spelled out once."""
     nodes: list[Node] = []
+    shown: dict[Layer, str] = {}
     first = 0
     for last, layer in enumerate(spec.layers):
         if last + 1 < len(spec.layers) and spec.layers[last + 1] == layer:
@@ -96,14 +99,16 @@ def _layers(spec: Tower, module: nn.Module | None) -> list[Node]:
         parts = module.get_submodule(f"layers.{first}")
         same = last - first + 1
         each = _count(parts)
-        label = f"layers {first} to {last} ({same} alike, {each:,} each)"
-        node = Node(
-            (label if same > 1 else f"layer {last}") + _runs(spec, first, last), each * same
-        )
-        node.children = [
-            _node(name, sub, parts.get_submodule(name))
-            for name, sub in zip(sublayer_names(layer), layer, strict=True)
-        ]
+        name = f"layers {first} to {last}" if same > 1 else f"layer {last}"
+        alike = f" ({same} alike, {each:,} each)" if same > 1 else ""
+        before = f", as {shown[layer]}" if layer in shown else ""
+        node = Node(name + alike + before + _runs(spec, first, last), each * same)
+        if layer not in shown:
+            shown[layer] = name
+            node.children = [
+                _node(name, sub, parts.get_submodule(name))
+                for name, sub in zip(sublayer_names(layer), layer, strict=True)
+            ]
         nodes.append(node)
         first = last + 1
     if spec.order is not None and len(spec.layers) > 1:

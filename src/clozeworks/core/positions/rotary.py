@@ -34,7 +34,7 @@ class Rotary(PositionSpec):
 
     paper: ClassVar[str] = "Su et al. 2021"
 
-    theta: float = 10_000.0
+    theta: float
     """How slowly the last pair turns."""
 
     def build(self, width: int, heads: int, head_width: int) -> "RotaryModule":
