@@ -204,14 +204,19 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int | None] | None)
             knows only some of them is not taken over here.
     """
     theirs, ours = _published(family, old.blueprint), _published(family, new.blueprint)
+    # Heads may publish a layer under one name: ModernBERT's classifiers begin with the one that was
+    # trained to name tokens. Rows of labels are another matter, whatever they are called.
+    layers = {published: name for name, published in theirs.items() if ".project." not in name}
     have, taken = dict(old.named_parameters()), set()
     with torch.no_grad():
         for name, parameter in new.named_parameters():
-            before: torch.Tensor | None = have.get(name)
+            from_another = name not in have and ".project." not in name
+            source = layers.get(ours[name], name) if from_another else name
+            before: torch.Tensor | None = have.get(source)
             # Trap: RoBERTa's classifier has a pooler of its own; only the name tells.
-            if before is None or theirs.get(name) != ours.get(name):
+            if before is None or theirs.get(source) != ours[name]:
                 continue
-            if name.startswith("heads."):
+            if name.startswith("heads.") and not from_another:
                 if rows is None or None in rows:
                     continue
                 if ".project." in name or name.startswith(f"heads.{tag.TRANSITIONS}."):

@@ -123,8 +123,10 @@ class Classify(Task[Any, Classified]):
         return FAMILY_HEAD if self.pooling == POOLER else OWN_HEAD
 
     def needs(self, offered: Collection[str]) -> frozenset[str]:
-        """The family's classifier and the pooler it reads."""
-        return frozenset({POOLER, FAMILY_HEAD}) if self.head == FAMILY_HEAD else frozenset()
+        """The family's classifier, and the pooler it reads if the family has one."""
+        if self.head == OWN_HEAD:
+            return frozenset()
+        return frozenset({FAMILY_HEAD, *({POOLER} & set(offered))})
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """A head of our own where the pooling is not the family's."""
