@@ -3,6 +3,10 @@
 The folder holds what a fine-tuning run changed and nothing of the model it changed: the two thin
 matrices of every adapted projection, and whole the heads and the pooler, which were trained whole.
 PEFT loads what is written here, and what PEFT writes is read here.
+
+Where one published weight is several projections here (ModernBERT's Wqkv), each piece has a pair of
+its own under the published name with `:piece` behind it. PEFT has no word for that and cannot load
+such a folder, which says so. A pair that PEFT trained for the whole weight is read like any other.
 """
 
 import copy
@@ -23,14 +27,19 @@ from clozeworks.checkpoints.tasks import with_task
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError
-from clozeworks.families.family import parts_of
+from clozeworks.families.family import Config, parts_of
 from clozeworks.families.weights import OWN, Names
 from clozeworks.tasks import answer, classify, tag
 from clozeworks.tasks.task import Task
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-# What stands before the names of the model.
-_PREFIX = "base_model.model."
+CONFIG, WEIGHTS, README = "adapter_config.json", "adapter_model.safetensors", "README.md"
+# What stands before the names of the model, and before the piece of a weight.
+_PREFIX, _PIECE = "base_model.model.", ":"
+_PIECES_NOTE = """\
+This adapter changes pieces of weights that are published as one, such as `Wqkv:query`. PEFT cannot
+load it. Clozeworks can: `load_adapter(model, folder)`; and the folder above holds the whole model,
+merged, for every library.
+"""
 _DOWN, _UP = ".lora_A.weight", ".lora_B.weight"
 _TASKS = {classify.FAMILY_HEAD: "SEQ_CLS", tag.HEAD: "TOKEN_CLS", answer.HEAD: "QUESTION_ANS"}
 # Settings of PEFT that change what is computed, and the only values that are computed here.
@@ -89,7 +98,7 @@ def write_adapter(
     names = _names(checkpoint)
     weights: dict[str, Tensor] = {}
     for name, (down, up) in pairs.items():
-        theirs = _PREFIX + _module(names, name)
+        theirs = _PREFIX + _module(names.theirs(f"{name}.weight", prefixed=True))
         weights[theirs + _DOWN], weights[theirs + _UP] = down, up
     whole: dict[str, Tensor] = _trained_whole(checkpoint.model)
     for name, tensor in whole.items():
@@ -123,6 +132,8 @@ def write_adapter(
     with fresh_folder(folder) as place:
         _write_json(place / CONFIG, config)
         _write_json(place / NOTES, notes)
+        if any(_PIECE in name for name in weights):
+            (place / README).write_text(_PIECES_NOTE, encoding="utf-8")
         kept = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         (place / WEIGHTS).touch()
         mode = (place / WEIGHTS).stat().st_mode
@@ -146,15 +157,19 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     else:
         checkpoint = with_task(checkpoint, task)
     names, own = _names(checkpoint), checkpoint.model.state_dict()
+    forms = checkpoint.family.forms(Config(checkpoint.config))
     scale = float(config["lora_alpha"]) / int(config["r"])
     changed: dict[str, Tensor] = {}
     for theirs, tensor in weights.items():
         if theirs.endswith(_UP):
             continue
         down = theirs.endswith(_DOWN)
-        plain = theirs.removesuffix(_DOWN) + ".weight" if down else theirs
-        ours = names.ours(plain.removeprefix(_PREFIX))
-        if ours is None or ours not in own:
+        plain = theirs.removeprefix(_PREFIX)
+        plain = _weight(names, plain.removesuffix(_DOWN)) if down else plain
+        form = next((form for form in forms if plain.endswith(form.ending)), None)
+        pieces = [f"{plain}{_PIECE}{piece}" for piece in form.pieces] if form else [plain]
+        places = [ours for piece in pieces if (ours := names.ours(piece)) in own]
+        if len(places) < len(pieces):
             raise CheckpointError(
                 f"{folder}: {theirs} has no place in this model; load the model the adapter was "
                 f"trained on ({config.get('base_model_name_or_path')!r}), with its head."
@@ -166,12 +181,15 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
                     f"{folder}: {theirs} has no partner of rank {config['r']}; restore {WEIGHTS}."
                 )
             tensor = scale * _product(up, tensor)
-        if tensor.shape != own[ours].shape:
+        whole = [own[ours] for ours in places]
+        expected = (sum(map(len, whole)), *whole[0].shape[1:]) if form else whole[0].shape
+        if tensor.shape != expected:
             raise CheckpointError(
                 f"{folder}: {theirs} is for a weight of {tuple(tensor.shape)}, and the model's is "
-                f"{tuple(own[ours].shape)}; load the model the adapter was trained on."
+                f"{tuple(expected)}; load the model the adapter was trained on."
             )
-        changed[ours] = _sum(own[ours], tensor) if down else tensor
+        for ours, part in zip(places, form.apart(tensor) if form else [tensor], strict=True):
+            changed[ours] = _sum(own[ours], part) if down else part
     missing = sorted(_trained_whole(checkpoint.model).keys() - changed.keys()) if task else []
     if missing:
         raise CheckpointError(
@@ -196,13 +214,21 @@ def _sum(weight: Tensor, learned: Tensor) -> Tensor:
 
 def _names(checkpoint: Checkpoint) -> Names:
     parts = parts_of(checkpoint.model.blueprint) & checkpoint.family.paths.keys()
-    return checkpoint.family.names(checkpoint.family.fitting(parts))
+    family = checkpoint.family
+    return family.names(family.fitting(parts), Config(checkpoint.config))
 
 
-def _module(names: Names, ours: str) -> str:
-    """The published name of a module that holds a weight."""
-    weight = f"{ours}.weight"
-    return names.theirs(weight, prefixed=True).removesuffix(".weight")
+def _module(weight: str) -> str:
+    """The published name of the module that holds a weight, or a piece of one."""
+    name, mark, piece = weight.partition(_PIECE)
+    return name.removesuffix(".weight") + mark + piece
+
+
+def _weight(names: Names, module: str) -> str:
+    """The published name of the weight of a module, or of a piece of it."""
+    name, mark, piece = module.partition(_PIECE)
+    weight = f"{name}.weight{mark}{piece}"
+    return module if mark and names.ours(weight) is None else weight
 
 
 def _trained_whole(model: Model) -> dict[str, Tensor]:
@@ -218,11 +244,11 @@ def _trained_whole(model: Model) -> dict[str, Tensor]:
 def _targets(names: Names, model: Model, pairs: Iterable[str]) -> list[str]:
     """The shortest endings that mean the adapted projections and nothing else."""
     every = {
-        names.theirs(name, prefixed=True).removesuffix(".weight")
+        _module(names.theirs(name, prefixed=True))
         for name in model.state_dict()
         if name.endswith(".weight")
     }
-    wanted = {_module(names, name) for name in pairs}
+    wanted = {_module(names.theirs(f"{name}.weight", prefixed=True)) for name in pairs}
     longest = max(name.count(".") + 1 for name in wanted)
     for parts in range(1, longest):
         endings = {".".join(name.split(".")[-parts:]) for name in wanted}

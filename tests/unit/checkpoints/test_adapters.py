@@ -19,6 +19,10 @@ SIZES = {
     "bert": ("bert-tiny", SMALL),
     "roberta": ("roberta-base", {**SMALL, "num_hidden_layers": 2}),
     "distilbert": ("distilbert-base", {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}),
+    # Families whose published weights are several of ours, or of another shape.
+    "modernbert": ("modernbert-base", {**SMALL, "num_hidden_layers": 2}),
+    "xlnet": ("xlnet-base", {"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24}),
+    "deberta": ("deberta-base", {**SMALL, "num_hidden_layers": 2}),
 }
 TASK = Classify(labels=("bad", "good"))
 EVERY = ("query", "key", "value", "output", "up", "down")
@@ -68,6 +72,42 @@ def test_a_base_and_its_adapter_are_the_merged_model(tmp_path, family, task):
     assert list(ours) == list(theirs)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert model.task == task
+
+
+def test_pieces_of_a_weight_are_told_apart_and_the_folder_says_so(tmp_path):
+    written(tmp_path / "pieces", "modernbert", lora=Lora(rank=2, targets=("query", "gate")))
+    written(tmp_path / "whole", "modernbert", lora=Lora(rank=2, targets=("output", "down")))
+    config = json.loads((tmp_path / "pieces" / "adapter_config.json").read_text())
+    assert config["target_modules"] == ["Wi:gate", "Wqkv:query"]
+    assert config["modules_to_save"] == ["classifier", "head"]
+    weights = load_file(tmp_path / "pieces" / "adapter_model.safetensors")
+    assert "base_model.model.model.layers.1.attn.Wqkv:query.lora_A.weight" in weights
+    told = (tmp_path / "pieces" / "README.md").read_text()
+    assert "PEFT cannot\nload it." in told and "load_adapter(model, folder)" in told
+    assert not (tmp_path / "whole" / "README.md").exists()
+
+
+def test_a_pair_for_the_whole_weight_is_taken_apart(tmp_path):
+    """As PEFT has it where it adapts ModernBERT's Wqkv."""
+    model, _ = written(tmp_path / "adapter", "modernbert", lora=Lora(rank=2, targets=("output",)))
+    place = tmp_path / "adapter" / "adapter_model.safetensors"
+    generator = torch.Generator().manual_seed(4)
+    down, up = (torch.randn(shape, generator=generator) for shape in ((2, 16), (48, 2)))
+    name = "base_model.model.model.layers.1.attn.Wqkv"
+    save_file(
+        {**load_file(place), f"{name}.lora_A.weight": down, f"{name}.lora_B.weight": up}, place
+    )
+    before = {key: value.clone() for key, value in model.model.state_dict().items()}
+    load_adapter(model, tmp_path / "adapter")
+    after, learned = model.model.state_dict(), (8 * up @ down).chunk(3)
+    for piece, difference in zip(("query", "key", "value"), learned, strict=True):
+        key = f"encoder.layers.1.attention.part.{piece}.weight"
+        torch.testing.assert_close(after[key], before[key] + difference)
+    save_file(
+        {**load_file(place), f"{name}.lora_A.weight": down, f"{name}.lora_B.weight": up[:47]}, place
+    )
+    with pytest.raises(CheckpointError, match=r"of \(47, 16\), and the model's is \(48, 16\)"):
+        load_adapter(base("modernbert"), tmp_path / "adapter")
 
 
 def test_the_layout_is_the_published_one(tmp_path):
