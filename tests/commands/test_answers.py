@@ -192,6 +192,22 @@ def test_env(command):
     assert outcome.code == 0 and outcome.out.startswith("clozeworks       0.")
 
 
+def test_a_tokenizer_that_writes_texts_as_a_family_does(command, tmp_path):
+    text, tokenizer = tmp_path / "text.txt", tmp_path / "tokenizer"
+    text.write_text("the cat sat on the mat\nthe dog lay on the rug\n" * 20, encoding="utf-8")
+    trained = command(
+        *("tokenizer", "train", text, "--family", "xlnet", "--size", "40", "--out", tokenizer)
+    )
+    assert trained.out.startswith(f"{tokenizer}: unigram, ")
+    tokens = [line.split()[1] for line in _tokens(command, tokenizer, "the cat")]
+    assert tokens[-2:] == ["<sep>", "<cls>"]
+
+
+def _tokens(command, tokenizer, text):
+    lines = command("tokenizer", "inspect", tokenizer, text).out.splitlines()
+    return lines[[line.endswith("of them added:") for line in lines].index(True) + 1 :]
+
+
 def test_from_text_to_vectors(command, tmp_path):
     """The whole chain, as a new user would type it."""
     text, tokenizer = tmp_path / "text.txt", tmp_path / "tokenizer"

@@ -303,6 +303,11 @@ def test_tokenizer_commands(refused, bert, tmp_path):
         'you mean "wordpiece"? See: clozeworks tokenizer --help',
         *("tokenizer", "train", "a.txt", "--kind", "wordpeace", "--out", tmp_path / "t"),
     )
+    refused(
+        "--kind is bpe and --family is xlnet, whose tokenizers are unigram; leave one of them out.",
+        *("tokenizer", "train", "a.txt", "--kind", "bpe", "--family", "xlnet"),
+        *("--out", tmp_path / "t"),
+    )
 
 
 def test_a_model_without_what_is_asked(refused, command, bert, tmp_path, bert_model):

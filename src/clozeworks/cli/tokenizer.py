@@ -1,14 +1,18 @@
 """`clozeworks tokenizer`: train a tokenizer, extend one, or look into one."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.table import filled
 from clozeworks.cli.tokenizer_extend import extend
 from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.text.style import Kind, Style
 
 app = App(
     name="clozeworks tokenizer",
@@ -22,7 +26,8 @@ app = App(
 def train(
     *files: str,
     out: Annotated[Path, Parameter(alias="-o")],
-    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
+    kind: Literal["wordpiece", "bpe", "unigram"] | None = None,
+    family: str | None = None,
     size: int = 30000,
     min_frequency: int = 2,
     cased: Annotated[bool, Parameter(negative="")] = False,
@@ -35,7 +40,9 @@ def train(
     Args:
         files: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
         out: The folder to make.
-        kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5).
+        kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5);
+            wordpiece if nothing else says it.
+        family: Write texts as this family does, such as xlnet; it decides the kind.
         size: Entries of the vocabulary.
         min_frequency: How often a piece must occur.
         cased: Keep upper and lower case apart (WordPiece; byte-level and unigram always do).
@@ -51,15 +58,19 @@ def train(
 
     if not files:
         raise InputError("no file was named; give files, folders or globs with text.")
-    if cased and kind != "wordpiece":
-        raise SettingError(f"--cased has no effect on {kind}, which keeps case; leave it out.")
+    style = _style(kind, family)
+    if cased and style.kind != "wordpiece":
+        raise SettingError(
+            f"--cased has no effect on {style.kind}, which keeps case; leave it out."
+        )
+    if isinstance(style, WordPieceStyle):
+        style = replace(style, lowercase=not cased)
     check_target(out, overwrite=overwrite)
     begin = time.monotonic()
-    style = WordPieceStyle(lowercase=not cased) if kind == "wordpiece" else None
     with Progress("bytes") as progress:
         tokenizer = train_tokenizer(
             files,
-            kind=kind,
+            kind=cast("Kind", style.kind),
             size=size,
             style=style,
             min_frequency=min_frequency,
@@ -74,6 +85,27 @@ def train(
     if tokenizer.size < size:
         print(f"The text has no more than {tokenizer.size:,} pieces that occur often enough.")
     print(f'Try it with: clozeworks tokenizer inspect {out} "a text of yours"')
+
+
+def _style(kind: "Kind | None", family: str | None) -> "Style":
+    """How texts are written: as a family does, or as is usual for a kind."""
+    from clozeworks.errors import SettingError, UnknownName
+    from clozeworks.text.train import STYLES
+
+    if family is None:
+        return STYLES[kind or "wordpiece"]()
+    from clozeworks.families.family import families
+
+    known = families()
+    if family not in known:
+        raise UnknownName("--family", family, known)
+    style = known[family].style
+    if kind is not None and kind != style.kind:
+        raise SettingError(
+            f"--kind is {kind} and --family is {family}, whose tokenizers are {style.kind}; leave "
+            "one of them out."
+        )
+    return style
 
 
 @app.command

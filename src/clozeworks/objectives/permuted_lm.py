@@ -6,8 +6,9 @@ memory.
 Hides and asks: nothing is hidden in the input. `ask` chooses the tokens to be asked for, a sixth of
 a text. These and the special tokens get a random order: each sees the ones before it, and all see
 the tokens that are not asked for. Who asks is a second stream that knows the place and not the
-token, so a question's answer may be read by later questions. With `reuse` the first so many tokens
-see nothing of the rest, as where they are to be the memory of the next step.
+token, so a question's answer may be read by later questions. With `reuse = 0.5` the first half of a
+text sees nothing of the second, as where it is to be the memory of the next step; of an odd number
+of tokens the second half has one more.
 Loss: -log p(token) at the asked places, summed; logits exist nowhere else.
 Relations: `MaskedLM` asks for all hidden tokens as if each were alone, and shows a mask that no
 later text has; this does neither, and runs a second stream for it. No other objective reads that
@@ -19,7 +20,7 @@ arrangement will do, and a memory is computed anew (decision 18). The collator o
 writes a mask over the tokens it asks for, also in the content stream, where later questions read
 it; then an order means nothing.
 Example: `PermutedLM()`, or in a recipe
-`{kind = "permuted_lm", reuse = 16, ask = {kind = "spaced_spans", longest = 3}}`.
+`{kind = "permuted_lm", reuse = 0.5, ask = {kind = "spaced_spans", longest = 3}}`.
 
 Shapes: N tokens, B texts, n questions, K tokens of the memory.
 """
@@ -72,20 +73,14 @@ class PermutedLM(Objective):
     """What stands side by side."""
     ask: ChoiceSpec = SpacedSpans()
     """Which tokens are asked for, and how many."""
-    reuse: int | None = None
-    """How many first tokens of a text see nothing of the rest; None: there is no such border."""
+    reuse: float | None = None
+    """The first share of a text that sees nothing of the rest; None: there is no such border."""
 
     def __post_init__(self) -> None:
-        if self.reuse is None:
-            return
-        if self.reuse < 1:
-            raise SettingError(f"reuse is {self.reuse}; it must be at least 1; or leave it out.")
-        remembers = isinstance(self.arrangement, RememberedBlocks)
-        length = getattr(self.arrangement, "window" if remembers else "length", None)
-        if length is not None and self.reuse >= length:
+        if self.reuse is not None and not 0 < self.reuse < 1:
             raise SettingError(
-                f"reuse is {self.reuse} and the arrangement's texts have at most {length} tokens; "
-                "nothing would stand behind the border; lower reuse, half of them is usual."
+                f"reuse is {self.reuse}, a share of a text; it must be above 0 and below 1; 0.5 is "
+                "usual, or leave it out."
             )
 
     @property
@@ -147,7 +142,8 @@ class PermutedLM(Objective):
         seen = np.where(asked | clean.special, order, -1)
         if self.reuse is not None:
             within = np.arange(len(order)) - np.repeat(clean.starts, clean.lengths)
-            later = np.where(within >= self.reuse, _LATER, 0)
+            first = (clean.lengths * self.reuse).astype(np.int64)
+            later = np.where(within >= np.repeat(first, clean.lengths), _LATER, 0)
             return sees + later, seen + later
         return sees, seen
 

@@ -57,8 +57,7 @@ def _electra(length: int) -> Objective:
 
 
 def _xlnet(length: int) -> Objective:
-    windows = RememberedBlocks(length=length, memory=3 / 7)
-    return PermutedLM(arrangement=windows, reuse=max(1, windows.window // 2))
+    return PermutedLM(arrangement=RememberedBlocks(length=length, memory=3 / 7), reuse=0.5)
 
 
 def _simcse(length: int) -> Objective:

@@ -7,6 +7,7 @@ import pytest
 
 from clozeworks import config
 from clozeworks.engine.settings import Keeping, Training, Watching
+from clozeworks.families.family import published_sizes
 from clozeworks.jobs.pretrain import pretrain
 from clozeworks.jobs.recipe import Data, Recipe, StageSettings, Start, read_recipe
 from clozeworks.jobs.recipe_text import field_help, recipe_text, toml
@@ -16,6 +17,7 @@ FOLDER = Path(__file__).resolve().parents[3] / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY |= {"intermediate_size": 32, "max_position_embeddings": 64}
+TINY |= {"d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 32}
 TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "schedule"}
 
 
@@ -26,6 +28,13 @@ def test_there_are_recipes():
     }  # fmt: skip
 
 
+def tiny(size):
+    """A tiny config, in the words of the family of a size."""
+    family = published_sizes()[size]
+    known = family.config(family.blueprint(family.published(size), frozenset()))
+    return {key: value for key, value in TINY.items() if key in known}
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_each_recipe_trains_when_shrunk(path, tiny_corpora, tmp_path):
     recipe = read_recipe(path)
@@ -34,7 +43,7 @@ def test_each_recipe_trains_when_shrunk(path, tiny_corpora, tmp_path):
     kind = "bpe" if recipe.model.start.startswith("roberta") else "wordpiece"
     data = config.plain(recipe)
     data["run"] = str(tmp_path / "run")
-    data["model"]["config"] |= TINY
+    data["model"]["config"] |= tiny(recipe.model.start)
     stages = recipe.data.stages or (StageSettings(length=1),)
     data["data"] = {
         "corpus": str(tiny_corpora[kind]),

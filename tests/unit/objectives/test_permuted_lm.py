@@ -8,7 +8,6 @@ import torch
 
 from clozeworks.core.chance import Chance
 from clozeworks.core.initialize import initialize
-from clozeworks.data.arrangements.blocks import Blocks
 from clozeworks.data.arrangements.remembered import RememberedBlocks
 from clozeworks.data.corpus import in_memory
 from clozeworks.errors import SettingError
@@ -124,12 +123,15 @@ def test_ranks_say_what_the_released_masks_say(examples):
     assert (both ^ both.T | np.eye(ordered.sum(), dtype=bool)).all(), "one of two sees the other"
 
 
-@pytest.mark.parametrize(("size", "reuse"), [(20, 11), (21, 10), (7, 10), (1, 1)])
-def test_the_first_part_sees_nothing_of_the_second_and_is_seen_whole(examples, size, reuse):
+@pytest.mark.parametrize(
+    ("size", "reuse", "first"), [(20, 0.5, 11), (21, 0.5, 11), (7, 0.25, 2), (1, 0.5, 1)]
+)
+def test_the_first_part_sees_nothing_of_the_second_and_is_seen_whole(examples, size, reuse, first):
     part = part_of(PermutedLM(reuse=reuse), examples([size]))
     sees = allowed(part, 0, size + 2)
-    assert not sees[:reuse, reuse:].any()
-    assert sees[reuse:, :reuse].all()
+    assert not sees[:first, first:].any()
+    assert sees[first:, :first].all()
+    assert not sees[first - 1, first] and sees[first, first - 1]
 
 
 def test_a_memory_is_neither_asked_nor_ranked(examples):
@@ -143,7 +145,7 @@ def test_a_memory_is_neither_asked_nor_ranked(examples):
 
 
 @pytest.mark.parametrize("arrangement", [None, REMEMBERING], ids=["plain", "memory"])
-@pytest.mark.parametrize("reuse", [None, 7])
+@pytest.mark.parametrize("reuse", [None, 0.5])
 def test_pieces_of_a_batch_add_up(arrangement, reuse, examples):
     objective = PermutedLM(arrangement=arrangement, reuse=reuse)
     clean = remembering(examples, [30, 18, 9, 30, 25, 30], [12, 0, 4, 12, 7, 12])
@@ -210,11 +212,10 @@ def test_windows_and_what_comes_before_them():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PermutedLM(reuse=0), "reuse is 0; it must be at least 1; or leave it out."),
         (
-            lambda: PermutedLM(reuse=64, arrangement=Blocks(length=64)),
-            "reuse is 64 and the arrangement's texts have at most 64 tokens; nothing would stand "
-            "behind the border; lower reuse, half of them is usual.",
+            lambda: PermutedLM(reuse=256),
+            "reuse is 256, a share of a text; it must be above 0 and below 1; 0.5 is usual, or "
+            "leave it out.",
         ),
         (lambda: SpacedSpans(longest=0), "longest is 0; it must be at least 1."),
         (

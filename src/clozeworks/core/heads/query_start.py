@@ -39,4 +39,5 @@ class QueryStartModule(nn.Module):
 
     def forward(self) -> Tensor:
         """The vector, (E,)."""
-        return self.vector
+        # Trap: who counts operations watches what modules return, and may not watch a parameter.
+        return self.vector.view(-1)
