@@ -7,10 +7,15 @@ import torch
 import torch.nn.functional as F
 import transformers
 
+import clozeworks as cw
 from clozeworks.checkpoints import folder as folders
+from clozeworks.checkpoints.tasks import with_task
 from clozeworks.core.flow import Trace
 from clozeworks.core.layout import Layout
 from clozeworks.families.family import Config
+from clozeworks.families.modernbert import FAMILY
+from clozeworks.tasks.tag import Tag
+from clozeworks.text.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 
@@ -39,6 +44,9 @@ VARIANTS = [
         "local_attention": 7,
     },
 ]
+SMALL = {
+    "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "num_hidden_layers": 3,
+}  # fmt: skip
 
 
 def close(left, right, tolerance=1e-5):
@@ -197,3 +205,38 @@ def test_configs_of_released_folders_mean_the_same(peer, batch, tmp_path):
         assert theirs.config.rope_parameters["full_attention"]["rope_theta"] == 555.0
         close(hidden, theirs(input_ids=data["padded_ids"]).last_hidden_state[0])
     assert folders.load(tmp_path / "new").model.blueprint == checkpoint.model.blueprint
+
+
+def test_a_new_tokenizer_is_the_same_there(tmp_path):
+    sentence = "the fox ran from London to New York and slept"
+    tokenizer = train_from_iterator([sentence] * 9, kind="bpe", size=330, style=FAMILY.style)
+    model = cw.new("modernbert-base", tokenizer, **SMALL)
+    model.save(tmp_path / "model")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert theirs.model_input_names == ["input_ids", "attention_mask"]
+    pairs = [
+        ("the fox [MASK] to York é 🙂", None),
+        ("the fox ran", "slept in New York"),
+        ("", None),
+    ]
+    for first, second in pairs:
+        texts = [second] if second is not None else None
+        ours = tokenizer.encode([first], texts, offsets=True)[0]
+        expected = theirs(first, second, return_offsets_mapping=True)
+        assert ours.ids == expected["input_ids"] and ours.offsets == expected["offset_mapping"]
+        assert set(ours.types) == {0}
+    filled = transformers.pipeline("fill-mask", model=str(tmp_path / "model"))(pairs[0][0])
+    ours = cw.load(tmp_path / "model").fill(pairs[0][0]).gaps[0]
+    assert [guess.token for guess in ours[:3]] == theirs.convert_ids_to_tokens(
+        [guess["token"] for guess in filled[:3]]
+    )
+
+
+def test_a_classifier_begins_with_what_theirs_begins_with(peer, tmp_path):
+    """Where a folder of a masked language model is loaded for another task."""
+    peer("ModernBertForMaskedLM").save_pretrained(tmp_path / "masked")
+    theirs = transformers.ModernBertForTokenClassification.from_pretrained(tmp_path / "masked")
+    ours = with_task(folders.load(tmp_path / "masked"), Tag(labels=("O", "B-A", "I-A"))).model
+    head = ours.heads["tokens"]
+    assert torch.equal(head.dense.weight, theirs.head.dense.weight)
+    assert torch.equal(head.norm.weight, theirs.head.norm.weight)

@@ -33,7 +33,7 @@ from clozeworks.errors import CheckpointError, UnknownName
 from clozeworks.families.bert import published_activation
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules, stacked
-from clozeworks.text.style import BERT_TOKENS, ByteLevelStyle
+from clozeworks.text.style import BertByteLevelStyle
 
 FULL, LOCAL = "full_attention", "sliding_attention"
 # Each type of layer: the older key of its theta, and what is assumed where a config is silent.
@@ -322,7 +322,7 @@ FAMILY = Family(
     },
     # Compat: otherwise numbers of the published vocabulary are assumed, which others may not have.
     unstated=dict.fromkeys(f"{token}_token_id" for token in ("pad", "bos", "eos", "cls", "sep")),
-    style=ByteLevelStyle(special=BERT_TOKENS),
+    style=BertByteLevelStyle(),
     read=read,
     write=write,
 )

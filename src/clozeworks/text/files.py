@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -321,8 +322,4 @@ def byte_level_style(
                 f"{folder / 'vocab.json'} has no {name!r}; this style writes it around every text; "
                 f"load it with a style that frames nothing (GPT-2, {GPT2_TOKENS.last!r})."
             )
-    return ByteLevelStyle(
-        add_prefix_space=_prefix_space(config, given),
-        special=special,
-        frame=given.frame,
-    )
+    return replace(given, add_prefix_space=_prefix_space(config, given), special=special)

@@ -190,18 +190,7 @@ class ByteLevelStyle:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))
         backend.pre_tokenizer = self.pre_tokenizer()
         backend.decoder = decoders.ByteLevel()
-        first, last = self.special.first, self.special.last
-        if self.frame and first is not None and last is not None:
-            backend.post_processor = processors.RobertaProcessing(
-                (last, vocabulary[last]),
-                (first, vocabulary[first]),
-                trim_offsets=True,
-                add_prefix_space=self.add_prefix_space,
-            )
-        else:
-            backend.post_processor = processors.ByteLevel(
-                trim_offsets=True, add_prefix_space=self.add_prefix_space
-            )
+        backend.post_processor = self.processor(vocabulary)
         backend.add_special_tokens(
             [
                 # Compat: RoBERTa's mask swallows the space before it, as a word's piece would.
@@ -210,6 +199,43 @@ class ByteLevelStyle:
             ]
         )
         return backend
+
+    def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
+        """Makes the step that puts special tokens around texts and leaves spaces out of words."""
+        first, last = self.special.first, self.special.last
+        if self.frame and first is not None and last is not None:
+            return processors.RobertaProcessing(
+                (last, vocabulary[last]),
+                (first, vocabulary[first]),
+                trim_offsets=True,
+                add_prefix_space=self.add_prefix_space,
+            )
+        return processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertByteLevelStyle(ByteLevelStyle):
+    """ModernBERT: the same bytes, with BERT's special tokens and frame.
+
+    Attributes:
+        special: Names of the special tokens; a text is written `[CLS] A [SEP]`, a pair
+            `[CLS] A [SEP] B [SEP]`, all of one type.
+    """
+
+    special: SpecialTokens = BERT_TOKENS
+
+    def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
+        """Makes the step that puts special tokens around texts and leaves spaces out of words."""
+        first, last = self.special.first, self.special.last
+        trimmed = processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
+        if first is None or last is None:
+            return trimmed
+        framed = processors.TemplateProcessing(
+            single=f"{first} $A {last}",
+            pair=f"{first} $A {last} $B {last}",
+            special_tokens=[(first, vocabulary[first]), (last, vocabulary[last])],
+        )
+        return processors.Sequence([trimmed, framed])
 
 
 @dataclass(frozen=True, kw_only=True)
