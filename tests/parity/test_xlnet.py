@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.flow import Trace
 from clozeworks.core.layout import Layout
+from clozeworks.core.model import asked_vectors
 from clozeworks.core.two_stream import Asked, Memory, Ranks, two_streams
 from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config
@@ -218,6 +219,22 @@ def test_both_streams_in_every_layer(lengths, mode, peer, batch, tmp_path):
     gradients = gradients_of(theirs)
     for name, parameter in model.named_parameters():
         close(parameter.grad, gradients[name])
+
+
+def test_gaps_are_asked_by_the_query_stream(peer, batch, tmp_path):
+    """As the peer's own example does it: nobody sees the gap, one target for each."""
+    theirs = peer("XLNetLMHeadModel")
+    model = ours(theirs, tmp_path).model
+    data, layout = batch([11, 11], pad=5), Layout([11, 11])
+    gaps = {0: [2, 7], 1: [4, 10]}
+    hidden, mapping = torch.zeros(2, 11, 11), torch.zeros(2, 2, 11)
+    for row, places in gaps.items():
+        hidden[row, :, places] = 1
+        mapping[row, [0, 1], places] = 1
+    expected = theirs(**inputs_of(data), perm_mask=hidden, target_mapping=mapping).logits
+    asked = torch.tensor([2, 7, 15, 21])
+    vectors = asked_vectors(model, data["ids"], layout, data["types"], asked)
+    close(model.heads["vocabulary"](vectors), expected.flatten(0, 1))
 
 
 @pytest.mark.parametrize("mem_len", [None, 5, 13], ids=["all", "some", "more than one segment"])

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.flow import Flow, Trace
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
+from clozeworks.core.heads.query_start import NAME as START
 from clozeworks.core.layout import Layout
+from clozeworks.core.two_stream import unseen
 
 
 class Model(nn.Module):
@@ -92,7 +94,9 @@ class Model(nn.Module):
 def asked_vectors(
     model: Model, ids: Tensor, layout: Layout, types: Tensor | None, asked: Tensor
 ) -> Tensor:
-    """What a vocabulary head reads at the asked places: the mask decoder's word if there is one.
+    """What a vocabulary head reads at the asked places.
+
+    That is the mask decoder's word if there is one, and the query stream's if one can begin.
 
     Args:
         model: A model.
@@ -104,6 +108,8 @@ def asked_vectors(
     Returns:
         A vector for each, (n, W).
     """
+    if START in model.heads:
+        return unseen(model, ids, layout, types, asked)
     if DECODER not in model.heads:
         plain: Tensor = model(ids, layout, types)[asked]
         return plain

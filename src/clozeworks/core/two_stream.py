@@ -9,21 +9,25 @@ tokens just before a text, is looked at by both.
 Trap: g looks at what h was before the layer. h sees its own token, g does not.
 Trap: layers that normalise first would have to normalise what is looked at as well; they are not
 computed here.
-Used by: permuted language modelling.
+Used by: permuted language modelling; filling gaps with a model that learned it.
 
 Shapes: N tokens, n asked tokens, K tokens of the memory, B texts, W width.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from clozeworks.core.flow import Flow, Source
+from clozeworks.core.heads.query_start import NAME as START
 from clozeworks.core.layout import Layout
-from clozeworks.core.model import Model
 from clozeworks.core.sees import Order, SeesSpec
+
+if TYPE_CHECKING:
+    from clozeworks.core.model import Model
 
 # The rank of a memory: every token may look at it, so theirs must be above.
 REMEMBERED = -(2**30)
@@ -71,7 +75,25 @@ class Streams:
     """Each (n, W)."""
 
 
-def remembered(model: Model, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Memory:
+def unseen(
+    model: "Model", ids: Tensor, layout: Layout, types: Tensor | None, places: Tensor
+) -> Tensor:
+    """What the query stream says of some places (n,) whose tokens nobody may see, (n, W)."""
+    counts = torch.bincount(layout.rows(ids.device)[places], minlength=len(layout)).tolist()
+    seen = torch.full_like(ids, -1).index_fill(0, places, 0)
+    streams = two_streams(
+        model,
+        ids,
+        layout,
+        types,
+        asked=Asked(places, Layout(counts), model.heads[START]()),
+        ranks=Ranks(torch.zeros_like(ids), seen),
+        content=False,
+    )
+    return streams.queries[-1]
+
+
+def remembered(model: "Model", ids: Tensor, layout: Layout, types: Tensor | None = None) -> Memory:
     """Reads the tokens before each text, all of them looking at each other, without a gradient."""
     with torch.no_grad():
         streams = two_streams(model, ids, layout, types, content=False)
@@ -79,7 +101,7 @@ def remembered(model: Model, ids: Tensor, layout: Layout, types: Tensor | None =
 
 
 def two_streams(
-    model: Model,
+    model: "Model",
     ids: Tensor,
     layout: Layout,
     types: Tensor | None = None,

@@ -36,6 +36,7 @@ from clozeworks.core import chance as chances
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.query_start import NAME as START
 from clozeworks.core.heads.query_start import QueryStart
 from clozeworks.core.heads.vocabulary import VocabularyModule
 from clozeworks.core.layout import Layout
@@ -57,7 +58,6 @@ from clozeworks.objectives.noise.words import rows_of
 from clozeworks.objectives.objective import Objective
 
 HEAD = "vocabulary"
-START = "query_start"
 TARGETS, SEES, SEEN, ASKED, BEFORE = "targets", "sees", "seen", "asked", "before"
 # What the ranks behind `reuse` are raised by; above any length.
 _LATER = 2**28

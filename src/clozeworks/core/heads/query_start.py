@@ -3,7 +3,7 @@
 Paper: Yang et al. 2019 (XLNet).
 The idea: a query that asks what stands at a place must know the place and not the token. It begins
 with one learned vector, the same for every place; where it stands enters through positions.
-Used by: permuted language modelling. Nothing reads it when a model answers.
+Used by: permuted language modelling, and where gaps are filled. Nothing else reads it.
 
 Shapes: E width of the token table.
 """
@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.spec import spec
+
+NAME = "query_start"
 
 
 @spec
