@@ -95,7 +95,7 @@ class EmbeddingsModule(nn.Module):
             x = x + self.types(torch.zeros_like(ids) if types is None else types)
         if self.positions is not None:
             x = x + self.positions(layout)
-        return self._joined(x)
+        return self.joined(x)
 
     def at(self, vector: Tensor, places: Tensor, layout: Layout, types: Tensor | None) -> Tensor:
         """One vector (E,) in place of the tokens at some places (n,), to vectors (n, W)."""
@@ -104,8 +104,9 @@ class EmbeddingsModule(nn.Module):
             x = x + self.types(torch.zeros_like(places) if types is None else types[places])
         if self.positions is not None:
             x = x + self.positions(layout)[places]
-        return self._joined(x)
+        return self.joined(x)
 
-    def _joined(self, x: Tensor) -> Tensor:
+    def joined(self, x: Tensor) -> Tensor:
+        """Sums of vectors (N, E), normalised and as wide as the model, (N, W)."""
         out: Tensor = self.widen(self.dropout(self.norm(self.project(x))))
         return out

@@ -61,7 +61,9 @@ def initialize(
             if name in known:
                 continue
             with torch.no_grad():
-                if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+                if getattr(module, "begins_at_zero", False):
+                    parameter.zero_()
+                elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
                     parameter.fill_(0.0 if name.endswith("bias") else 1.0)
                 elif name.endswith("bias"):
                     parameter.zero_()

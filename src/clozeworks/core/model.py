@@ -83,11 +83,22 @@ class Model(nn.Module):
         if reads == "texts":
             said: Tensor = self.heads[head](hidden, layout)
             return said
+        if reads == "tokens_and_first":
+            return self._beside_first(head, hidden, layout, asked)
         if reads == "pooled":
             source = self.pooled(hidden, layout)
         else:
             source = hidden if asked is None else hidden[asked]
         answer: Tensor = self.heads[head](source)
+        return answer
+
+    def _beside_first(
+        self, head: str, hidden: Tensor, layout: Layout, asked: Tensor | None
+    ) -> Tensor:
+        rows = layout.rows(hidden.device)
+        first = layout.first(hidden.device)[rows if asked is None else rows[asked]]
+        tokens = hidden if asked is None else hidden[asked]
+        answer: Tensor = self.heads[head](tokens, hidden[first])
         return answer
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from clozeworks.core.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.convolution import Convolution
+from clozeworks.core.heads.replaced import ReplacedInText
 from clozeworks.core.norm import LayerNorm
 from clozeworks.core.positions.disentangled import Disentangled, DisentangledShared, DistanceTable
 from clozeworks.core.stack import Tower
@@ -32,6 +33,7 @@ DEFAULTS = {
     "intermediate_size": 6144,
 }
 NORMED = "layer_norm"
+REPLACED = "replaced"
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -47,7 +49,11 @@ def read(config: Config, parts: Parts) -> Blueprint:
             f"it must be hidden_size divided by num_attention_heads, {head_width}; leave it out.",
         )
     blueprint = _with_positions(config, blueprint)
-    return dataclasses.replace(blueprint, encoder=_with_convolution(config, blueprint))
+    heads = dict(blueprint.heads)
+    if REPLACED in parts:
+        norm = blueprint.embeddings.norm or LayerNorm()
+        heads[REPLACED] = ReplacedInText(norm=norm, activation=config.activation("hidden_act"))
+    return dataclasses.replace(blueprint, encoder=_with_convolution(config, blueprint), heads=heads)
 
 
 def _with_positions(config: Config, blueprint: Blueprint) -> Blueprint:
@@ -123,6 +129,9 @@ def _with_convolution(config: Config, blueprint: Blueprint) -> Tower:
 def write(blueprint: Blueprint) -> dict[str, Any]:
     """The config of a blueprint."""
     config = deberta.plain_config(blueprint)
+    if REPLACED in blueprint.heads:
+        # Compat: it was published beside the vocabulary head that is not legacy.
+        config["legacy"] = False
     first = blueprint.encoder.layers[0]
     positions = getattr(first[0].part, "positions", None)
     if isinstance(positions, Disentangled | DisentangledShared):
@@ -161,6 +170,13 @@ BODY = (
         ("encoder.layers.0.convolution.part.inner.{kind}", "encoder.conv.conv.{kind}"),
         ("encoder.layers.0.convolution.norm.{kind}", "encoder.conv.LayerNorm.{kind}"),
     ),
+)
+
+# What tells which tokens were replaced: kept, though no published class has it.
+HEAD = rules(
+    ("heads.replaced.norm.{kind}", "mask_predictions.LayerNorm.{kind}"),
+    ("heads.replaced.dense.{kind}", "mask_predictions.dense.{kind}"),
+    ("heads.replaced.score.{kind}", "mask_predictions.classifier.{kind}"),
 )
 
 
@@ -202,10 +218,10 @@ FAMILY = Family(
         "DebertaV2ForQuestionAnswering": architecture("answer"),
     },
     body=BODY,
-    head=bert.ANSWER,
+    head=(*HEAD, *bert.ANSWER),
     ignored=bert.FAMILY.ignored,
     spellings=deberta.spellings,
-    extras=deberta.FAMILY.extras,
+    extras=deberta.FAMILY.extras | {REPLACED},
     sizes={
         "deberta-v3-base": _size(12, 768),
         "deberta-v3-xsmall": _size(12, 384),

@@ -189,6 +189,7 @@ class _Run:
         if outcome.finished and self.ranks.leads:
             place, companions = self.folder / MODEL, objective.companions(network)
             if step < loaders.steps or not place.exists():
+                objective.settle(network, model.model)
                 self._export(place, model, companions, outcome, records, baseline)
             networks = {MODEL: model.model, **companions}
             fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]

@@ -22,6 +22,7 @@ from typing import ClassVar, cast
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
+from clozeworks.core.convolution import Convolution
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
@@ -111,16 +112,16 @@ def check_decodable(blueprint: Blueprint) -> None:
     """Complains about towers whose last layer cannot be a decoder.
 
     Raises:
-        SettingError: There is one layer only, or it normalises first.
+        SettingError: It reads the embeddings again, or normalises first.
     """
     tower = blueprint.encoder
-    order = tower.running_order()
-    if len(order) < 2:
+    last = tower.layers[tower.running_order()[-1]]
+    if any(isinstance(sub.part, Convolution) for sub in last):
         raise SettingError(
-            f"the model has {len(order)} layer; a mask decoder reads the layer below the last; "
-            "give it at least 2."
+            "the model's last layer has a convolution, which hears all tokens; a mask decoder runs "
+            "it at some of them; give the model at least 2 layers."
         )
-    if any(isinstance(sub, PreNorm) for sub in tower.layers[order[-1]]):
+    if any(isinstance(sub, PreNorm) for sub in last):
         raise SettingError(
             "the model's layers normalise first; a mask decoder is known for layers that "
             "normalise last; use masked_lm."

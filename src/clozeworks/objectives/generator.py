@@ -2,7 +2,7 @@
 
 Paper: Clark et al. 2020 (ELECTRA): a quarter or a third of the width, as many layers. A generator
 as strong as its discriminator is said to make replacements too hard to tell.
-He et al. 2023 (DeBERTa v3): the same width and half of the layers.
+He et al. 2023 (DeBERTa v3): the same width, half of the layers, and a mask decoder.
 Where paper and code differ: the code has attention heads 64 wide and an inner width of four times
 the width; here both follow the discriminator, which for the published sizes is the same.
 """
@@ -11,14 +11,19 @@ import dataclasses
 
 from clozeworks.core.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.convolution import Convolution
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.feed_forward import GatedMlp, Mlp
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.mask_decoder import NAME as DECODER
+from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.norm import LayerNorm
 from clozeworks.core.part import PartSpec
 from clozeworks.core.spec import spec
 from clozeworks.core.stack import Layer, Tower
 from clozeworks.errors import SettingError, UnsupportedError
+from clozeworks.objectives.decoded_lm import check_decodable
 
 HEAD = "vocabulary"
 
@@ -31,6 +36,8 @@ class Generator:
     """The share of the width, of the attention heads and of the feed-forward's inner width."""
     layers: float = 1.0
     """The share of the layers."""
+    positions: int | None = None
+    """Places of the mask decoder it answers through (DeBERTa); None: it has none."""
 
     def __post_init__(self) -> None:
         if not 0 < self.width <= 1:
@@ -43,6 +50,11 @@ class Generator:
                 f"generator.layers is {self.layers}; it must be above 0 and at most 1: a generator "
                 "has no more layers than its discriminator."
             )
+        if self.positions is not None and self.positions < 1:
+            raise SettingError(
+                f"generator.positions is {self.positions}; it must be at least 1; or leave it out "
+                "for a generator without a mask decoder."
+            )
 
     def blueprint(self, of: Blueprint, *, same_tables: bool) -> Blueprint:
         """The generator of a discriminator: its parts made smaller, and a vocabulary head.
@@ -53,12 +65,18 @@ class Generator:
         """
         width = max(1, round(of.width * self.width))
         norm = of.embeddings.norm or LayerNorm(eps=1e-12)
-        return Blueprint(
+        heads: dict[str, HeadSpec] = {HEAD: Vocabulary(norm=norm)}
+        if self.positions is not None:
+            heads[DECODER] = MaskDecoder(count=self.positions)
+        made = Blueprint(
             width=width,
             embeddings=_embeddings(of, width if not same_tables else None, width),
             encoder=self._tower(of, width),
-            heads={HEAD: Vocabulary(norm=norm)},
+            heads=heads,
         ).check()
+        if self.positions is not None:
+            check_decodable(made)
+        return made
 
     def _tower(self, of: Blueprint, width: int) -> Tower:
         tower = of.encoder
@@ -80,9 +98,13 @@ class Generator:
             # Heads stay as wide as they are where that goes, so there are fewer of them.
             most = max(1, width // (part.head_width or before // part.heads))
             heads = next(count for count in range(most, 0, -1) if width % count == 0)
-            return dataclasses.replace(part, heads=heads)
+            narrower = (before // part.heads) / (width // heads)
+            scale = None if part.scale is None else part.scale * narrower**0.5
+            return dataclasses.replace(part, heads=heads, scale=scale)
         if isinstance(part, Mlp | GatedMlp):
             return dataclasses.replace(part, inner=max(1, round(part.inner * self.width)))
+        if isinstance(part, Convolution) and width % part.groups == 0:
+            return part
         raise UnsupportedError(
             f"generator.width is {self.width}; how a {type(part).__name__} becomes smaller is not "
             "known; use another family."

@@ -112,6 +112,14 @@ class Objective(Slot):
         """
         return {}
 
+    def settle(self, network: Model, model: Model) -> None:
+        """Puts into the model that is saved what training kept apart.
+
+        Args:
+            network: What was trained, with the heads this objective brought.
+            model: The model without them; it has the network's own parameters.
+        """
+
     def check(self, blueprint: Blueprint) -> None:
         """Complains if the model lacks a part that its family could have given it.
 

@@ -7,6 +7,8 @@
 | `albert` | Lan et al. 2020 | masked n-grams, sentence order (its 40 masks, but 10 pairings) |
 | `spanbert` | Joshi et al. 2020 | masked spans and their boundaries, single sequences |
 | `electra` | Clark et al. 2020 | which tokens a small network replaced, full sentences |
+| `deberta` | He et al. 2021 | masked n-grams through a mask decoder, full sentences |
+| `deberta-v3` | He et al. 2023 | as `electra`, a decoder in the generator, tables added to |
 | `xlnet` | Yang et al. 2019 | tokens in a random order, windows with a memory |
 | `simcse` | Gao et al. 2021 | each sentence twice, told apart from all others |
 """
@@ -24,8 +26,12 @@ from clozeworks.data.arrangements.whole_sentences import FullSentences
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive
+from clozeworks.objectives.decoded_lm import DecodedLM
+from clozeworks.objectives.generator import Generator
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.objectives.noise.ngrams import NGrams
+from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.permuted_lm import PermutedLM
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
@@ -60,6 +66,25 @@ def _xlnet(length: int) -> Objective:
     return PermutedLM(arrangement=RememberedBlocks(length=length, memory=3 / 7), reuse=0.5)
 
 
+def _deberta(length: int) -> Objective:
+    grams = NGrams(longest=3)
+    return DecodedLM(arrangement=FullSentences(length=length), hide=grams, positions=_room(length))
+
+
+def _deberta_v3(length: int) -> Objective:
+    return ReplacedTokens(
+        arrangement=FullSentences(length=length),
+        hide=WholeWords(),
+        generator=Generator(width=1.0, layers=0.5, positions=_room(length)),
+        sharing="disentangled",
+    )
+
+
+def _room(length: int) -> int:
+    """Places of a mask decoder: the published ones, whatever shorter stages come first."""
+    return max(512, length)
+
+
 def _simcse(length: int) -> Objective:
     return Contrastive(arrangement=Twice(length=length))
 
@@ -68,6 +93,8 @@ def _simcse(length: int) -> Objective:
 PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
     "albert": (_albert, 512),
     "bert": (_bert, 512),
+    "deberta": (_deberta, 512),
+    "deberta-v3": (_deberta_v3, 512),
     "electra": (_electra, 512),
     "roberta": (_roberta, 512),
     "simcse": (_simcse, 32),

@@ -11,12 +11,16 @@ replaced) of the discriminator at all of them; each is a mean over its own quest
 learned through the draws.
 Relations: `MaskedLM` asks about hidden tokens only, this about all of them, and runs a second
 network for it. No other objective sees the texts that the generator rewrote, so it stands in no
-sum. At the end both networks are saved.
+sum. At the end both networks are saved. `sharing` says what they have in common: the token and
+position tables, which then learn from both losses (ELECTRA); nothing; or the generator's tables, to
+which the discriminator adds differences that alone learn from its loss (DeBERTa v3).
 Where paper and code differ: the code shows 15 % of the hidden tokens as they are, may choose one
 token twice, and asks about `[CLS]` and `[SEP]` too, which are never replaced. Its setting for the
-large model hides 25 %.
+large model hides 25 %. DeBERTa's code updates the generator first and shows the discriminator the
+tables after that; here one step serves both, so it sees them as they were before.
 Example: `ReplacedTokens()`, or in a recipe
-`{kind = "replaced_tokens", generator = {width = 0.5, layers = 0.5}, sharing = "none"}`.
+`{kind = "replaced_tokens", generator = {width = 0.5, layers = 0.5}, sharing = "none"}`,
+`{kind = "replaced_tokens", generator = {width = 1.0, positions = 90}, sharing = "disentangled"}`.
 
 Shapes: N tokens, B texts, n hidden tokens, m judged tokens, E width of the generator's tables.
 """
@@ -27,15 +31,17 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
+from clozeworks.core.flow import Flow
 from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE, HeadSpec
 from clozeworks.core.heads.replaced import Replaced
 from clozeworks.core.heads.second_network import SecondNetwork, SecondNetworkModule
+from clozeworks.core.heads.table_differences import TableDifferences, TableDifferencesModule
 from clozeworks.core.heads.vocabulary import VocabularyModule
-from clozeworks.core.model import Model
+from clozeworks.core.model import Model, asked_vectors
 from clozeworks.core.positions.learned import Learned
 from clozeworks.core.sampling import drawn_entries
 from clozeworks.core.spec import spec
@@ -52,7 +58,7 @@ from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.objective import Objective
 
 HEAD = "replaced"
-GENERATOR = "generator"
+GENERATOR, DIFFERENCES = "generator", "table_differences"
 JUDGED, SEEDS = "judged", "seeds"
 
 
@@ -70,8 +76,9 @@ class ReplacedTokens(Objective):
     """What the generator sees in their place."""
     generator: Generator = Generator()
     """How large the network that replaces them is."""
-    sharing: Literal["shared", "none"] = "shared"
-    """Whether both networks have the same token and position tables."""
+    sharing: Literal["shared", "none", "disentangled"] = "shared"
+    """What both networks have of the same token and position tables: all, nothing, or the
+    generator's with differences of the discriminator's own."""
     weight: float = 50.0
     """What the discriminator's loss counts beside the generator's."""
 
@@ -123,17 +130,16 @@ class ReplacedTokens(Objective):
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The generator; the discriminator's head too where the model has none."""
-        shared = self.sharing == "shared"
+        shared = self.sharing != "none"
         network = self.generator.blueprint(blueprint, same_tables=shared)
-        # Later: gradient-disentangled sharing (DeBERTa v3) has tables of the discriminator's own,
-        # begun at 0 and added to the generator's without a gradient. That is another spec in
-        # `blueprint.embeddings`, put there by `equip`, and nothing here is shared then.
         tables = [TOKEN_TABLE]
         if isinstance(blueprint.embeddings.positions, Learned):
             tables.append(POSITION_TABLE)
         second = SecondNetwork(network=network, shares=tuple(tables) if shared else ())
-        own = {} if HEAD in blueprint.heads else {HEAD: Replaced()}
-        return {**own, GENERATOR: second}
+        heads: dict[str, HeadSpec] = {} if HEAD in blueprint.heads else {HEAD: Replaced()}
+        if self.sharing == "disentangled":
+            heads[DIFFERENCES] = TableDifferences()
+        return {**heads, GENERATOR: second}
 
     def companions(self, network: Model) -> dict[str, Model]:
         """The generator, which is a masked language model of its own."""
@@ -144,17 +150,36 @@ class ReplacedTokens(Objective):
         cost, ids = self.replace(_second(model), tensors)
         part = tensors.parts[self.name]
         replaced = (ids[part[JUDGED]] != part[ANSWERS]).long()  # (m,)
-        hidden = model(ids, tensors.layout, tensors.types)
+        hidden = self._read(model, ids, tensors)
         scores = model.scores(HEAD, hidden, tensors.layout, part[JUDGED])
         judged = dataclasses.replace(Cost.of(scores, replaced), weight=self.weight)
         return Loss({self._masked.name: cost, self.name: judged})
+
+    def _read(self, model: Model, ids: Tensor, tensors: Tensors) -> Tensor:
+        """What the discriminator says of the tokens, (N, W)."""
+        layout, types = tensors.layout, tensors.types
+        if self.sharing != "disentangled":
+            hidden: Tensor = model(ids, layout, types)
+            return hidden
+        x = _differences(model)(model.embeddings, ids, layout, types)
+        return cast(Tensor, model.encoder(x, Flow(layout, types=types)))
+
+    def settle(self, network: Model, model: Model) -> None:
+        """The discriminator's tables: the generator's, and the differences added to them."""
+        if self.sharing != "disentangled":
+            return
+        for name, table in _differences(network).merged(network.embeddings).items():
+            owner, _, last = name.rpartition(".")
+            setattr(model.get_submodule(owner), last, nn.Parameter(table))
+        model.tie()
 
     def replace(self, generator: Model, tensors: Tensors) -> tuple[Cost, Tensor]:
         """What the generator's guesses cost, and the tokens with its draws in place, (N,)."""
         part = tensors.parts[self._masked.name]
         places = part["places"]
         head = cast(VocabularyModule, generator.heads[generators.HEAD])
-        x = head.transform(generator(tensors.ids, tensors.layout, tensors.types)[places])  # (n, E)
+        said = asked_vectors(generator, tensors.ids, tensors.layout, tensors.types, places)
+        x = head.transform(said)  # (n, E)
         cost = Cost.of_naming(x, head.decoder, part[ANSWERS])
         seeds = tensors.parts[self.name][SEEDS].tolist()
         ends = torch.tensor(tensors.layout.lengths).cumsum(0)
@@ -167,3 +192,7 @@ class ReplacedTokens(Objective):
 
 def _second(model: Model) -> Model:
     return cast(SecondNetworkModule, model.heads[GENERATOR]).network
+
+
+def _differences(model: Model) -> TableDifferencesModule:
+    return cast(TableDifferencesModule, model.heads[DIFFERENCES])

@@ -67,9 +67,10 @@ def test_a_model_without_a_decoder_gets_one():
 
 def test_what_cannot_be():
     with pytest.raises(SettingError) as caught:
-        DecodedLM().equip(blueprint("vocabulary", num_hidden_layers=1))
+        DecodedLM().equip(blueprint("vocabulary", num_hidden_layers=1, conv_kernel_size=3))
     assert str(caught.value) == (
-        "the model has 1 layer; a mask decoder reads the layer below the last; give it at least 2."
+        "the model's last layer has a convolution, which hears all tokens; a mask decoder runs it "
+        "at some of them; give the model at least 2 layers."
     )
     plain = blueprint("vocabulary")
     first = tuple(PreNorm(part=sub.part, norm=sub.norm) for sub in plain.encoder.layers[0])

@@ -222,7 +222,7 @@ def test_a_recipe_can_write_it():
          "layers than its discriminator."),
         ({"weight": 0.0}, "weight is 0.0; it must be a number above 0."),
         ({"sharing": "gradient"},
-         "sharing is 'gradient'; it must be one of 'shared', 'none'."),
+         "sharing is 'gradient'; it must be one of 'shared', 'none', 'disentangled'."),
         ({"show": {"mask": 0.0, "random": 0.5, "keep": 0.5}},
          "show.mask is 0; the generator of replaced_tokens fills masks"),
     ],

@@ -1,8 +1,9 @@
 """What is asked of the tokens a tower returns. One file per kind of head.
 
-A head says what it reads: `tokens` (packed hidden states, or those of asked positions), `pooled`
-(one vector per text from the model's pooler), `texts` (all tokens and where texts begin and end) or
-`given` (what the objective that brings the head hands over, such as both ends of a span).
+A head says what it reads: `tokens` (packed hidden states, or those of asked positions),
+`tokens_and_first` (the same, each beside the first one of its text), `pooled` (one vector per text
+from the model's pooler), `texts` (all tokens and where texts begin and end) or `given` (what the
+objective that brings the head hands over, such as both ends of a span).
 """
 
 from typing import ClassVar, Literal
@@ -12,7 +13,7 @@ from torch import nn
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.spec import Slot
 
-Reads = Literal["tokens", "pooled", "texts", "given"]
+Reads = Literal["tokens", "tokens_and_first", "pooled", "texts", "given"]
 TOKEN_TABLE = "embeddings.tokens.weight"
 POSITION_TABLE = "embeddings.positions.table.weight"
 

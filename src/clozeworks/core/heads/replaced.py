@@ -1,10 +1,11 @@
 """Whether each token is the one that was written, or was put in its place.
 
-Paper: Clark et al. 2020 (ELECTRA): a dense layer, its activation, and one number for each token.
+Paper: Clark et al. 2020 (ELECTRA): a dense layer, its activation, and one number for each token. He
+et al. 2023 (DeBERTa v3): each token beside the first of its text, which speaks for the whole.
 The idea: every token is asked about, not only the few that were hidden, so a text teaches more.
 Where paper and code differ: one number and a sigmoid are published; here the number stands beside
 a 0 for "as written". Softmax over the two is that sigmoid, and this head is classes like any other.
-Used by: ELECTRA's discriminator; the objective that trains it.
+Used by: the discriminators of ELECTRA and DeBERTa v3; the objective that trains them.
 
 Shapes: n tokens, W width.
 """
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from clozeworks.core.activation import activation
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.norm import NormSpec
 from clozeworks.core.spec import spec
 
 
@@ -47,3 +49,30 @@ class ReplacedModule(nn.Module):
         """Tokens (n, W) to scores for "as written" and "replaced" (n, 2)."""
         replaced: Tensor = self.score(self.bend(self.dense(x)))  # (n, 1)
         return torch.cat([torch.zeros_like(replaced), replaced], dim=1)
+
+
+@spec
+class ReplacedInText(HeadSpec):
+    """[0, score(activation(dense(norm(x + first))))]: as written, replaced."""
+
+    paper: ClassVar[str] = "He et al. 2023"
+    reads: ClassVar[Reads] = "tokens_and_first"
+
+    norm: NormSpec
+    activation: str = "gelu"
+
+    def build(self, width: int, embeddings: Embeddings) -> "ReplacedInTextModule":
+        """Makes the module."""
+        return ReplacedInTextModule(width, self.activation, self.norm.build(width))
+
+
+class ReplacedInTextModule(ReplacedModule):
+    """The same, of each token and its text."""
+
+    def __init__(self, width: int, bend: str, norm: nn.Module) -> None:
+        super().__init__(width, bend)
+        self.norm = norm
+
+    def forward(self, x: Tensor, first: Tensor) -> Tensor:  # type: ignore[override]
+        """Tokens (n, W) and the first of the text of each (n, W) to scores (n, 2)."""
+        return super().forward(self.norm(x + first))

@@ -1,0 +1,93 @@
+"""Runs of DeBERTa: through its mask decoder, and with tables shared without pulling."""
+
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import clozeworks as cw
+from clozeworks.engine.snapshots import Snapshots
+from clozeworks.jobs.pretrain import pretrain
+
+FOLDERS = ("model", "generator")
+CONFIG = {
+    "hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32,
+    "position_buckets": 8, "max_relative_positions": 20, "initializer_range": 0.2,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Models this small only lose by sharing their work, all the more on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def recipe(tiny_recipe):
+    return {
+        **tiny_recipe,
+        "model": {"start": "deberta-v3-base", "config": CONFIG},
+        "objective": "deberta-v3",
+        "snapshots": {"every": 2, "keep": 9},
+    }
+
+
+def weights(run):
+    return {name: load_file(run / name / "model.safetensors") for name in FOLDERS}
+
+
+def test_both_networks_are_saved_with_tables_of_their_own(recipe, tmp_path):
+    done = pretrain(recipe)
+    discriminator, generator = (cw.load(done.folder / name) for name in FOLDERS)
+    assert set(discriminator.blueprint.heads) == {"replaced"}
+    assert set(generator.blueprint.heads) == {"vocabulary", "mask_decoder"}
+    assert len(generator.blueprint.encoder.layers) == 2
+    assert len(generator.fill("the [MASK] is here", top=2).gaps[0]) == 2
+    snapshot, _ = Snapshots(done.folder / "snapshots", 9).read_latest()
+    difference = snapshot.tensors["model"]["heads.table_differences.tokens.weight"]
+    assert difference.any()
+    ours, theirs = (each.model.embeddings.tokens.weight for each in (discriminator, generator))
+    assert torch.equal(ours, theirs + difference)
+
+    run = shutil.copytree(done.folder, tmp_path / "again")
+    for name in FOLDERS:
+        shutil.rmtree(run / name)
+    Snapshots(run / "snapshots", 9).remove_after(2)
+    pretrain(recipe, f"run={run}")
+    before, after = weights(done.folder), weights(run)
+    for name in FOLDERS:
+        assert before[name].keys() == after[name].keys()
+        assert all(torch.equal(before[name][key], after[name][key]) for key in before[name])
+
+
+def test_the_mask_decoder_is_saved_with_its_model(recipe, tmp_path):
+    done = pretrain({**recipe, "objective": "deberta"})
+    model = cw.load(done.model)
+    assert set(model.blueprint.heads) == {"vocabulary", "mask_decoder"}
+    names = load_file(done.model / "model.safetensors").keys()
+    assert "deberta.embeddings.position_embeddings.weight" in names
+    assert "lm_predictions.lm_head.dense.weight" in names
+    assert len(model.fill("the [MASK] is here", top=2).gaps[0]) == 2
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("objective", "peers"),
+    [
+        ("deberta", {"model": "DebertaV2ForMaskedLM"}),
+        ("deberta-v3", {"model": "DebertaV2Model", "generator": "DebertaV2ForMaskedLM"}),
+    ],
+)
+def test_transformers_loads_what_was_trained(objective, peers, recipe):
+    transformers = pytest.importorskip("transformers")
+    done = pretrain({**recipe, "objective": objective})
+    for name, peer in peers.items():
+        _, report = getattr(transformers, peer).from_pretrained(
+            done.folder / name, output_loading_info=True
+        )
+        assert not report["missing_keys"] and not report["mismatched_keys"]
+        assert not [key for key in report["unexpected_keys"] if "mask_predictions" not in key]
