@@ -80,11 +80,14 @@ def probe(
 
     from clozeworks.cli.progress import Progress
     from clozeworks.jobs import probe as job
+    from clozeworks.jobs import probed_model
     from clozeworks.language_model import load
 
     if out is not None:
-        job.check_written(asked)
+        probed_model.check_written(asked)
     loaded = load(model, dtype="float32")
+    if out is not None:
+        probed_model.check_head(loaded, known.task)
     with Progress("tokens") as progress:
         found = job.probe(
             loaded,
@@ -97,7 +100,7 @@ def probe(
             progress=progress,
         )
     if out is not None:
-        job.with_regression(loaded, found).save(out, overwrite=overwrite)
+        probed_model.with_regression(loaded, found).save(out, overwrite=overwrite)
     if json_text:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return

@@ -20,8 +20,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from clozeworks.checkpoints.tasks import AnyTask
 from clozeworks.core.chance import Chance
-from clozeworks.core.heads.text_classes import TextClassesModule
-from clozeworks.core.heads.tokens import ClassesModule
 from clozeworks.data.labelled.items import Item, ItemPlaces
 from clozeworks.data.labelled.labels import check_labels
 from clozeworks.data.labelled.reading import Labelled
@@ -32,7 +30,6 @@ from clozeworks.tasks.classify import Classify, Problem, softmax
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.embed import Progress, Vectors
 from clozeworks.tasks.features import (
-    LAST,
     MIX,
     Linear,
     Mix,
@@ -43,7 +40,7 @@ from clozeworks.tasks.features import (
     usual_layers,
 )
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.tag import HEAD, Tag
+from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.windows import Window, by_item
 
 STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
@@ -192,40 +189,6 @@ def probe(
         seconds=seconds,
         notes=(*learnable.warnings, *notes),
     )
-
-
-def check_written(layers: Sequence[str] | None) -> None:
-    """Insists on layers whose regression can be the head of a model.
-
-    Raises:
-        SettingError: The last layer is not among them.
-    """
-    if layers is not None and LAST not in layers:
-        raise SettingError(
-            f"layers is {','.join(layers)}; the head of a model reads the last layer; add last."
-        )
-
-
-def with_regression(model: LanguageModel, probed: Probed) -> LanguageModel:
-    """The model with the regression on its last layer as its head.
-
-    Args:
-        model: The model that was probed.
-        probed: What was found, the last layer among it.
-
-    Raises:
-        SettingError: The last layer was not read.
-    """
-    check_written([row.layers for row in probed.rows])
-    row = next(row for row in probed.rows if row.layers == LAST)
-    made = model.for_task(probed.task)
-    head = made.model.heads[getattr(probed.task, "head", HEAD)]
-    classes = head.classes if isinstance(head, TextClassesModule) else head
-    assert isinstance(classes, ClassesModule)
-    with torch.no_grad():
-        classes.project.weight.copy_(torch.from_numpy(row.linear.weight))
-        classes.project.bias.copy_(torch.from_numpy(row.linear.bias))
-    return made
 
 
 @contextmanager

@@ -213,6 +213,15 @@ def test_heads_begin_with_the_layer_that_named_tokens(task, head, tmp_path):
         assert torch.equal(value, again.model.state_dict()[key])
 
 
+def test_a_regression_on_its_vectors_cannot_be_its_head_for_tags(tmp_path, capsys):
+    new().save(tmp_path / "model")
+    (tmp_path / "t.conll").write_text("the O\nfox B-A\n\nran O\nfox B-A\n\n" * 4)
+    command = ["probe", "tag", str(tmp_path / "model"), str(tmp_path / "t.conll")]
+    assert run([*command, "--out", str(tmp_path / "out")]) == 2
+    assert "modernbert transforms tokens once more before it tags them" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_it_is_shown_with_its_parts(capsys):
     assert run(["show", "modernbert-base", "--heads", "vocabulary"]) == 0
     shown = capsys.readouterr().out

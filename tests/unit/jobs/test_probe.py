@@ -10,7 +10,8 @@ import torch
 import clozeworks as cw
 from clozeworks.data.labelled.reading import Reading, read_labelled
 from clozeworks.errors import ClozeworksError
-from clozeworks.jobs.probe import check_written, probe, with_regression
+from clozeworks.jobs.probe import probe
+from clozeworks.jobs.probed_model import check_written, with_regression
 from clozeworks.tasks.features import features
 from clozeworks.text.train import train_from_iterator
 
