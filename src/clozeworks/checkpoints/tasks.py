@@ -86,7 +86,7 @@ def with_task(
 ) -> Checkpoint:
     """The same encoder with the head of a task; what it lacked is fresh.
 
-    Heads of other tasks are left out.
+    Heads of other tasks are left out; what the published encoder holds stays.
 
     Args:
         checkpoint: A checkpoint of any kind. It is left as it is.
@@ -110,7 +110,7 @@ def with_task(
         )
     kept = {key: value for key, value in checkpoint.config.items() if key not in _OF_HEADS}
     config = {**kept, **task.settings()}
-    made = family.blueprint(Config(config), parts)
+    made = family.blueprint(Config(config), parts | (parts_of(old.blueprint) & family.inside))
     blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
     network = task.equip(blueprint).build()
     rows = _old_rows(checkpoint, task, head)
@@ -216,7 +216,8 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int | None] | None)
             # Trap: RoBERTa's classifier has a pooler of its own; only the name tells.
             if before is None or theirs.get(source) != ours[name]:
                 continue
-            if name.startswith("heads.") and not from_another:
+            is_inside = any(name.startswith(family.paths[part]) for part in family.inside)
+            if name.startswith("heads.") and not from_another and not is_inside:
                 if rows is None or None in rows:
                     continue
                 if ".project." in name or name.startswith(f"heads.{tag.TRANSITIONS}."):

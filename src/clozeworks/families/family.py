@@ -179,6 +179,12 @@ class Family:
         parts |= self.extras
         return {part: "pooler." if part == "pooler" else f"heads.{part}." for part in parts}
 
+    @cached_property
+    def inside(self) -> Parts:
+        """Parts of ours that the published encoder holds: they go wherever it goes."""
+        heads = (rule.ours.split(".") for rule in self.body if rule.ours.startswith("heads."))
+        return frozenset(name for _, name, *_ in heads)
+
     def blueprint(self, config: Config, parts: Parts) -> Blueprint:
         """The blueprint of a config, with these parts beside the body."""
         return self.read(config, parts).check()

@@ -11,7 +11,9 @@ says `gelu` and computes the exact one, and this file does as the config says. B
 the data (`bi_data`) turn distances around for half of a batch; texts here are read forward only.
 Compat: projections are published as (width, heads, head width). Dropout stands once more behind
 the last layer; here it belongs to the heads. The question-answering class that searches with a beam
-(`XLNetForQuestionAnswering`) is read as an encoder; the plain one is known.
+(`XLNetForQuestionAnswering`) is read as an encoder; the plain one is known. Where the query stream
+begins is kept through fine-tuning if a folder has it, and filling gaps asks that stream; a model
+trained otherwise need not have it, and transformers then draws one that nothing reads.
 """
 
 from typing import Any
