@@ -13,7 +13,7 @@ help:  ## show this list
 setup: $(VENV)/.dev  ## make .venv with the package and what its tests need
 
 test: $(VENV)/.dev  ## the fast tests (a few minutes on two cores)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: $(VENV)/.peers  ## every test that can run here: also slow, parity and distributed ones
 	$(BIN)/python -m pytest -m "not gpu and not network"

@@ -127,6 +127,7 @@ class Trainer:
         self._names = {id(value): name for name, value in self.model.named_parameters()}
         self._window = Window(self.names)
         self._before = 0.0  # seconds of earlier sessions
+        self._spent = 0.0  # what the newest snapshot says of them
         self._began = self._kept = time.monotonic()
         self._rates: list[float] = []
         self._said_slow = -math.inf
@@ -162,7 +163,7 @@ class Trainer:
         self.guards = Guards.from_state(state["guards"])
         self._window = Window.from_state(self.names, state["window"])
         self.best.resume(state["best"], snapshot.tensors.get("best", {}))
-        self._before = state["seconds"]
+        self._before = self._spent = state["seconds"]
         if state["lanes"] != self.lanes.count or state["ranks"] != self.ranks.count:
             self.watcher.note(
                 f"The run was begun with {state['ranks']} processes of {state['lanes']} threads "
@@ -211,7 +212,8 @@ class Trainer:
                 raise
             self._keep(last=True)
             finished = self.step >= self.stages.steps or self.best.hopeless
-            return Outcome(self.step, finished, stop.signal, self.tokens, self.seconds, self.guards)
+            # What the snapshot says, so that whoever makes the model again from it says the same.
+            return Outcome(self.step, finished, stop.signal, self.tokens, self._spent, self.guards)
 
     def _count_operations(self, gradients: Gradients, pieces: Pieces) -> None:
         """Finds out, once a session, what the best speed of this machine would be in tokens."""
@@ -352,9 +354,11 @@ class Trainer:
         """Writes a snapshot: beside the training, or to its end if it is the last."""
         self._kept = time.monotonic()
         if not self.ranks.leads:
+            self._spent = self.seconds
             return
         self._settle(self.snapshots.wait, go_on=True if last else None)
         if not last or self.snapshots.newest != self.step:
+            self._spent = self.seconds
             self.snapshots.begin(
                 self.step,
                 {
@@ -364,7 +368,7 @@ class Trainer:
                 },
                 {
                     "tokens": self.tokens,
-                    "seconds": self.seconds,
+                    "seconds": self._spent,
                     "guards": self.guards.state(),
                     "window": self._window.state(),
                     "best": self.best.state(),
