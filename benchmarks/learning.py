@@ -33,7 +33,7 @@ WAYS = {
     "XLNet": ("xlnet-base", "xlnet"),
     "DeBERTa": ("deberta-base", "deberta"),
     "DeBERTa v3": ("deberta-v3-base", "deberta-v3"),
-    "ModernBERT": ("modernbert-base", "modernbert"),
+    "ModernBERT": ("modernbert-base", "roberta"),
 }
 
 
