@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import tokenizers
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import clozeworks as cw
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.flow import Trace
 from clozeworks.core.layout import Layout
@@ -204,6 +206,33 @@ def test_the_decoder_is_their_last_layer_twice(peer, batch, tmp_path):
         expected = theirs.lm_predictions(query, theirs.deberta.embeddings.word_embeddings)
         vectors = asked_vectors(model, data["ids"], layout, data["types"], asked)
         close(model.heads["vocabulary"](vectors), expected[real][asked])
+
+
+def test_their_tokenizers_are_read_as_they_were_saved(peer, tmp_path):
+    marks = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    words = {name: number for number, name in enumerate([*marks, *letters, "th", "the"])}
+    pieces = [(name, 0.0) for name in marks]
+    pieces += [(name, -float(at)) for at, name in enumerate(["▁", "▁the", "▁river", *"RTEHer'"])]
+    theirs = {
+        "DebertaForMaskedLM": transformers.DebertaTokenizer(
+            vocab=words, merges=[("t", "h"), ("th", "e")]
+        ),
+        "DebertaV2ForMaskedLM": transformers.DebertaV2Tokenizer(vocab=pieces, unk_id=3),
+    }
+    for architecture, tokenizer in theirs.items():
+        folder = tmp_path / architecture
+        peer(architecture, vocab_size=len(tokenizer)).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        model = cw.load(folder)
+        for text in ("The RIVER", "the  river [MASK]", "", "river 上海", " the\nriver"):
+            assert model.tokenizer.encode([text])[0].ids == tokenizer(text)["input_ids"], text
+        pair = model.tokenizer.encode(["the"], ["river"])[0]
+        assert pair.ids == tokenizer("the", "river")["input_ids"]
+        assert model.fill("the [MASK]", top=2).gaps[0][0].word
+        model.save(tmp_path / "again", overwrite=True)
+        again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+        assert again("The river's")["input_ids"] == tokenizer("The river's")["input_ids"]
 
 
 def test_negative_control_the_distance_of_the_paper_would_be_seen(peer, batch, tmp_path):

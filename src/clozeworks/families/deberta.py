@@ -36,7 +36,7 @@ from clozeworks.core.sublayer import PostNorm
 from clozeworks.families import bert
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, Rule, rules
-from clozeworks.text.style import BERT_TOKENS, ByteLevelStyle
+from clozeworks.text.style import BertByteLevelStyle
 
 TERMS: tuple[Term, ...] = ("c2p", "p2c")
 TALKING = "heads that talk to each other are another attention"
@@ -331,7 +331,7 @@ FAMILY = Family(
         "deberta-large": _size(24, 1024),
         "deberta-xlarge": _size(48, 1024),
     },
-    style=ByteLevelStyle(special=BERT_TOKENS),
+    style=BertByteLevelStyle(),
     read=read,
     write=write,
 )

@@ -18,6 +18,7 @@ from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.objectives.published import published as by_name
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.objectives.sentence_order import SentenceOrder
 from clozeworks.objectives.span_boundary import SpanBoundary
@@ -40,6 +41,8 @@ def published():
         "albert": Sum(parts=(MaskedLM.albert(), SentenceOrder())),
         "spanbert": Sum(parts=(spans, SpanBoundary())),
         "electra": ReplacedTokens(arrangement=FullSentences(length=40)),
+        "deberta": by_name("deberta", 40),
+        "deberta-v3": by_name("deberta-v3", 40),
         "simcse": Contrastive(),
     }
 
