@@ -323,6 +323,16 @@ def test_an_objective_written_out(command, built):
     assert said.out.startswith("step 0 of masked_lm + next_sentence, epoch 0.00: ")
 
 
+def test_tokens_asked_in_an_order(command, built):
+    said = command("corpus", "batch", built, "--objective", "xlnet", "--length", 28, "--show", 3)
+    assert said.code == 0, said.err
+    lines = re.findall(r"^  permuted_lm: (.+)$", said.out, flags=re.MULTILINE)
+    assert len(lines) == 3
+    pattern = r"(\d) tokens? (is|are) asked, in this order: ((\S+ ?)+)"
+    assert all(re.match(pattern, line) for line in lines)
+    assert any("; the first 12 tokens are memory" in line for line in lines)
+
+
 def test_whether_texts_were_swapped_or_one_is_random(command, built, tokenizer_folder, tmp_path):
     asked = ("--objective", "albert", "--length", "24", "--show", "1000")
     shown = command("corpus", "batch", built, *asked).out

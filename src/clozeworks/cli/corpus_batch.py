@@ -7,7 +7,7 @@ import numpy as np
 from clozeworks.cli.corpus_page import visible
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.arrangements import Arrangement
-from clozeworks.objectives.draft import ANSWERS, Batch
+from clozeworks.objectives.draft import ANSWERS, Batch, Part
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
@@ -94,6 +94,8 @@ def _asked(
             chosen = (part["judged"] >= begin) & (part["judged"] < end)
             tokens = counted(int(chosen.sum()), "token is", "tokens are")
             yield f"  {name}: {tokens} judged, once the generator has filled the gaps"
+        elif name == "permuted_lm":
+            yield f"  {name}: {_in_order(clean, part, tokenizer, number)}"
         elif len(part[ANSWERS]) == len(clean):
             answer = int(part[ANSWERS][number])
             meaning = LABELS[name][answer] if name in LABELS else ""
@@ -103,6 +105,19 @@ def _asked(
         elif number % batch.views == 0:
             positive = int(part[ANSWERS][number // batch.views])
             yield f"  {name}: its positive is candidate {positive + 1}"
+
+
+def _in_order(clean: Arranged, part: Part, tokenizer: Tokenizer, number: int) -> str:
+    """The tokens that are asked for, the first of the order first, and how long the memory is."""
+    ends = np.cumsum(clean.lengths - part["before"])  # of the texts without their memories
+    begin = int(ends[number] - clean.lengths[number] + part["before"][number])
+    own = part["targets"][(part["targets"] >= begin) & (part["targets"] < ends[number])]
+    ranked = own[np.argsort(part["sees"][own], kind="stable")]
+    before = int(part["before"][number])
+    places = ranked - begin + clean.starts[number] + before
+    words = " ".join(_token(tokenizer, clean.ids[place]) for place in places)
+    memory = f"; the first {counted(before, 'token is', 'tokens are')} memory" if before else ""
+    return f"{counted(len(own), 'token is', 'tokens are')} asked, in this order: {words}{memory}"
 
 
 def _wrong_order(clean: Arranged, number: int, arrangement: Arrangement | None) -> str:
