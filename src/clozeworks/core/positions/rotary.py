@@ -104,4 +104,4 @@ def _turned(x: Tensor, angles: Angles) -> Tensor:
     """Rows (B, H, L, D), each turned by the angles of its place."""
     cosine, sine = angles
     half = x.shape[-1] // 2
-    return (x * cosine + x.roll(half, dims=-1) * sine).to(x.dtype)
+    return torch.addcmul(x * cosine, x.roll(half, dims=-1), sine).to(x.dtype)

@@ -1,0 +1,106 @@
+"""Rotary positions: distances alone count, wherever queries stand."""
+
+import math
+
+import pytest
+import torch
+
+from clozeworks.core.attend import attend
+from clozeworks.core.flow import Flow, Source
+from clozeworks.core.layout import Layout
+from clozeworks.core.positions.rotary import Rotary
+from clozeworks.errors import SettingError
+
+HEADS, WIDE = 2, 8
+
+
+def tokens(count, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, HEADS, WIDE, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def built(theta=100.0):
+    return Rotary(theta=theta).build(HEADS * WIDE, HEADS, WIDE)
+
+
+def turned(x, layout, theta=100.0):
+    """Rows of one group as it turns them, (H, L, D)."""
+    (group,) = layout.plan(layout, x.device).groups
+    relate = built(theta)(torch.nn.Identity(), Flow(layout))
+    q, k, bias = relate(group.queries.take(x), group.keys.take(x), group)
+    assert bias is None and torch.equal(q, k)
+    return q[0]
+
+
+def test_it_is_the_formula():
+    x = tokens(5)
+    found = turned(x, Layout([5]))
+    for place in range(5):
+        for pair in range(WIDE // 2):
+            angle = place * 100.0 ** (-2 * pair / WIDE)
+            left, right = x[place, :, pair], x[place, :, pair + WIDE // 2]
+            first = left * math.cos(angle) - right * math.sin(angle)
+            second = right * math.cos(angle) + left * math.sin(angle)
+            # Angles are float32 throughout.
+            torch.testing.assert_close(found[:, place, pair], first, atol=1e-6, rtol=1e-5)
+            torch.testing.assert_close(
+                found[:, place, pair + WIDE // 2], second, atol=1e-6, rtol=1e-5
+            )
+
+
+def test_products_depend_on_the_distance_alone():
+    same = tokens(1).expand(40, -1, -1)
+    rows = turned(same, Layout([40]))
+    products = rows @ rows.transpose(1, 2)  # (H, L, L)
+    for distance in (0, 1, 7, 30):
+        along = products.diagonal(distance, dim1=1, dim2=2)
+        assert (along - along[:, :1]).abs().max() <= 1e-5
+    assert (products[:, 0, 1] - products[:, 0, 2]).abs().min() > 1e-3
+
+
+def mixed(x, queries, keys, flow):
+    q = x[-queries.total :]
+    return attend(
+        q, x, x, queries=queries, keys=keys, relate=built()(torch.nn.Identity(), flow)
+    )  # fmt: skip
+
+
+def test_queries_that_come_later_stand_at_the_end_of_their_keys():
+    x = tokens(12)
+    whole = mixed(x, Layout([12]), Layout([12]), Flow(Layout([12])))
+    source = Source(tokens=x.flatten(1), layout=Layout([12]))
+    last = mixed(x, Layout([3]), Layout([12]), Flow(Layout([3]), source=source))
+    assert (whole[-3:] - last).abs().max() <= 1e-12
+    source.places = torch.tensor([9, 10, 11])
+    stated = mixed(x, Layout([3]), Layout([12]), Flow(Layout([3]), source=source))
+    assert torch.equal(last, stated)
+    source.places = torch.tensor([2, 3, 4])
+    moved = mixed(x, Layout([3]), Layout([12]), Flow(Layout([3]), source=source))
+    assert (last - moved).abs().max() > 1e-3
+
+
+def test_tables_are_made_once_for_a_group_and_theta():
+    layout = Layout([9, 9])
+    x = tokens(18)
+    (group,) = layout.plan(layout, x.device).groups
+    rows = group.queries.take(x)
+    for _ in range(3):
+        for theta in (100.0, 7.0):
+            built(theta)(torch.nn.Identity(), Flow(layout))(rows, rows, group)
+    made = [key for key in group._made if isinstance(key, tuple)]
+    assert len(made) == 4  # queries and keys, for each theta
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_half_precision_stays_what_it_is_and_is_turned_in_full(dtype):
+    x = tokens(30, dtype=dtype)
+    found = turned(x, Layout([30]))
+    assert found.dtype == dtype
+    expected = turned(x.float(), Layout([30]))
+    assert torch.equal(found, expected.to(dtype))
+
+
+@pytest.mark.parametrize("theta", [0.0, -1.0])
+def test_theta_must_be_above_0(theta):
+    with pytest.raises(SettingError, match=r"positions\.theta is .*; it must be above 0\."):
+        built(theta)
