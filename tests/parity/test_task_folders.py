@@ -29,9 +29,10 @@ NAMES = {
     "roberta": "Roberta",
     "distilbert": "DistilBert",
     "electra": "Electra",
+    "modernbert": "ModernBert",
 }
 # Kind and size of a family's tokenizer, where it is not WordPiece.
-KINDS = {"albert": ("unigram", 60), "roberta": ("bpe", 300)}
+KINDS = {"albert": ("unigram", 60), "roberta": ("bpe", 300), "modernbert": ("bpe", 300)}
 SMALL = {
     "albert": (
         "albert-base-v1",
@@ -66,6 +67,16 @@ SMALL = {
             "num_hidden_layers": 2,
             "num_attention_heads": 2,
             "intermediate_size": 48,
+        },
+    ),
+    "modernbert": (
+        "modernbert-base",
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+            "local_attention": 8,
         },
     ),
 }
