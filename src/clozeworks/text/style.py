@@ -22,7 +22,7 @@ class SpecialTokens:
         pad: Fills a row behind its text.
         unknown: Stands for what the vocabulary cannot write.
         mask: Stands for a gap.
-        first: Opens a text (`[CLS]`, `<s>`).
+        first: Opens a text (`[CLS]`, `<s>`), or speaks for it at its end (`<cls>`).
         last: Closes a text (`[SEP]`, `</s>`).
         extra: Further special tokens, such as T5's sentinels.
     """
