@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeworks.core.distances import falling, is_even, rising, skewed
+from clozeworks.core.distances import falling, is_even, products_by_place, rising, skewed
 from clozeworks.core.flow import Flow, Source
 from clozeworks.core.layout import Layout
 
@@ -35,3 +35,19 @@ def test_uneven_queries_are_told():
     source = Source(torch.zeros(5, 1), Layout([5]), places=torch.tensor([1, 3]))
     assert not is_even(group, Flow(Layout([2]), source=source))
     assert torch.equal(Flow(Layout([2]), source=source).query_places(group), source.places[None])
+
+
+@pytest.mark.parametrize(("length", "columns"), [(1, 1), (5, 9), (9, 4), (256, 256), (300, 270)])
+def test_products_by_place_are_the_skewed_products(length, columns):
+    """In value and gradient, also where rows are cut into blocks."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 3, length, 4, generator=generator).double().requires_grad_()
+    table = torch.randn(length + columns, 3, 4, generator=generator).double().requires_grad_()
+    weights = torch.randn(2, 3, length, columns, generator=generator).double()
+    found = products_by_place(x, table, columns)
+    expected = skewed(x @ table.permute(1, 2, 0), columns)
+    assert (found - expected).abs().max() < 1e-12
+    ours = torch.autograd.grad((found * weights).sum(), (x, table))
+    plain = torch.autograd.grad((expected * weights).sum(), (x, table))
+    for left, right in zip(ours, plain, strict=True):
+        assert (left - right).abs().max() < 1e-11

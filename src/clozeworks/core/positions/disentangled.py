@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.attend import Relate
-from clozeworks.core.distances import falling, is_even, rising, skewed
+from clozeworks.core.distances import falling, is_even, products_by_place, rising
 from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Flow
 from clozeworks.core.layout import Group
@@ -207,11 +207,11 @@ class DisentangledModule(nn.Module):
         """Each term, (B, H, Lq, Lk): a product with all distances, and a shifted view of it."""
         terms = []
         if keys is not None:
-            by_query = _products(q, keys[self._rows(group, falling, reach)])  # (B, H, Lq, T)
-            terms.append(skewed(by_query, group.keys.length))
+            by_query = keys[self._rows(group, falling, reach)]  # (T, H, D)
+            terms.append(products_by_place(q, by_query, group.keys.length))
         if queries is not None:
-            by_key = _products(k, queries[self._rows(group, rising, reach)])  # (B, H, Lk, T)
-            terms.append(skewed(by_key, group.queries.length).transpose(-1, -2))
+            by_key = queries[self._rows(group, rising, reach)]  # (T, H, D)
+            terms.append(products_by_place(k, by_key, group.queries.length).transpose(-1, -2))
         return terms
 
     def _rows(self, group: Group, distances: Any, reach: int) -> Tensor:
