@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.attend import Relate
-from clozeworks.core.distances import is_even, skewed
+from clozeworks.core.distances import is_even, products_by_place
 from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Flow
 from clozeworks.core.layout import Group
@@ -66,7 +66,6 @@ class TransformerXlModule(nn.Module):
         """Projects the distances of the pass, and relates the rows of each group by them."""
         reach, table = self._sinusoids(flow)
         r = self.project(self.dropout(table)).unflatten(1, (self.heads, -1))  # (T, H, D)
-        r = r.permute(1, 2, 0)  # (H, D, T)
         content, distance, segment, segments = (
             bias[..., None, :]
             for bias in (self.content_bias, self.distance_bias, self.segment_bias, self.segments)
@@ -76,11 +75,10 @@ class TransformerXlModule(nn.Module):
             scale = cast("float | None", attention.scale) or q.shape[-1] ** -0.5
             lq, lk = q.shape[2], k.shape[2]
             if is_even(group, flow):
-                # Column t of this product is the distance Lk - 1 - t.
-                near = r.narrow(2, reach - lk + 1, lq + lk)
-                bias = skewed((q + distance) * scale @ near, lk)  # (B, H, Lq, Lk)
+                near = r.narrow(0, reach - lk + 1, lq + lk)  # from the distance Lk - 1 down
+                bias = products_by_place((q + distance) * scale, near, lk)  # (B, H, Lq, Lk)
             else:
-                products = (q + distance) * scale @ r  # (B, H, Lq, T)
+                products = (q + distance) * scale @ r.permute(1, 2, 0)  # (B, H, Lq, T)
                 index = _columns(group, flow, reach)[:, None].expand(*q.shape[:2], lq, lk)
                 bias = products.gather(3, index)
             other = _differing(group, flow, q.dtype)
