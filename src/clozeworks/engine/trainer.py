@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from clozeworks.engine.best import Best, Judge
 from clozeworks.engine.evaluate import evaluate
-from clozeworks.engine.gradients import Cost, Gradients, Measured
+from clozeworks.engine.gradients import Cost, Gradients, Measured, norm_of
 from clozeworks.engine.guards import Guards
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.metrics import Metrics
@@ -126,8 +126,7 @@ class Trainer:
         self.tokens = 0
         self._names = {id(value): name for name, value in self.model.named_parameters()}
         self._window = Window(self.names)
-        self._before = 0.0  # seconds of earlier sessions
-        self._spent = 0.0  # what the newest snapshot says of them
+        self._before = self._spent = 0.0  # seconds of earlier sessions; all until the last snapshot
         self._began = self._kept = time.monotonic()
         self._rates: list[float] = []
         self._said_slow = -math.inf
@@ -233,7 +232,7 @@ class Trainer:
                 for parameter in group["params"]:
                     parameter.grad = None
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = _norm(grads)
+        norm = norm_of(grads)
         self.snapshots.wait_for_tensors()
         rate = self.training.optimizer.rate * self.training.schedule.factor(
             self.step, self.training.steps
@@ -395,10 +394,3 @@ class Trainer:
                     f"{error}; {kept}; make room, then run the same again."
                 ) from error
             self.watcher.note(f"{error}; {kept}, and the run goes on.")
-
-
-def _norm(grads: Sequence[Tensor]) -> float:
-    # Trap: the norm of a large tensor adds up squares in float32, and of eight million it is wrong
-    # in the fourth digit on a CPU; the norm of the norms of rows is not.
-    rows = [torch.linalg.vector_norm(grad, dim=-1).reshape(-1) for grad in grads]
-    return float(torch.linalg.vector_norm(torch.cat(rows)))
