@@ -11,6 +11,7 @@ import torch
 
 from clozeworks.engine import snapshots as snapshots_module
 from clozeworks.engine import trainer as trainer_module
+from clozeworks.engine.gradients import norm_of
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import read
 from clozeworks.errors import CheckpointError, OutputError
@@ -296,7 +297,7 @@ def test_gradients_are_clipped(trained):
 
     def step():
         grads = [p.grad for p in trainer.model.parameters() if p.grad is not None]
-        seen.append(trainer_module._norm(grads))
+        seen.append(norm_of(grads))
         real()
 
     trainer.optimizer.step = step
@@ -309,4 +310,4 @@ def test_the_norm_of_many_small_numbers():
     """A sum of squares in float32 is wrong in the fourth digit here."""
     grads = [torch.full((3000, 1000), 1e-3), torch.full((7,), 2.0)]
     expected = math.sqrt(3e6 * float(torch.tensor(1e-3)) ** 2 + 28)
-    assert trainer_module._norm(grads) == pytest.approx(expected, rel=1e-6)
+    assert norm_of(grads) == pytest.approx(expected, rel=1e-6)
