@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from clozeworks.engine import snapshots as snapshots_module
-from clozeworks.engine import trainer as trainer_module
 from clozeworks.engine.gradients import norm_of
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import read
