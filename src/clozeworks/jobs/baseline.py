@@ -16,7 +16,8 @@ from clozeworks.objectives.draft import ANSWERS, Batch
 
 # Tokens that are counted at the most; more would change the shares in the fourth digit.
 _MOST = 50_000_000
-PART = "masked_lm"
+# The questions that are answered with a token.
+NAMING = ("masked_lm", "permuted_lm")
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,13 @@ class Baseline:
         loss: Of a question about the held-out text.
         accuracy: The share that the most frequent token answers.
         uniform: The cost of guessing every token alike.
+        part: Whose questions these are.
     """
 
     loss: float
     accuracy: float
     uniform: float
+    part: str = NAMING[0]
 
     def described(self) -> dict[str, float]:
         """As plain data."""
@@ -46,7 +49,8 @@ def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch], ranks: Ranks) ->
         held_out: This rank's share of the held-out text.
         ranks: The processes that share the run; all of them must ask.
     """
-    asked = [piece.parts[PART][ANSWERS] for piece in held_out if PART in piece.parts]
+    part = next((part for part in NAMING for piece in held_out if part in piece.parts), NAMING[0])
+    asked = [piece.parts[part][ANSWERS] for piece in held_out if part in piece.parts]
     answers = np.concatenate(asked) if asked else np.zeros(0, np.int64)
     (questions,) = ranks.summed([len(answers)])
     if not questions:
@@ -55,7 +59,7 @@ def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch], ranks: Ranks) ->
     shares = (counts + 1) / (counts.sum() + len(counts))  # so that no token is impossible
     costs = float(-np.log(shares[answers]).sum())
     cost, right = ranks.summed([costs, float((answers == counts.argmax()).sum())])
-    return Baseline(cost / questions, right / questions, float(np.log(len(counts))))
+    return Baseline(cost / questions, right / questions, float(np.log(len(counts))), part)
 
 
 def _counts(corpus: Corpus) -> Numbers:

@@ -15,7 +15,7 @@ from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.stages import Pieces, Stages
 from clozeworks.engine.trainer import Watcher
 from clozeworks.errors import OutputError
-from clozeworks.jobs.baseline import PART, Baseline
+from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.draft import ANSWERS
 from clozeworks.wording import counted
@@ -78,19 +78,20 @@ def first_loss(
     """
     if measured is None or baseline is None:
         return
-    loss = measured.parts[PART].loss
+    part = baseline.part
+    loss = measured.parts[part].loss
     watcher.note(
         f"Guessing every token alike costs {baseline.uniform:.3f}, guessing by frequency "
         f"{baseline.loss:.3f}."
     )
     if fresh and loss > _FAR * baseline.uniform:
         watcher.note(
-            f"{PART} begins at {loss:.3f}, far above that: the first weights are too large; lower "
+            f"{part} begins at {loss:.3f}, far above that: the first weights are too large; lower "
             "model.config.initializer_range."
         )
     if not fresh and loss > baseline.loss:
         watcher.note(
-            f"{PART} begins at {loss:.3f}, above guessing by frequency: a trained model should do "
+            f"{part} begins at {loss:.3f}, above guessing by frequency: a trained model should do "
             "better; is the text in its language, and is the head among its weights?"
         )
 

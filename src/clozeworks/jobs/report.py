@@ -11,7 +11,7 @@ from typing import Any
 
 from clozeworks.data.atomic import atomic_file
 from clozeworks.engine.trainer import Outcome, Watcher
-from clozeworks.jobs.baseline import PART, Baseline
+from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.curves import Marks, draw_png, draw_svg, panels
 from clozeworks.jobs.page import (
     box,
@@ -82,7 +82,7 @@ def write_report(story: Story, watcher: Watcher) -> Path | None:
 def _drawn(story: Story) -> list[str]:
     """Writes the picture; the charts for the page."""
     baseline = story.baseline.described() if story.baseline else None
-    shown = panels(story.records, baseline, PART)
+    shown = panels(story.records, baseline, story.baseline.part if story.baseline else "")
     if not shown:
         return []
     marks = Marks.of(story.records, story.borders)
@@ -153,7 +153,7 @@ def _results(story: Story) -> str:
         if not isinstance(after, Mapping):
             continue
         before = first["evaluation"].get(name, {})
-        guess = story.baseline.described() if story.baseline and name == PART else {}
+        guess = story.baseline.described() if story.baseline and name == story.baseline.part else {}
         rows.append([name])
         for key, form in (("loss", ".4f"), ("perplexity", ",.2f"), ("accuracy", ".2%")):
             known = [value_text(part.get(key), form) for part in (before, after, guess)]
