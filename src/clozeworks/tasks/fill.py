@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clozeworks.core.heads.mask_decoder import NAME as DECODER
+from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.model import Model
 from clozeworks.core.side_by_side import side_by_side, workers
 from clozeworks.data.batch import by_budget
@@ -81,7 +83,7 @@ def fill(
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
-    windows = _windows(tokenizer, marked, texts, max_length)
+    windows = _windows(tokenizer, marked, texts, _most(model, max_length))
     guesses: list[dict[tuple[int, int], list[Guess]]] = [{} for _ in texts]
 
     def run(batch: list[int]) -> list[list[Guess]]:
@@ -112,6 +114,14 @@ def fill(
         found = [guesses[number][span] for span in spans]
         filled.append(Filled(text, found, _best(tokenizer, marked[number], spans, found)))
     return filled
+
+
+def _most(model: Model, most: int | None) -> int | None:
+    """The most tokens of a window, which a mask decoder's places may limit further."""
+    decoder = model.blueprint.heads.get(DECODER)
+    if not isinstance(decoder, MaskDecoder):
+        return most
+    return decoder.count if most is None else min(most, decoder.count)
 
 
 def _windows(

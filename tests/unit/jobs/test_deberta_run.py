@@ -65,13 +65,18 @@ def test_both_networks_are_saved_with_tables_of_their_own(recipe, tmp_path):
 
 
 def test_the_mask_decoder_is_saved_with_its_model(recipe, tmp_path):
-    done = pretrain({**recipe, "objective": "deberta"})
+    config = {**CONFIG, "max_position_embeddings": 30}
+    model = {"start": "deberta-v3-base", "config": config}
+    done = pretrain({**recipe, "objective": "deberta", "model": model})
     model = cw.load(done.model)
     assert set(model.blueprint.heads) == {"vocabulary", "mask_decoder"}
     names = load_file(done.model / "model.safetensors").keys()
     assert "deberta.embeddings.position_embeddings.weight" in names
     assert "lm_predictions.lm_head.dense.weight" in names
     assert len(model.fill("the [MASK] is here", top=2).gaps[0]) == 2
+    # A text of more tokens than the decoder has places is read in windows.
+    long = model.fill(("the town is here " * 20) + "[MASK]", top=2)
+    assert len(long.gaps[0]) == 2
 
 
 @pytest.mark.parity
