@@ -49,7 +49,7 @@ def small(family, **changes):
     return Config({**family.published(size), **SMALL, **changes}, "x")
 
 
-@pytest.mark.parametrize(("family", "changes", "sentence"), WRONG, ids=str)
+@pytest.mark.parametrize(("family", "changes", "sentence"), WRONG)
 def test_what_a_config_cannot_say(family, changes, sentence):
     with pytest.raises(CheckpointError) as caught:
         family.blueprint(small(family, **changes), frozenset({"pooler"}))
