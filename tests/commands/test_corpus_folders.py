@@ -60,7 +60,8 @@ def test_settings_of_a_build(refused, build, more, sentence):
     [
         (
             ["--objective", "robert"],
-            "objective is 'robert'; known: albert, bert, electra, roberta, simcse, spanbert. "
+            "objective is 'robert'; known: albert, bert, deberta, deberta-v3, electra, "
+            "roberta, simcse, spanbert, xlnet. "
             "Did you mean 'roberta'?",
         ),
         (["--step", "-1"], "--step is -1; it must be at least 0."),

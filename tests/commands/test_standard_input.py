@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import os
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -59,7 +59,9 @@ def test_an_answer_comes_before_the_input_ends(folder):
         for text in ("the cat", "我爱北京", "the dog"):
             process.stdin.write(f"{text}\n")
             process.stdin.flush()
-            assert select.select([process.stdout], [], [], 60)[0], "nothing came"
+            with selectors.DefaultSelector() as waiting:
+                waiting.register(process.stdout, selectors.EVENT_READ)
+                assert waiting.select(60), "nothing came"
             assert json.loads(process.stdout.readline())["text"] == text
         out, err = process.communicate("without an end", timeout=30)
     finally:

@@ -80,7 +80,8 @@ def test_another_length_changes_nothing_else(name):
          "training.optimizer.kind is 'adam_v'; known: adam_w, bert_adam, lamb. Did you mean "
          "'adam_w'?"),
         ("objective=brt",
-         "objective is 'brt'; known: albert, bert, electra, roberta, simcse, spanbert. "
+         "objective is 'brt'; known: albert, bert, deberta, deberta-v3, electra, "
+         "roberta, simcse, spanbert, xlnet. "
          "Did you mean 'bert'?"),
         ("training.steps=0", "training.steps is 0; it must be at least 1."),
         ("training.tokens=many", "training.tokens is 'many'; it must be int."),
