@@ -7,7 +7,7 @@ it, and an update by AdamW. Reading is the last layer of 256 such texts. The pee
 32 to its longest text, as its collator does; repetitions alternate. XLNet is asked for the tokens
 themselves, by the content stream.
 
-    python benchmarks/families.py [--only albert deberta-v2] [--repeats 5] [--quick] [--threads 2]
+    python benchmarks/families.py [--only albert deberta-v2] [--repeats 5] [--equal] [--quick]
 """
 
 import argparse
@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--equal", action="store_true", help="texts of 64 tokens: no padding")
     parser.add_argument(
         "--quick", action="store_true", help="1 layer, 2 repetitions, 64 texts read"
     )
@@ -61,7 +62,8 @@ def main() -> None:
 def measure(name: str, options: argparse.Namespace) -> None:
     """One family: both libraries on the same weights and texts, in turn."""
     random = np.random.default_rng(0)
-    batches = [make_texts(random, TEXTS) for _ in range(2 if options.quick else 8)]
+    spread = 0.0 if options.equal else 0.8
+    batches = [make_texts(random, TEXTS, spread) for _ in range(2 if options.quick else 8)]
     asked = [random.random(len(text)) < ASKED for text in batches[0]]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "model"
@@ -104,9 +106,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
         ours.lanes.close()
 
 
-def make_texts(random: np.random.Generator, count: int) -> list[np.ndarray]:
+def make_texts(random: np.random.Generator, count: int, spread: float) -> list[np.ndarray]:
     """Token numbers of texts of mixed lengths."""
-    spread = 0.8
     lengths = random.lognormal(np.log(64) - spread**2 / 2, spread, count)
     sizes = np.clip(lengths.round(), 4, LONGEST).astype(int)
     return [random.integers(1_000, TOKENS, size) for size in sizes]
