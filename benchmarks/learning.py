@@ -29,7 +29,7 @@ WAYS = {
     "RoBERTa's objective": ("bert-base", "roberta"),
     "SpanBERT": ("bert-base", "spanbert"),
     "ALBERT": ("albert-base-v1", "albert"),
-    "ELECTRA": ("electra-base", "electra"),
+    "ELECTRA": ("electra-small", "electra"),
     "XLNet": ("xlnet-base", "xlnet"),
     "DeBERTa": ("deberta-base", "deberta"),
     "DeBERTa v3": ("deberta-v3-base", "deberta-v3"),
@@ -86,6 +86,8 @@ def run(name: str, options: argparse.Namespace, steps: int, budget: str) -> None
     if options.rows:
         command += ["--rows", str(options.rows)]
     made = subprocess.run(command, capture_output=True, text=True)
+    if made.returncode:
+        sys.exit(f"{name}: fine-tuning failed:\n{made.stderr[-2000:]}")
     print(*(line for line in made.stdout.splitlines() if ", seed " in line), sep="\n", flush=True)
 
 
@@ -96,8 +98,9 @@ def recipe(name: str, folder: Path, corpus: Path, steps: int) -> dict[str, Any]:
     from clozeworks.objectives.published import published
 
     size, objective = WAYS[name]
-    stated = published_sizes()[size].published(size)
-    still = {key: 0.0 for key in stated if "dropout" in key or key.endswith("dropout_prob")}
+    family = published_sizes()[size]
+    known = family.config(family.blueprint(family.published(size), frozenset()))
+    still = {key: 0.0 for key, value in known.items() if "dropout" in key and value}
     return {
         "run": str(folder),
         "objective": config.plain(published(objective, LENGTH)),

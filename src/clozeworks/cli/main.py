@@ -56,10 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False
         )
     signal.signal(signal.SIGTERM, _terminate)
-    code = run(list(sys.argv[1:] if arguments is None else arguments))
-    for number in (signal.SIGINT, signal.SIGTERM):  # one more would only disturb the way out
-        signal.signal(number, signal.SIG_IGN)
-    sys.exit(code)
+    try:
+        sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # one more would only disturb the way out
+            signal.signal(number, signal.SIG_IGN)
 
 
 def run(arguments: list[str]) -> int:

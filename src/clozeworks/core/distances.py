@@ -48,8 +48,11 @@ def is_even(group: Group, flow: Flow) -> bool:
     """Whether the queries of all texts are the last of their keys, all after equally many."""
     if flow.source is not None and flow.source.places is not None:
         return False
-    ahead = {keys - queries for queries, keys in group.lengths}
-    return ahead == {group.keys.length - group.queries.length}
+    most = group.keys.length - group.queries.length
+    even: bool = group.once(
+        "even queries", lambda: all(keys - queries == most for queries, keys in group.lengths)
+    )
+    return even
 
 
 def skewed(products: Tensor, columns: int) -> Tensor:
