@@ -1,12 +1,14 @@
 """What each family's own way of learning is worth: pre-trained small, then fine-tuned.
 
 Networks of 4 layers and width 256 learn from the same corpus, each as its paper says: once all
-from as many tokens, once all for as long (`--seconds`; how many steps that is, 30 steps tell).
-Then each is fine-tuned on SST-2, CoNLL-2003 and RTE with three seeds by `quality.py`. What is done
-stands in the folder OUT and is not done again; the curves are drawn there.
+from as many tokens, once each for as long as BERT takes for these. How many steps that is, short
+runs tell, one after the other in rounds. Then each is fine-tuned on SST-2, CoNLL-2003 and RTE with
+three seeds by `quality.py`. What is done stands in the folder OUT and is not done again; the curves
+are drawn there.
 
     python benchmarks/learning.py CORPUS DATA OUT [--only BERT ELECTRA] [--tokens 4000000]
-        [--seconds 600] [--seeds 0 1 2] [--rows 2000] [--quick]
+        [--seeds 0 1 2] [--rows 2000] [--quick]
+    python benchmarks/learning.py CORPUS DATA OUT --rates
     python benchmarks/learning.py --report OUT
 """
 
@@ -22,6 +24,8 @@ from typing import Any
 from measuring import sized
 
 LENGTH, EACH, LAYERS, WIDTH, HEAD = 128, 2048, 4, 256, 64
+TRIAL = 30  # steps of a short run that tells how fast a way is
+YARDSTICK = "BERT"  # equal time is what this one takes
 TASKS = ("SST-2", "CoNLL-2003", "RTE")
 # Name: the published size that stands for the family, and the objective.
 WAYS = {
@@ -43,8 +47,8 @@ def main() -> None:
     parser.add_argument("data", type=Path, nargs="?", help="the folder of real tasks")
     parser.add_argument("out", type=Path, nargs="?", help="where everything is kept")
     parser.add_argument("--only", nargs="+", default=list(WAYS), choices=list(WAYS))
-    parser.add_argument("--tokens", type=int, default=4_000_000, help="of each run; 0 for none")
-    parser.add_argument("--seconds", type=int, default=0, help="of each run of equal time")
+    parser.add_argument("--tokens", type=int, default=4_000_000, help="of each run")
+    parser.add_argument("--rates", action="store_true", help="only find out how fast each is")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of fine-tuning")
     parser.add_argument("--rows", type=int, help="labelled rows at most")
     parser.add_argument("--quick", action="store_true", help="to see that it works")
@@ -59,11 +63,14 @@ def main() -> None:
     if options.quick:
         options.tokens, options.rows, options.seeds = 40_000, 32, [0]
     options.out.mkdir(parents=True, exist_ok=True)
+    rates = measured_rates(options.out, options.corpus, rounds=1 if options.quick else 3)
+    if options.rates:
+        return
+    steps = options.tokens // EACH
     for name in options.only:
-        if options.tokens:
-            run(name, options, options.tokens // EACH, "tokens")
-        if options.seconds:
-            run(name, options, steps_in(name, options), "time")
+        run(name, options, steps, "tokens")
+        if name != YARDSTICK:
+            run(name, options, max(1, round(steps * rates[name] / rates[YARDSTICK])), "time")
     report(options.out)
 
 
@@ -117,15 +124,26 @@ def recipe(name: str, folder: Path, corpus: Path, steps: int) -> dict[str, Any]:
     }
 
 
-def steps_in(name: str, options: argparse.Namespace) -> int:
-    """How many steps the seconds are, told by a short run."""
+def measured_rates(out: Path, corpus: Path, rounds: int) -> dict[str, float]:
+    """Tokens per second of every way: the best of some short runs, kept in the folder."""
     from clozeworks.jobs.pretrain import pretrain
 
+    kept = out / "rates.json"
+    if kept.exists():
+        known: dict[str, float] = json.loads(kept.read_text())
+        return known
+    rates: dict[str, list[float]] = {name: [] for name in WAYS}
     with tempfile.TemporaryDirectory() as place:
-        trial = recipe(name, Path(place) / "run", options.corpus, 30)
-        trial["watching"]["evaluate"] = 0
-        done = pretrain(trial)
-    return max(1, round(options.seconds * 30 / done.outcome.seconds))
+        for turn in range(rounds):
+            for name, found in rates.items():
+                trial = recipe(name, Path(place) / f"{name} {turn}", corpus, TRIAL)
+                trial["watching"]["evaluate"] = 0
+                found.append(TRIAL * EACH / pretrain(trial).outcome.seconds)
+    best = {name: max(found) for name, found in rates.items()}
+    for name, found in rates.items():
+        print(f"{name:24}{best[name]:8,.0f} tokens/s of {[round(rate) for rate in found]}")
+    kept.write_text(json.dumps(best))
+    return best
 
 
 def report(out: Path) -> None:
