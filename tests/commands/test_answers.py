@@ -172,8 +172,10 @@ def test_show_a_published_size(command, size):
     assert outcome.code == 0 and outcome.err == ""
     lines = outcome.out.splitlines()
     # Positions that are distances between tokens have no last one.
-    endless = any(name in size for name in ("deberta-", "modernbert-", "xlnet-"))
-    room = "texts of any length" if endless else "texts of up to 512 tokens"
+    distances = ("deberta-", "modernbert-", "xlnet-", "t5-", "ul2", "llama-")
+    endless = any(name in size for name in distances)
+    longest = "1,024" if size.startswith("gpt2") else "512"
+    room = "texts of any length" if endless else f"texts of up to {longest} tokens"
     assert lines[0].startswith(f"{size} (") and lines[1] == room
     assert json.loads(command("show", size, "--json").out)["width"] % 64 == 0
 

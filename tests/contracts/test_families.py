@@ -13,7 +13,7 @@ from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.dropout import Dropout
-from clozeworks.core.flow import Trace
+from clozeworks.core.flow import Source, Trace
 from clozeworks.core.initialize import initialize
 from clozeworks.core.layout import Layout
 from clozeworks.errors import UnsupportedError
@@ -25,6 +25,8 @@ SMALL = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
     "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48,
     "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48,
+    "n_embd": 32, "n_positions": 50, "num_key_value_heads": 2, "head_dim": 8,
+    "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "d_kv": 8, "d_ff": 48,
     "vocab_size": 61, "max_position_embeddings": 50,
     "max_relative_positions": 20, "position_buckets": 16,
 }  # fmt: skip
@@ -61,6 +63,13 @@ def tokens(lengths, seed=0):
     return [torch.randint(5, 61, (length,), generator=generator) for length in lengths]
 
 
+def run(model, texts):
+    """The vectors of packed texts; with a decoder, of the same texts as their own answers."""
+    ids, layout = torch.cat(texts), Layout([len(text) for text in texts])
+    hidden = model(ids, layout)
+    return hidden if model.decoder is None else model.decode(ids, layout, Source(hidden, layout))
+
+
 @pytest.mark.parametrize(("family", "name"), CASES)
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_packed_equals_one_by_one(family, name, mode):
@@ -69,9 +78,9 @@ def test_packed_equals_one_by_one(family, name, mode):
     lengths = [1, 12, 48, 12, 12, 11, 30, 2, 48, 7]
     texts = tokens(lengths)
     with torch.no_grad():
-        together = model(torch.cat(texts), Layout(lengths)).split(lengths)
+        together = run(model, texts).split(lengths)
         for text, packed in zip(texts, together, strict=True):
-            alone = model(text, Layout([len(text)]))
+            alone = run(model, [text])
             assert (alone - packed).abs().max() <= 1e-12
 
 
@@ -90,10 +99,9 @@ def test_neighbours_change_nothing(family, name):
     text = tokens([17])[0]
     with torch.no_grad():
         for seed, around in enumerate(([3, 40], [17, 17], [16, 1], [48, 48, 2])):
-            before, after = tokens(around[:1], seed + 9)[0], torch.cat(tokens(around[1:], seed + 5))
-            layout = Layout([around[0], 17, *around[1:]])
-            hidden = model(torch.cat([before, text, after]), layout)[around[0] : around[0] + 17]
-            assert (hidden - model(text, Layout([17]))).abs().max() <= 1e-12
+            before, after = tokens(around[:1], seed + 9)[0], tokens(around[1:], seed + 5)
+            hidden = run(model, [before, text, *after])[around[0] : around[0] + 17]
+            assert (hidden - run(model, [text])).abs().max() <= 1e-12
 
 
 @pytest.mark.parametrize(("family", "name"), CASES)
@@ -104,6 +112,9 @@ def test_every_parameter_learns(family, name):
     layout = Layout(lengths)
     hidden = model(torch.cat(tokens(lengths)), layout, types)
     total = hidden.square().mean()
+    if model.decoder is not None:
+        hidden = model.decode(torch.cat(tokens(lengths)), layout, Source(hidden, layout))
+        total = total + hidden.square().mean()
     for head in model.blueprint.heads:
         scores = model.scores(head, hidden, layout)
         total = total + torch.nn.functional.cross_entropy(scores, scores.argmin(dim=-1))
@@ -223,6 +234,19 @@ COUNTS = [
     ("modernbert-base", set(), 149_014_272),
     ("modernbert-base", {"vocabulary"}, 149_655_232),
     ("modernbert-large", {"vocabulary"}, 395_881_664),
+    ("openai-gpt", {"vocabulary"}, 116_534_784),
+    ("gpt2", {"vocabulary"}, 124_439_808),
+    ("gpt2-medium", {"vocabulary"}, 354_823_168),
+    ("gpt2-large", {"vocabulary"}, 774_030_080),
+    ("gpt2-xl", {"vocabulary"}, 1_557_611_200),
+    ("llama-7b", {"vocabulary"}, 6_738_415_616),
+    ("llama-3-8b", {"vocabulary"}, 8_030_261_248),
+    ("t5-small", {"decoder", "vocabulary"}, 60_506_624),
+    ("t5-base", {"decoder", "vocabulary"}, 222_903_552),
+    ("t5-large", {"decoder", "vocabulary"}, 737_668_096),
+    ("t5-v1_1-base", {"decoder", "vocabulary"}, 247_577_856),
+    ("byt5-small", {"decoder", "vocabulary"}, 299_637_760),
+    ("mt5-small", {"decoder", "vocabulary"}, 300_176_768),
     ("xlnet-base", {"vocabulary", "query_start"}, 116_750_336),
     ("xlnet-large", {"vocabulary", "query_start"}, 360_300_800),
 ]

@@ -92,6 +92,46 @@ SIZES["modernbert"] = {
     "num_labels": 3,
     **{f"{token}_token_id": 0 for token in ("pad", "bos", "eos", "cls", "sep")},
 }
+SIZES["gpt2"] = {
+    "n_embd": 32,
+    "n_layer": 3,
+    "n_head": 4,
+    "n_positions": 40,
+    "vocab_size": 99,
+    "num_labels": 3,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 1,
+    "classifier_dropout": 0.0,
+    **{f"{place}_pdrop": 0.0 for place in ("resid", "embd", "attn")},
+}
+SIZES["openai-gpt"] = SIZES["gpt2"]
+SIZES["llama"] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "vocab_size": 99,
+    "num_labels": 3,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "classifier_dropout": 0.0,
+}
+# Inner width other than the model's, towers of different depth.
+SIZES["t5"] = {
+    "d_model": 32,
+    "d_kv": 6,
+    "d_ff": 48,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "vocab_size": 99,
+    "dropout_rate": 0.0,
+    "decoder_start_token_id": 0,
+}
+SIZES["mt5"] = SIZES["t5"]
 ROOM = 40
 
 

@@ -88,6 +88,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     names = found.names(name, config)
     sources = _sources(files, names, report)
     parts = _parts(found, sources)
+    parts |= _borrowing(found, config, parts, found.architectures[name].parts - parts)
     report.absent = sorted(found.architectures[name].parts - parts)
     notes = read_json(folder / NOTES, optional=True)
     blueprint = _with_own_heads(found.blueprint(config, parts), notes, folder / NOTES)
@@ -218,6 +219,28 @@ def _parts(found: Family, sources: dict[str, str]) -> Parts:
     )
 
 
+def _borrowing(found: Family, config: Config, parts: Parts, absent: Parts) -> Parts:
+    """Heads among the absent that need no weights of their own: GPT-2's output is its input."""
+    if not absent:
+        return absent
+    model = _without_weights(found.blueprint(config, parts | absent), config.place)
+    tied = model.tied()
+    return frozenset(
+        name
+        for name in absent & model.heads.keys()
+        if all(f"heads.{name}.{weight}" in tied for weight in model.heads[name].state_dict())
+    )
+
+
+def _without_weights(blueprint: Blueprint, place: str | Path) -> Model:
+    try:
+        return blueprint.build("meta")
+    except RuntimeError as error:  # a product of sizes that no machine can count
+        raise CheckpointError(
+            f"{place}: the sizes are too large for any machine ({error}); restore the file."
+        ) from error
+
+
 def _with_own_heads(blueprint: Blueprint, notes: dict[str, Any], place: Path) -> Blueprint:
     """The blueprint with heads that no published architecture has, as our notes describe them."""
     stated = notes.get("heads", {})
@@ -260,13 +283,7 @@ def _filled(
     dtype: torch.dtype | None,
 ) -> Model:
     """The model with the folder's weights in place, without a second copy in memory."""
-    try:
-        model = blueprint.build("meta")
-    except RuntimeError as error:  # a product of sizes that no machine can count
-        raise CheckpointError(
-            f"{files.folder / 'config.json'}: the sizes are too large for any machine ({error}); "
-            f"restore the file."
-        ) from error
+    model = _without_weights(blueprint, files.folder / "config.json")
     tied = model.tied()
     prefixed = any(theirs.startswith(names.prefix) for theirs in files)
     state: dict[str, torch.Tensor] = {}

@@ -48,8 +48,8 @@ def attend(
 
     Args:
         q: Packed queries, (N, H, D).
-        k: Packed keys, (M, H, D).
-        v: Packed values, (M, H, D).
+        k: Packed keys, (M, H, D); with fewer heads, as many queries in turn share one.
+        v: Packed values, as many heads.
         queries: Where the texts of q begin and end.
         keys: The same for k and v; the same texts in the same order, lengths may differ.
         sees: Which keys a query may look at; everything in its text if not given. A query that
@@ -65,19 +65,29 @@ def attend(
     plan = queries.plan(keys, q.device)
     pieces = []
     shares: dict[int, Tensor] = {}
+    sees = sees or Everything()
+    k, v = shared_heads(k, q.shape[1]), shared_heads(v, q.shape[1])
+    by_hand = bool(dropout) and current_generator() is not None
     for group in plan.groups:
         q_rows, k_rows, v_rows = group.queries.take(q), group.keys.take(k), group.keys.take(v)
         bias = None
         if relate is not None:
             q_rows, k_rows, bias = relate(q_rows, k_rows, group)
-        mask = _merge(bias, _allowed(group, sees or Everything()))
+        causal = bias is None and weights is None and not by_hand and sees.is_causal(group)
+        mask = None if causal else merged(bias, _allowed(group, sees))
         if weights is not None:
             shares.update(_weights(group, q_rows, k_rows, mask, scale))
-        if dropout and current_generator() is not None:
+        if by_hand:
             mixed = _shares(q_rows, k_rows, mask, scale, dropout) @ v_rows
         else:
             mixed = F.scaled_dot_product_attention(
-                q_rows, k_rows, v_rows, attn_mask=mask, dropout_p=dropout, scale=scale
+                q_rows,
+                k_rows,
+                v_rows,
+                attn_mask=mask,
+                dropout_p=dropout,
+                is_causal=causal,
+                scale=scale,
             )  # (B, H, Lq, D)
         pieces.append(group.queries.put(mixed))
     if weights is not None:
@@ -100,7 +110,12 @@ def _allowed(group: Group, sees: SeesSpec) -> Tensor | None:
     return allowed
 
 
-def _merge(bias: Tensor | None, allowed: Tensor | None) -> Tensor | None:
+def shared_heads(x: Tensor, heads: int) -> Tensor:
+    """Keys or values (M, K, D), each repeated for the query heads that share it, (M, H, D)."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def merged(bias: Tensor | None, allowed: Tensor | None) -> Tensor | None:
     """One mask for the kernel: boolean without a bias, additive with one."""
     if bias is None or allowed is None:
         return allowed if bias is None else bias

@@ -1,22 +1,22 @@
-"""Multi-head self-attention, handed its position scheme and its view.
+"""Multi-head attention, handed its position scheme and its view.
 
-Paper: Vaswani et al. 2017.
+Paper: Vaswani et al. 2017; Ainslie et al. 2023 (heads that share keys).
 The idea: tokens are projected to queries, keys and values of several heads; each head mixes values
 on its own, and a last projection joins the heads. Everything that differs between families
 (positions, who sees whom, scale, bias) is a part or a number handed in.
 Used by: every family.
 
-Shapes: N tokens, W width, H heads, D head width.
+Shapes: N tokens, M tokens looked at, W width, H heads, K heads of keys, D head width.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from clozeworks.core.attend import attend
 from clozeworks.core.flow import Flow
 from clozeworks.core.part import PartSpec
-from clozeworks.core.positions import PositionSpec
+from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.core.sees import Everything, SeesSpec
 from clozeworks.core.spec import spec
 
@@ -47,6 +47,7 @@ class SelfAttention(PartSpec):
         return SelfAttentionModule(
             width,
             heads=self.heads,
+            key_heads=self.heads,
             head_width=head_width,
             sees=self.sees,
             positions=(
@@ -59,17 +60,81 @@ class SelfAttention(PartSpec):
         )
 
 
-class SelfAttentionModule(nn.Module):
-    """Projects, attends, joins the heads."""
+@spec
+class GroupedAttention(PartSpec):
+    """Self-attention where several heads share keys and values: a smaller cache."""
+
+    paper: ClassVar[str] = "Ainslie et al. 2023"
+    role: ClassVar[str] = "attention"
+
+    heads: int
+    key_heads: int
+    """Heads of keys and values; as many query heads, one after the other, share each."""
+    head_width: int | None = None
+    """Width of one head; the model's width divided by the heads if not given."""
+    sees: SeesSpec = Everything()
+    positions: PositionSpec | None = None
+    dropout: float = 0.0
+    bias: bool = False
+
+    def build(self, width: int) -> "SelfAttentionModule":
+        """Makes the module."""
+        head_width = self.head_width or width // self.heads
+        return SelfAttentionModule(
+            width,
+            heads=self.heads,
+            key_heads=self.key_heads,
+            head_width=head_width,
+            sees=self.sees,
+            positions=(
+                self.positions.build(width, self.heads, head_width) if self.positions else None
+            ),
+            dropout=self.dropout,
+            bias=self.bias,
+            key_bias=self.bias,
+            scale=None,
+        )
+
+
+@spec
+class CrossAttention(PartSpec):
+    """Every token of a decoder looks at the text that an encoder read."""
+
+    paper: ClassVar[str] = "Vaswani et al. 2017"
+    role: ClassVar[str] = "cross_attention"
+
+    heads: int
+    head_width: int | None = None
+    """Width of one head; the model's width divided by the heads if not given."""
+    dropout: float = 0.0
+    bias: bool = True
+    scale: float | None = None
+    """What scores are multiplied by; 1 / sqrt(head width) if not given."""
+
+    def build(self, width: int) -> "CrossAttentionModule":
+        """Makes the module."""
+        return CrossAttentionModule(
+            width,
+            heads=self.heads,
+            key_heads=self.heads,
+            head_width=self.head_width or width // self.heads,
+            dropout=self.dropout,
+            bias=self.bias,
+            key_bias=self.bias,
+            scale=self.scale,
+        )
+
+
+class AttentionModule(nn.Module):
+    """The projections of an attention."""
 
     def __init__(
         self,
         width: int,
         *,
         heads: int,
+        key_heads: int,
         head_width: int,
-        sees: SeesSpec,
-        positions: nn.Module | None,
         dropout: float,
         bias: bool,
         key_bias: bool,
@@ -77,33 +142,91 @@ class SelfAttentionModule(nn.Module):
     ) -> None:
         super().__init__()
         self.query = nn.Linear(width, heads * head_width, bias=bias)
-        self.key = nn.Linear(width, heads * head_width, bias=key_bias)
-        self.value = nn.Linear(width, heads * head_width, bias=bias)
+        self.key = nn.Linear(width, key_heads * head_width, bias=key_bias)
+        self.value = nn.Linear(width, key_heads * head_width, bias=bias)
         self.output = nn.Linear(heads * head_width, width, bias=bias)
-        self.positions = positions
-        self.sees = sees
         self.heads = heads
+        self.key_heads = key_heads
         self.dropout = dropout
         self.scale = scale
 
+    def queries(self, x: Tensor) -> Tensor:
+        """Tokens (N, W) to queries (N, H, D)."""
+        q: Tensor = self.query(x).unflatten(1, (self.heads, -1))
+        return q
+
+    def keys_and_values(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """The tokens that are looked at (M, W) to keys and values, (M, K, D) each."""
+        shape = (self.key_heads, -1)
+        return self.key(seen).unflatten(1, shape), self.value(seen).unflatten(1, shape)
+
+    def joined(self, mixed: Tensor) -> Tensor:
+        """What the heads made (N, H, D) to tokens, (N, W)."""
+        tokens: Tensor = self.output(mixed.flatten(1))
+        return tokens
+
+
+class SelfAttentionModule(AttentionModule):
+    """Projects, attends, joins the heads."""
+
+    def __init__(
+        self, width: int, *, sees: SeesSpec, positions: PositionModule | None, **rest: Any
+    ) -> None:
+        super().__init__(width, **rest)
+        self.positions = positions
+        self.sees = sees
+
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
-        seen, keys = flow.seen(x)  # itself, or what the pass looks at instead
-        q, k, v = (
-            project(tokens).unflatten(1, (self.heads, -1))  # (N or M, H, D)
-            for project, tokens in ((self.query, x), (self.key, seen), (self.value, seen))
+        q = self.queries(x)
+        k, v = self.keys_and_values(flow.seen(x))  # of itself, or what the pass looks at instead
+        relate = None
+        if self.positions is not None:
+            q, k = self.positions.turned(q, k, flow)
+            relate = self.positions(self, flow)
+        look = attend if flow.cache is None else flow.cache.attend
+        mixed = look(
+            q,
+            k,
+            v,
+            queries=flow.layout,
+            keys=flow.seen_layout,
+            sees=flow.sees or self.sees,
+            relate=relate,
+            scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+            weights=flow.attention_weights(),
         )
+        return self.joined(mixed)
+
+
+class CrossAttentionModule(AttentionModule):
+    """Projects queries of the decoder, keys and values of the encoder."""
+
+    def forward(self, x: Tensor, flow: Flow) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        source = flow.encoded
+        assert source is not None, "a decoder needs what its encoder made"
+        q = self.queries(x)
+        if flow.cache is not None:
+            mixed = flow.cache.attend_source(
+                self,
+                q,
+                lambda: self.keys_and_values(source.tokens),
+                queries=flow.layout,
+                keys=source.layout,
+                scale=self.scale,
+            )
+            return self.joined(mixed)
+        k, v = self.keys_and_values(source.tokens)
         mixed = attend(
             q,
             k,
             v,
             queries=flow.layout,
-            keys=keys,
-            sees=flow.sees or self.sees,
-            relate=self.positions(self, flow) if self.positions is not None else None,
+            keys=source.layout,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
             weights=flow.attention_weights(),
         )
-        joined: Tensor = self.output(mixed.flatten(1))  # (N, W)
-        return joined
+        return self.joined(mixed)

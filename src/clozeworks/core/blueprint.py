@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from clozeworks import config
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention import CrossAttention, GroupedAttention, SelfAttention
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.initialize import Undrawn
+from clozeworks.core.sees import Past
 from clozeworks.core.spec import spec
 from clozeworks.core.stack import Tower, sublayer_names
 from clozeworks.errors import SettingError
@@ -32,6 +33,8 @@ class Blueprint:
     encoder: Tower
     pooler: Pooler | None = None
     heads: dict[str, HeadSpec] = field(default_factory=dict)
+    decoder: Tower | None = None
+    """What answers the text that the encoder read, token by token; it has the same embeddings."""
 
     def check(self) -> "Blueprint":
         """Returns itself, or says which rule is broken and where."""
@@ -43,17 +46,8 @@ class Blueprint:
                 f"embeddings.positions has room for {room} tokens; it needs at least 1; "
                 f"raise count or lower offset."
             )
-        for index, layer in enumerate(self.encoder.layers):
-            where = f"encoder.layers[{index}]"
-            for name, sub in zip(sublayer_names(layer), layer, strict=True):
-                if isinstance(sub.part, SelfAttention):
-                    self._check_heads(f"{where}.{name}", sub.part)
-        depth = len(self.encoder.layers)
-        for step, index in enumerate(self.encoder.running_order()):
-            if not 0 <= index < depth:
-                raise SettingError(
-                    f"encoder.order[{step}] is {index}; it must be a layer from 0 to {depth - 1}."
-                )
+        for name, tower in self.towers().items():
+            self._check_tower(name, tower)
         for path, value in _dropouts(config.plain(self)):
             if not 0 <= value < 1:
                 raise SettingError(f"{path} is {value}; it must be at least 0 and below 1.")
@@ -64,8 +58,50 @@ class Blueprint:
                 )
         return self
 
-    def _check_heads(self, where: str, part: SelfAttention) -> None:
+    def towers(self) -> dict[str, Tower]:
+        """The encoder, and the decoder if there is one."""
+        return {"encoder": self.encoder} | ({"decoder": self.decoder} if self.decoder else {})
+
+    @property
+    def writes(self) -> bool:
+        """Whether it can write a text from its beginning to its end.
+
+        So it is if no token of the tower that is asked for words sees a later one.
+        """
+        tower = self.decoder or self.encoder
+        parts = [sub.part for layer in tower.layers for sub in layer]
+        looking = [part for part in parts if isinstance(part, SelfAttention | GroupedAttention)]
+        return bool(looking) and all(isinstance(part.sees, Past) for part in looking)
+
+    def _check_tower(self, name: str, tower: Tower) -> None:
+        for index, layer in enumerate(tower.layers):
+            where = f"{name}.layers[{index}]"
+            for role, sub in zip(sublayer_names(layer), layer, strict=True):
+                if isinstance(sub.part, SelfAttention | GroupedAttention | CrossAttention):
+                    self._check_heads(f"{where}.{role}", sub.part)
+                if isinstance(sub.part, CrossAttention) and name == "encoder":
+                    raise SettingError(
+                        f"{where}.{role} looks at what an encoder made; an encoder cannot; put it "
+                        f"into the decoder."
+                    )
+        depth = len(tower.layers)
+        for step, index in enumerate(tower.running_order()):
+            if not 0 <= index < depth:
+                raise SettingError(
+                    f"{name}.order[{step}] is {index}; it must be a layer from 0 to {depth - 1}."
+                )
+
+    def _check_heads(
+        self, where: str, part: SelfAttention | GroupedAttention | CrossAttention
+    ) -> None:
         _at_least(f"{where}.heads", part.heads, 1)
+        if isinstance(part, GroupedAttention):
+            _at_least(f"{where}.key_heads", part.key_heads, 1)
+            if part.heads % part.key_heads:
+                raise SettingError(
+                    f"{where}.heads is {part.heads} and key_heads is {part.key_heads}; the first "
+                    f"must be divisible by the second; change one of them."
+                )
         if part.head_width is None and self.width % part.heads:
             raise SettingError(
                 f"{where}.heads is {part.heads} and width is {self.width}; the width must be "

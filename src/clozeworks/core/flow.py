@@ -6,8 +6,10 @@ Shapes: N tokens, M tokens that are looked at, W width.
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from clozeworks.core.cache import Cache
 from clozeworks.core.layout import Group, Layout
 from clozeworks.core.sees import SeesSpec
 
@@ -55,10 +57,34 @@ class Flow:
     """What the position schemes of all layers share: made once per pass by the tower."""
     embedded: Tensor | None = None
     """The tokens as they came into the tower, (N, W), for parts that look at them again."""
+    encoded: Source | None = None
+    """What an encoder made of the texts that a decoder answers."""
+    cache: Cache | None = None
+    """Keys and values of earlier passes over the same texts."""
 
-    def seen(self, x: Tensor) -> tuple[Tensor, Layout]:
-        """The tokens that keys and values are made of, (M, W), and their layout."""
-        return (x, self.layout) if self.source is None else (self.source.tokens, self.source.layout)
+    def seen(self, x: Tensor) -> Tensor:
+        """The tokens that keys and values are made of, (M, W)."""
+        return x if self.source is None else self.source.tokens
+
+    @property
+    def seen_layout(self) -> Layout:
+        """Where the texts of these begin and end."""
+        return self.layout if self.source is None else self.source.layout
+
+    def query_at(self, device: torch.device) -> Tensor:
+        """The place of each query in its text, (N,)."""
+        if self.source is None:
+            return self.layout.positions(device)
+        if self.source.places is not None:
+            return self.source.places
+        keys = self.source.layout
+
+        def make() -> Tensor:
+            ahead = keys.sizes(device) - self.layout.sizes(device)
+            return self.layout.positions(device) + ahead[self.layout.rows(device)]
+
+        places: Tensor = self.layout.once(("last of", keys, device), make)
+        return places
 
     def query_places(self, group: Group) -> Tensor:
         """The place of each query among the keys of its text, (B or 1, Lq)."""

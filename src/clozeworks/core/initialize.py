@@ -10,7 +10,8 @@ reordering modules does not change what the others start from.
 """
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -42,7 +43,12 @@ class Undrawn(TorchFunctionMode):
 
 
 def initialize(
-    model: nn.Module, *, seed: int = 0, spread: float = 0.02, known: Collection[str] = ()
+    model: nn.Module,
+    *,
+    seed: int = 0,
+    spread: float = 0.02,
+    spreads: Mapping[str, float] | None = None,
+    known: Collection[str] = (),
 ) -> None:
     """Fills all parameters in place.
 
@@ -50,9 +56,11 @@ def initialize(
         model: A built model; its parameters may be on any device.
         seed: Two calls with the same seed give the same values.
         spread: The nominal standard deviation, before cutting.
+        spreads: The same for parameters whose names fit a pattern; the first that fits counts.
         known: The names of parameters that have their values already.
     """
     done: set[int] = set()
+    special = tuple((spreads or {}).items())
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix=path, recurse=False):
             if id(parameter) in done:
@@ -68,7 +76,8 @@ def initialize(
                 elif name.endswith("bias"):
                     parameter.zero_()
                 else:
-                    _cut_normal(parameter, spread, _stream(seed, name))
+                    own = (value for pattern, value in special if fnmatchcase(name, pattern))
+                    _cut_normal(parameter, next(own, spread), _stream(seed, name))
 
 
 def _stream(seed: int, name: str) -> torch.Generator:

@@ -32,9 +32,17 @@ class Layout:
     layer of a forward pass shares them. They may never depend on parameters.
     """
 
-    def __init__(self, lengths: Sequence[int]) -> None:
+    def __init__(self, lengths: Sequence[int], before: Sequence[int] | None = None) -> None:
+        """Takes the length of each text.
+
+        Args:
+            lengths: How many tokens of each text are in the batch.
+            before: How many of its tokens came in earlier passes; none if not given.
+        """
         self.lengths = tuple(int(length) for length in lengths)
         assert all(length >= 0 for length in self.lengths), "a text cannot have a negative length"
+        self.before = tuple(before) if before is not None else None
+        assert before is None or len(before) == len(self), "one number for each text"
         ends = tuple(accumulate(self.lengths))
         self.starts = (0, *ends[:-1]) if ends else ()
         self.total = ends[-1] if ends else 0
@@ -44,10 +52,12 @@ class Layout:
         return len(self.lengths)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self.lengths == other.lengths
+        if not isinstance(other, Layout):
+            return False
+        return (self.lengths, self.before) == (other.lengths, other.before)
 
     def __hash__(self) -> int:
-        return hash(self.lengths)
+        return hash((self.lengths, self.before))
 
     def __repr__(self) -> str:
         return f"Layout({len(self)} texts, {self.total} tokens, longest {self.longest})"
@@ -56,6 +66,13 @@ class Layout:
     def longest(self) -> int:
         """The length of the longest text."""
         return max(self.lengths, default=0)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """How many tokens of each text there are with those that came before."""
+        if self.before is None:
+            return self.lengths
+        return tuple(map(sum, zip(self.lengths, self.before, strict=True)))
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Makes a table on first use and keeps it."""
@@ -86,8 +103,12 @@ class Layout:
         """The place of each token in its own text, counted from 0, (N,)."""
 
         def make() -> Tensor:
-            starts = torch.tensor(self.starts, dtype=torch.long, device=device)
-            return torch.arange(self.total, device=device) - starts[self.rows(device)]
+            before = self.before or (0,) * len(self)
+            if set(self.lengths) == {1}:
+                return torch.tensor(before, dtype=torch.long, device=device)
+            starts = [start - ahead for start, ahead in zip(self.starts, before, strict=True)]
+            first = torch.tensor(starts, dtype=torch.long, device=device)
+            return torch.arange(self.total, device=device) - first[self.rows(device)]
 
         tensor: Tensor = self.once(("positions", device), make)
         return tensor

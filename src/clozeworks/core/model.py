@@ -1,4 +1,4 @@
-"""A built blueprint: tokens in, tokens out, and heads to ask.
+"""A built blueprint: tokens in, tokens out, and heads to ask; a decoder that answers.
 
 Shapes: N tokens, B texts, W width.
 """
@@ -6,7 +6,8 @@ Shapes: N tokens, B texts, W width.
 from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.flow import Flow, Trace
+from clozeworks.core.cache import Cache
+from clozeworks.core.flow import Flow, Source, Trace
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.query_start import NAME as START
 from clozeworks.core.layout import Layout
@@ -22,6 +23,7 @@ class Model(nn.Module):
         width = blueprint.width
         self.embeddings = blueprint.embeddings.build(width)
         self.encoder = blueprint.encoder.build(width)
+        self.decoder = blueprint.decoder.build(width) if blueprint.decoder else None
         self.pooler = blueprint.pooler.build(width) if blueprint.pooler else None
         self.heads = nn.ModuleDict(
             {
@@ -51,6 +53,7 @@ class Model(nn.Module):
         layout: Layout,
         types: Tensor | None = None,
         trace: Trace | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Contextual vectors of all tokens.
 
@@ -59,13 +62,41 @@ class Model(nn.Module):
             layout: Where the texts begin and end.
             types: Segment type of each token, (N,); all 0 if not given.
             trace: Keeps hidden states and attention weights if given.
+            cache: What earlier passes over these texts left, if there were any; this one's is
+                added.
 
         Returns:
             The tokens as the tower leaves them, (N, W).
         """
         assert ids.shape == (layout.total,), "the layout does not belong to these tokens"
         x = self.embeddings(ids, layout, types)
-        hidden: Tensor = self.encoder(x, Flow(layout, trace, types))
+        hidden: Tensor = self.encoder(x, Flow(layout, trace, types, cache=cache))
+        return hidden
+
+    def decode(
+        self,
+        ids: Tensor,
+        layout: Layout,
+        encoded: Source,
+        trace: Trace | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """Contextual vectors of the tokens of answers.
+
+        Args:
+            ids: Token numbers of all answers, one after the other, (N,).
+            layout: Where the answers begin and end.
+            encoded: The texts they answer, as the encoder left them.
+            trace: Keeps hidden states and attention weights if given.
+            cache: What earlier passes over these answers left, if there were any.
+
+        Returns:
+            The tokens as the decoder leaves them, (N, W).
+        """
+        assert self.decoder is not None, "this model has no decoder"
+        x = self.embeddings(ids, layout)
+        flow = Flow(layout, trace, encoded=encoded, cache=cache)
+        hidden: Tensor = self.decoder(x, flow)
         return hidden
 
     def pooled(self, hidden: Tensor, layout: Layout) -> Tensor:

@@ -22,19 +22,19 @@ _SLICE = 1024
 _held = threading.local()
 
 
-def named(x: Tensor, weight: Tensor, bias: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
+def named(x: Tensor, weight: Tensor, bias: Tensor | None, answers: Tensor) -> tuple[Tensor, Tensor]:
     """-log softmax(x @ weight.T + bias)[answer], summed, and how many answers scored highest.
 
     Args:
         x: The asked tokens, (n, E).
         weight: The vectors of all entries, (V, E).
-        bias: Added to the scores, (V,).
+        bias: Added to the scores, (V,), if there is one.
         answers: The right entries, (n,).
 
     Returns:
         A number with a gradient, and a number.
     """
-    types = {x.dtype, weight.dtype, bias.dtype}
+    types = {x.dtype, weight.dtype, *([] if bias is None else [bias.dtype])}
     if x.device.type == "cpu" and len(types) == 1 and x.dtype in (torch.float32, torch.float64):
         total, right = _Named.apply(x, weight, bias, answers)  # type: ignore[no-untyped-call]
         return total, right
@@ -52,7 +52,7 @@ def right_answers(scores: Tensor, answers: Tensor) -> Tensor:
 
 class _Named(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, answers: Tensor) -> Any:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, answers: Tensor) -> Any:
         scores = _scores(x, weight, bias)  # (n, V)
         rows = torch.arange(len(answers))
         given = scores[rows, answers]
@@ -65,22 +65,27 @@ class _Named(torch.autograd.Function):
         if any(ctx.needs_input_grad):
             grad = shares.exp_()
             grad[rows, answers] -= 1
-            ctx.grads = (grad @ weight, grad.T @ x, grad.sum(dim=0))
+            of_bias = None if bias is None else grad.sum(dim=0)
+            ctx.grads = (grad @ weight, grad.T @ x, of_bias)
         return total, right
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_total: Tensor, of_right: Tensor) -> Any:
         assert ctx.grads is not None, "a gradient is taken once; call named again for another"
-        grads, ctx.grads = [grad.mul_(of_total) for grad in ctx.grads], None
+        grads = [None if grad is None else grad.mul_(of_total) for grad in ctx.grads]
+        ctx.grads = None
         return (*grads, None)
 
 
-def _scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _scores(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     scores = _memory(len(x), len(weight), x.dtype)
     for begin in range(0, len(weight), _SLICE):
         part = slice(begin, begin + _SLICE)
-        torch.addmm(bias[part], x, weight[part].T, out=scores[:, part])
+        if bias is None:
+            torch.mm(x, weight[part].T, out=scores[:, part])
+        else:
+            torch.addmm(bias[part], x, weight[part].T, out=scores[:, part])
     return scores
 
 

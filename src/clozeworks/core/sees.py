@@ -24,6 +24,10 @@ class SeesSpec(Slot):
         """True where a query sees a key, (B or 1, Lq, Lk); None when it sees all."""
         raise NotImplementedError
 
+    def is_causal(self, group: Group) -> bool:
+        """Whether it is exactly what kernels call causal, which they compute without a mask."""
+        return False
+
 
 @spec
 class Everything(SeesSpec):
@@ -43,8 +47,14 @@ class Past(SeesSpec):
     paper: ClassVar[str] = "Vaswani et al. 2017"
 
     def allowed(self, group: Group) -> Tensor | None:
-        """Keys at or before the query."""
+        """Keys at or before the query; all of them where the last token alone is asked for."""
+        if group.queries.length == 1:
+            return None
         return group.key_positions()[:, None, :] <= group.query_positions()[:, :, None]
+
+    def is_causal(self, group: Group) -> bool:
+        """Yes, if every text has as many queries as keys: padding comes last and is not seen."""
+        return all(queries == keys for queries, keys in group.lengths)
 
 
 @spec

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Flow
 from clozeworks.core.norm import NormSpec
 from clozeworks.core.positions import SharedPositionSpec
@@ -40,7 +41,9 @@ class Tower:
     """Which layer runs when; each once, from the first to the last, if not given."""
     final_norm: NormSpec | None = None
     positions: SharedPositionSpec | None = None
-    """What the position schemes of all layers share (DeBERTa's table)."""
+    """What the position schemes of all layers share (DeBERTa's table, T5's)."""
+    dropout: float = 0.0
+    """The share dropped behind the last norm, in training."""
 
     def running_order(self) -> tuple[int, ...]:
         """The order, spelled out."""
@@ -59,7 +62,7 @@ class Tower:
         ]
         norm = self.final_norm.build(width) if self.final_norm else nn.Identity()
         positions = self.positions.build(width) if self.positions else None
-        return TowerModule(layers, self.running_order(), norm, positions)
+        return TowerModule(layers, self.running_order(), norm, positions, self.dropout)
 
 
 class TowerModule(nn.Module):
@@ -71,12 +74,14 @@ class TowerModule(nn.Module):
         order: Sequence[int],
         norm: nn.Module,
         positions: nn.Module | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.order = tuple(order)
         self.norm = norm
         self.positions = positions
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, flow: Flow) -> Tensor:
         """Tokens to tokens, (N, W)."""
@@ -86,11 +91,15 @@ class TowerModule(nn.Module):
             flow.keep_hidden(x)
             for sublayer in self.layers[index].children():
                 x = sublayer(x, flow)
-        out: Tensor = self.norm(x)
+        out: Tensor = self.dropout(self.norm(x))
         flow.keep_hidden(out)
+        if flow.cache is not None:
+            flow.cache.end(flow.layout)
         return out
 
     def begin(self, flow: Flow) -> None:
         """Makes what the layers share in a pass."""
+        if flow.cache is not None:
+            flow.cache.begin(flow.layout)
         if self.positions is not None:
             flow.shared = self.positions(flow)

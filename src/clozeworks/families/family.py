@@ -22,6 +22,9 @@ Parts = frozenset[str]
 MOST = 2**31 - 1
 DEEPEST = 10_000
 
+# Parts of a model that are no heads.
+BESIDE = ("pooler", "decoder")
+
 # Published names of activations, and ours.
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -160,6 +163,8 @@ class Family:
     """Parts that belong to no architecture alone: kept where a folder holds them, or added by the
     objective that trains them. Their names stand in `head`, or in `body` where the published
     encoder holds them."""
+    spreads: Callable[[Blueprint], Mapping[str, float]] = lambda blueprint: {}
+    """First values that are not spread like all others: patterns of our names, the first counts."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
     unstated: Mapping[str, Any] = field(default_factory=dict)
@@ -177,7 +182,7 @@ class Family:
         """Where the weights of each part are, by the part's name."""
         parts = {part for shape in self.architectures.values() for part in shape.parts}
         parts |= self.extras
-        return {part: "pooler." if part == "pooler" else f"heads.{part}." for part in parts}
+        return {part: f"{part}." if part in BESIDE else f"heads.{part}." for part in parts}
 
     @cached_property
     def inside(self) -> Parts:
@@ -227,7 +232,8 @@ class Family:
 
 def parts_of(blueprint: Blueprint) -> Parts:
     """The parts a blueprint has beside its body."""
-    return frozenset(blueprint.heads) | ({"pooler"} if blueprint.pooler else frozenset())
+    beside = {name for name in BESIDE if getattr(blueprint, name) is not None}
+    return frozenset(blueprint.heads) | beside
 
 
 def families() -> dict[str, Family]:

@@ -100,7 +100,12 @@ class Names:
 
     def is_ignored(self, theirs: str) -> bool:
         """Whether this is a known buffer without information."""
-        return theirs.removeprefix(self.prefix) in self.ignored
+        name = theirs.removeprefix(self.prefix)
+        return any(pattern.fullmatch(name) for pattern in self._ignored)
+
+    @cached_property
+    def _ignored(self) -> "list[re.Pattern[str]]":
+        return [_pattern(name) for name in self.ignored]
 
     @cached_property
     def _body_in(self) -> "list[_Compiled]":

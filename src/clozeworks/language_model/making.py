@@ -69,7 +69,7 @@ def new(
         raise SettingError(
             f"{size} with these settings is too large for this machine ({error}); lower them."
         ) from error
-    initialize(model, seed=seed, spread=spread)
+    initialize(model, seed=seed, spread=spread, spreads=found.spreads(blueprint))
     config = {
         **values,
         "pad_token_id": tokenizer.pad_id,

@@ -60,6 +60,15 @@ XLNET_TOKENS = SpecialTokens(
 )
 
 
+T5_TOKENS = SpecialTokens(
+    pad="<pad>",
+    unknown="<unk>",
+    last="</s>",
+    extra=tuple(f"<extra_id_{number}>" for number in range(100)),
+)
+LLAMA_TOKENS = SpecialTokens(first="<|begin_of_text|>", last="<|end_of_text|>")
+
+
 def _present(names: Sequence[str | None], vocabulary: Mapping[str, int]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name is not None and name in vocabulary]
 
@@ -326,6 +335,63 @@ class ClosedUnigramStyle(UnigramStyle):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnsweringUnigramStyle(UnigramStyle):
+    """T5: the same pieces, an end behind every text, and sentinels at the end of the vocabulary.
+
+    Attributes:
+        special: Names of the special tokens; a text is written `A </s>`, a pair `A </s> B </s>`.
+    """
+
+    special: SpecialTokens = T5_TOKENS
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        s = self.special
+        return tuple(name for name in (s.pad, s.last, s.unknown) if name is not None)
+
+    def trailing(self) -> tuple[str, ...]:
+        """The sentinels; the first of them has the very last id."""
+        return self.special.extra[::-1]
+
+    def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
+        """Makes the step that puts an end behind texts."""
+        last = self.special.last
+        if last is None or last not in vocabulary:
+            return None
+        return processors.TemplateProcessing(
+            single=f"$A:0 {last}:0",
+            pair=f"$A:0 {last}:0 $B:0 {last}:0",
+            special_tokens=[(last, vocabulary[last])],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeginningByteLevelStyle(ByteLevelStyle):
+    """LLaMA 3: bytes, and a token that says where a text begins.
+
+    Attributes:
+        special: Names of the special tokens; a text is written `<|begin_of_text|> A`.
+    """
+
+    special: SpecialTokens = LLAMA_TOKENS
+
+    def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
+        """Makes the step that puts the beginning before texts and leaves spaces out of words."""
+        trimmed = processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
+        first = self.special.first
+        if first is None:
+            return trimmed
+        framed = processors.TemplateProcessing(
+            single=f"{first} $A",
+            pair=f"{first} $A {first} $B",
+            special_tokens=[(first, vocabulary[first])],
+        )
+        return processors.Sequence([trimmed, framed])
+
+
 Style = WordPieceStyle | ByteLevelStyle | UnigramStyle
 
 GPT2_STYLE = ByteLevelStyle(special=GPT2_TOKENS, frame=False)
+LLAMA_STYLE = BeginningByteLevelStyle()
+T5_STYLE = AnsweringUnigramStyle()

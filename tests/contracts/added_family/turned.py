@@ -18,7 +18,7 @@ from clozeworks.core.flow import Flow
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layout import Group
 from clozeworks.core.norm import RmsNorm
-from clozeworks.core.positions import PositionSpec
+from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.core.spec import spec
 from clozeworks.core.stack import Tower
 from clozeworks.core.sublayer import PreNorm
@@ -39,7 +39,7 @@ class Turned(PositionSpec):
         return TurnedModule(head_width, self.base)
 
 
-class TurnedModule(nn.Module):
+class TurnedModule(PositionModule):
     def __init__(self, head_width: int, base: float) -> None:
         super().__init__()
         self.head_width = head_width

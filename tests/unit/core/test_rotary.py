@@ -24,12 +24,10 @@ def built(theta=100.0):
 
 
 def turned(x, layout, theta=100.0):
-    """Rows of one group as it turns them, (H, L, D)."""
-    (group,) = layout.plan(layout, x.device).groups
-    relate = built(theta)(torch.nn.Identity(), Flow(layout))
-    q, k, bias = relate(group.queries.take(x), group.keys.take(x), group)
-    assert bias is None and torch.equal(q, k)
-    return q[0]
+    """The heads of one text as it turns them, (H, L, D)."""
+    q, k = built(theta).turned(x, x, Flow(layout))
+    assert torch.equal(q, k)
+    return q.transpose(0, 1)
 
 
 def test_it_is_the_formula():
@@ -59,10 +57,8 @@ def test_products_depend_on_the_distance_alone():
 
 
 def mixed(x, queries, keys, flow):
-    q = x[-queries.total :]
-    return attend(
-        q, x, x, queries=queries, keys=keys, relate=built()(torch.nn.Identity(), flow)
-    )  # fmt: skip
+    q, k = built().turned(x[-queries.total :], x, flow)
+    return attend(q, k, x, queries=queries, keys=keys)
 
 
 def test_queries_that_come_later_stand_at_the_end_of_their_keys():
@@ -79,16 +75,21 @@ def test_queries_that_come_later_stand_at_the_end_of_their_keys():
     assert (last - moved).abs().max() > 1e-3
 
 
-def test_tables_are_made_once_for_a_group_and_theta():
-    layout = Layout([9, 9])
-    x = tokens(18)
-    (group,) = layout.plan(layout, x.device).groups
-    rows = group.queries.take(x)
+def test_angles_are_made_once_for_a_layout_and_theta():
+    layout = Layout([9, 4])
+    x = tokens(13)
     for _ in range(3):
         for theta in (100.0, 7.0):
-            built(theta)(torch.nn.Identity(), Flow(layout))(rows, rows, group)
-    made = [key for key in group._made if isinstance(key, tuple)]
-    assert len(made) == 4  # queries and keys, for each theta
+            built(theta).turned(x, x, Flow(layout))
+    made = [key for key in layout._made if key[0] == "angles"]
+    assert len(made) == 2
+
+
+def test_a_text_goes_on_where_it_was_left():
+    x = tokens(7)
+    whole = turned(x, Layout([7]))
+    later = turned(x[5:], Layout([2], before=[5]))
+    assert torch.equal(whole[:, 5:], later)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])

@@ -5,7 +5,8 @@ The idea: transform the token once more, then compare it with every token vector
 head's own.
 Trap: the decoder is the largest matrix of a small model. It is computed only at the positions that
 are asked: `head(hidden[asked])`, never on all tokens and then masked.
-Used by: masked language models of every encoder family; XLNet's compares the token as it is.
+Used by: masked language models of every encoder family; XLNet, GPT, LLaMA and T5 compare the token
+as it is.
 
 Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
 """
@@ -78,7 +79,7 @@ class VocabularyModule(nn.Module):
 
 @spec
 class PlainVocabulary(HeadSpec):
-    """decoder(x) + bias."""
+    """decoder(x), with a bias or without."""
 
     paper: ClassVar[str] = "Yang et al. 2019"
     reads: ClassVar[Reads] = "tokens"
@@ -86,10 +87,15 @@ class PlainVocabulary(HeadSpec):
     tied: bool = True
     """Whether the decoder is the embedding table."""
     dropout: float = 0.0
+    bias: bool = True
+    """Whether the decoder has a bias: XLNet's has, those of GPT, LLaMA and T5 have none."""
+    scaled: bool = False
+    """Whether tokens are divided by the square root of their width first (T5, where tied)."""
 
     def build(self, width: int, embeddings: Embeddings) -> "PlainVocabularyModule":
         """Makes the module."""
-        return PlainVocabularyModule(width, embeddings.tokens, self.dropout)
+        scale = width**-0.5 if self.scaled else 1.0
+        return PlainVocabularyModule(width, embeddings.tokens, self.dropout, self.bias, scale)
 
     def shared(self) -> dict[str, str]:
         """The decoder is the table of token vectors, if it is tied."""
@@ -99,15 +105,16 @@ class PlainVocabulary(HeadSpec):
 class PlainVocabularyModule(nn.Module):
     """Compares with every token vector."""
 
-    def __init__(self, width: int, tokens: int, dropout: float) -> None:
+    def __init__(self, width: int, tokens: int, dropout: float, bias: bool, scale: float) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
-        self.decoder = nn.Linear(width, tokens)
+        self.decoder = nn.Linear(width, tokens, bias=bias)
+        self.scale = scale
 
     def transform(self, x: Tensor) -> Tensor:
         """Hidden states of the asked positions, as the decoder reads them, (n, W)."""
         kept: Tensor = self.dropout(x)
-        return kept
+        return kept if self.scale == 1.0 else kept * self.scale
 
     def forward(self, x: Tensor) -> Tensor:
         """Hidden states of the asked positions (n, W) to scores (n, V)."""

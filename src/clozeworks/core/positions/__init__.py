@@ -1,17 +1,21 @@
 """How order enters a model: three slots.
 
 1. *Added to the input*: a vector per position joins the token's embedding (`InputPositionSpec`).
-2. *Inside attention*: q and k are turned, or a bias is added to the scores (`PositionSpec`).
+2. *Inside attention*: q and k are turned by their places, or scores get a bias (`PositionSpec`).
 3. *Shared by all layers*: a table that the schemes of all layers read (`SharedPositionSpec`). The
    tower owns it and makes it once per forward pass.
 
 One file per scheme; the folder is the list.
+
+Shapes: N queries, M keys, H heads, D head width, W width.
 """
 
 from typing import ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
+from clozeworks.core.attend import Relate
+from clozeworks.core.flow import Flow
 from clozeworks.core.spec import Slot
 
 
@@ -36,13 +40,27 @@ class PositionSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.core.positions"
 
-    def build(self, width: int, heads: int, head_width: int) -> nn.Module:
-        """Makes the module: the attention and the flow to a `Relate`, which `attend` calls.
-
-        The module is called once per layer and pass; the `Relate` it returns once per group, as
-        `relate(q, k, group) -> (q, k, bias)`.
-        """
+    def build(self, width: int, heads: int, head_width: int) -> "PositionModule":
+        """Makes the module."""
         raise NotImplementedError
+
+
+class PositionModule(nn.Module):
+    """What a `PositionSpec` builds: one for each attention."""
+
+    def turned(self, q: Tensor, k: Tensor, flow: Flow) -> tuple[Tensor, Tensor]:
+        """Packed queries (N, H, D) and keys (M, H, D), each as its own place makes it.
+
+        What a cache keeps is turned already, so this may depend on nothing but the place.
+        """
+        return q, k
+
+    def forward(self, attention: nn.Module, flow: Flow) -> Relate | None:
+        """How queries and keys are related, called once per layer and pass.
+
+        `attend` calls what it returns once per group: `relate(q, k, group) -> (q, k, bias)`.
+        """
+        return None
 
 
 class SharedPositionSpec(Slot):

@@ -28,7 +28,7 @@ from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Flow
 from clozeworks.core.layout import Group
 from clozeworks.core.norm import NormSpec
-from clozeworks.core.positions import PositionSpec, SharedPositionSpec
+from clozeworks.core.positions import PositionModule, PositionSpec, SharedPositionSpec
 from clozeworks.core.spec import spec
 
 Term = Literal["c2p", "p2c"]
@@ -148,7 +148,7 @@ def buckets(distances: Tensor, count: int, farthest: int) -> Tensor:
     return torch.where(distances.abs() <= middle, distances, far * distances.sign())
 
 
-class DisentangledModule(nn.Module):
+class DisentangledModule(PositionModule):
     """Projects the table and lays its scores out by query and key."""
 
     def __init__(

@@ -50,10 +50,11 @@ class LearnedModule(nn.Module):
     def forward(self, layout: Layout) -> Tensor:
         """One vector per token, (N, W)."""
         room = self.table.num_embeddings - self.offset
-        if layout.longest > room:
-            where = layout.lengths.index(layout.longest) + 1
+        longest = max(layout.ends, default=0)
+        if longest > room:
+            where = layout.ends.index(longest) + 1
             raise InputError(
-                f"text {where} has {layout.longest:,} tokens; this model takes at most {room:,}; "
+                f"text {where} has {longest:,} tokens; this model takes at most {room:,}; "
                 f"cut the text, or ask for truncation."
             )
         positions: Tensor = self.table(layout.positions(self.table.weight.device) + self.offset)

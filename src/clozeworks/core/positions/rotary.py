@@ -7,25 +7,70 @@ else, so no text is too long for a table. A larger theta turns more slowly and t
 over longer distances.
 Where paper and code differ: the paper pairs neighbours, 2i and 2i + 1; checkpoints in the Hugging
 Face layout pair the two halves of a head.
-Used by: ModernBERT.
+Used by: ModernBERT, LLaMA.
 
-Shapes: B texts of a group, H heads, L queries or keys, D head width.
+Shapes: N queries or keys, H heads, D head width.
 """
 
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from clozeworks.core.attend import Relate
 from clozeworks.core.flow import Flow
-from clozeworks.core.layout import Group
-from clozeworks.core.positions import PositionSpec
-from clozeworks.core.spec import spec
+from clozeworks.core.layout import Layout
+from clozeworks.core.positions import PositionModule, PositionSpec
+from clozeworks.core.spec import Slot, spec
 from clozeworks.errors import SettingError
 
-# The cosine of every angle, and its sine with the sign that the turn needs, (B or 1, 1, L, D) each.
+# The cosine of every angle, and its sine with the sign that the turn needs, (N, 1, D) each.
 Angles = tuple[Tensor, Tensor]
+
+
+class RotaryScaling(Slot):
+    """Slot: how a model that learned on short texts turns on longer ones."""
+
+    is_slot: ClassVar[bool] = True
+
+    def scaled(self, speeds: Tensor) -> Tensor:
+        """Other speeds in place of these, (D / 2,)."""
+        raise NotImplementedError
+
+
+@spec
+class Slower(RotaryScaling):
+    """Every pair turns `factor` times as slowly: places are squeezed together."""
+
+    paper: ClassVar[str] = "Chen et al. 2023"
+
+    factor: float
+
+    def scaled(self, speeds: Tensor) -> Tensor:
+        """Speeds divided by the factor."""
+        return speeds / self.factor
+
+
+@spec
+class SlowerWhereSlow(RotaryScaling):
+    """Only pairs that turn slowly are slowed down; fast ones, which tell neighbours apart, are not.
+
+    A pair that turns more than `high` times within `length` places is left alone, one that turns
+    fewer than `low` times is slowed by the factor, and between the two it is mixed.
+    """
+
+    paper: ClassVar[str] = "Llama team 2024"
+
+    factor: float
+    low: float
+    high: float
+    length: int
+    """How long texts were in training."""
+
+    def scaled(self, speeds: Tensor) -> Tensor:
+        """Speeds, some divided by the factor."""
+        turns = self.length * speeds / (2 * torch.pi)
+        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return kept * speeds + (1 - kept) * speeds / self.factor
 
 
 @spec
@@ -36,6 +81,7 @@ class Rotary(PositionSpec):
 
     theta: float
     """How slowly the last pair turns."""
+    scaling: RotaryScaling | None = None
 
     def build(self, width: int, heads: int, head_width: int) -> "RotaryModule":
         """Makes the module."""
@@ -46,62 +92,47 @@ class Rotary(PositionSpec):
             )
         if not self.theta > 0:
             raise SettingError(f"positions.theta is {self.theta}; it must be above 0.")
-        return RotaryModule(head_width, self.theta)
+        return RotaryModule(head_width, self.theta, self.scaling)
 
 
-class RotaryModule(nn.Module):
+class RotaryModule(PositionModule):
     """Turns queries and keys; it has no weights."""
 
-    def __init__(self, head_width: int, theta: float) -> None:
+    def __init__(self, head_width: int, theta: float, scaling: RotaryScaling | None) -> None:
         super().__init__()
         self.head_width = head_width
         self.theta = theta
+        self.scaling = scaling
 
     def extra_repr(self) -> str:
         """What decides the angles."""
         return f"{self.head_width}, theta={self.theta}"
 
-    def forward(self, attention: nn.Module, flow: Flow) -> Relate:
-        """What `attend` asks of each group."""
-
-        def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, None]:
-            wide = torch.promote_types(q.dtype, torch.float32)
-            of_queries, of_keys = self._of_queries(flow, group, wide), self._of_keys(group, wide)
-            return _turned(q, of_queries), _turned(k, of_keys), None
-
-        return relate
-
-    def _of_queries(self, flow: Flow, group: Group, dtype: torch.dtype) -> Angles:
-        if flow.source is not None and flow.source.places is not None:
-            return self._angles(flow.query_places(group), dtype)  # the pass has its own places
-        angles: Angles = group.once(
-            ("rotary queries", self.theta, self.head_width, dtype),
-            lambda: self._angles(group.query_positions(), dtype),
+    def turned(self, q: Tensor, k: Tensor, flow: Flow) -> tuple[Tensor, Tensor]:
+        """Each query and each key turned by the angles of its place."""
+        return (
+            self._turned(q, flow.layout, flow.query_at(q.device)),
+            self._turned(k, flow.seen_layout, flow.seen_layout.positions(k.device)),
         )
-        return angles
 
-    def _of_keys(self, group: Group, dtype: torch.dtype) -> Angles:
-        angles: Angles = group.once(
-            ("rotary keys", self.theta, self.head_width, dtype),
-            lambda: self._angles(group.key_positions(), dtype),
-        )
-        return angles
+    def _turned(self, x: Tensor, layout: Layout, places: Tensor) -> Tensor:
+        """Packed heads (N, H, D), each turned by the angles of its place."""
+        key = ("angles", places, self.theta, self.scaling, self.head_width, x.dtype)
+        cosine, sine = layout.once(key, lambda: self._angles(places, x.dtype))
+        half = x.shape[-1] // 2
+        return torch.addcmul(x * cosine, x.roll(half, dims=-1), sine).to(x.dtype)
 
     def _angles(self, places: Tensor, dtype: torch.dtype) -> Angles:
-        """The angles of places (B or 1, L)."""
+        """The angles of places (N,)."""
         # Compat: float32 from the first to the last step, as published models were trained.
         steps = torch.arange(0, self.head_width, 2, device=places.device).float()
         speeds = 1.0 / self.theta ** (steps / self.head_width)  # (D / 2,)
-        angles = places[..., None].float() * speeds
+        if self.scaling is not None:
+            speeds = self.scaling.scaled(speeds)
+        angles = places[:, None].float() * speeds
         cosine, sine = angles.cos(), angles.sin()
+        wide = torch.promote_types(dtype, torch.float32)
         return (
-            torch.cat([cosine, cosine], dim=-1)[:, None].to(dtype),
-            torch.cat([-sine, sine], dim=-1)[:, None].to(dtype),
+            torch.cat([cosine, cosine], dim=-1)[:, None].to(wide),
+            torch.cat([-sine, sine], dim=-1)[:, None].to(wide),
         )
-
-
-def _turned(x: Tensor, angles: Angles) -> Tensor:
-    """Rows (B, H, L, D), each turned by the angles of its place."""
-    cosine, sine = angles
-    half = x.shape[-1] // 2
-    return torch.addcmul(x * cosine, x.roll(half, dims=-1), sine).to(x.dtype)

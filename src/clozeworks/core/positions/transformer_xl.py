@@ -24,7 +24,7 @@ from clozeworks.core.distances import is_even, products_by_place
 from clozeworks.core.dropout import Dropout
 from clozeworks.core.flow import Flow
 from clozeworks.core.layout import Group
-from clozeworks.core.positions import PositionSpec
+from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.core.spec import spec
 
 SLOWEST = 10_000.0
@@ -46,7 +46,7 @@ class TransformerXl(PositionSpec):
         return TransformerXlModule(width, heads, head_width, self.farthest, self.dropout)
 
 
-class TransformerXlModule(nn.Module):
+class TransformerXlModule(PositionModule):
     """Three biases, a projection of distances, two segment vectors; all for one layer."""
 
     def __init__(

@@ -1,0 +1,266 @@
+"""GPT-2: a decoder that reads from left to right and writes what comes next.
+
+Paper: Radford et al. 2019.
+The idea: the network of GPT with norms before the parts and one more at the end, over bytes.
+Where paper and code differ: the sizes in the paper's first version (117 and 345 million) were
+miscounted; they are 124 and 355 million. First values of what joins the residual stream are smaller
+by the square root of the number of such parts.
+Compat: published matrices are (in, out), and queries, keys and values are one.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.attention import SelfAttention
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.feed_forward import Mlp
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.last_token import LastTokenClasses
+from clozeworks.core.heads.tokens import TokenClasses
+from clozeworks.core.heads.vocabulary import PlainVocabulary
+from clozeworks.core.norm import LayerNorm
+from clozeworks.core.positions.learned import Learned
+from clozeworks.core.sees import Past
+from clozeworks.core.stack import Tower
+from clozeworks.core.sublayer import PreNorm, SublayerSpec
+from clozeworks.families.family import ACTIVATIONS, Config, Family, Parts, architecture
+from clozeworks.families.weights import Form, rules
+from clozeworks.text.style import GPT2_STYLE
+
+
+def read(config: Config, parts: Parts) -> Blueprint:
+    """The blueprint of a GPT-2 config."""
+    config.refuse("scale_attn_weights", [True], "scores without a scale are another model")
+    config.refuse("scale_attn_by_inverse_layer_idx", [False], "this scale is another model")
+    config.refuse("add_cross_attention", [False], "there is no encoder to look at")
+    norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
+    dropout = config.share("resid_pdrop", 0.1)
+    layer = tuple(PreNorm(part=part, norm=norm, dropout=dropout) for part in layer_parts(config))
+    return Blueprint(
+        width=config.whole("n_embd", 768),
+        embeddings=embeddings(config, tokens=50_257, positions=1024),
+        encoder=Tower(layers=(layer,) * config.depth("n_layer", 12), final_norm=norm),
+        heads=heads(config, parts),
+    )
+
+
+def layer_parts(
+    config: Config, activation_key: str = "activation_function", usual: str = "gelu_new"
+) -> tuple[SelfAttention, Mlp]:
+    """Attention to the past and a feed-forward network."""
+    width = config.whole("n_embd", 768)
+    return (
+        SelfAttention(
+            heads=config.heads("n_head", "n_embd", config.whole("n_head", 12), width),
+            sees=Past(),
+            dropout=config.share("attn_pdrop", 0.1),
+        ),
+        Mlp(
+            inner=config.whole("n_inner", 4 * width),
+            activation=config.activation(activation_key, usual),
+        ),
+    )
+
+
+def embeddings(config: Config, tokens: int, positions: int) -> Embeddings:
+    """Tokens and places."""
+    return Embeddings(
+        tokens=config.whole("vocab_size", tokens),
+        positions=Learned(count=config.whole("n_positions", positions)),
+        dropout=config.share("embd_pdrop", 0.1),
+    )
+
+
+def heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
+    """The heads among these parts."""
+    # Compat: published classes drop a tenth before they sort tokens, whatever else is dropped.
+    dropout = config.share("classifier_dropout", 0.1)
+    possible: dict[str, HeadSpec] = {
+        "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", True), bias=False),
+        "classes": LastTokenClasses(count=config.classes()),
+        "tokens": TokenClasses(count=config.classes(), dropout=dropout),
+        "answer": TokenClasses(count=2),
+    }
+    return {name: head for name, head in possible.items() if name in parts}
+
+
+def write(blueprint: Blueprint) -> dict[str, Any]:
+    """The config of a GPT-2 blueprint."""
+    layer = blueprint.encoder.layers[0]
+    return {
+        **written(blueprint, layer),
+        "activation_function": spelled(getattr(layer[1].part, "activation", "")),
+        "layer_norm_epsilon": getattr(blueprint.encoder.final_norm, "eps", None),
+    }
+
+
+def written(blueprint: Blueprint, layer: Sequence[SublayerSpec]) -> dict[str, Any]:
+    """What the configs of GPT and GPT-2 have in common."""
+    attention, feed_forward = (sub.part for sub in layer)
+    table = blueprint.embeddings
+    config = {
+        "vocab_size": table.tokens,
+        "n_positions": getattr(table.positions, "count", None),
+        "n_embd": blueprint.width,
+        "n_layer": len(blueprint.encoder.layers),
+        "n_head": getattr(attention, "heads", None),
+        "embd_pdrop": table.dropout,
+        "attn_pdrop": getattr(attention, "dropout", None),
+        "resid_pdrop": getattr(layer[0], "dropout", None),
+        "tie_word_embeddings": getattr(blueprint.heads.get("vocabulary"), "tied", True),
+    }
+    inner = getattr(feed_forward, "inner", None)
+    if inner != 4 * blueprint.width:
+        config["n_inner"] = inner
+    for name in ("classes", "tokens"):
+        if name in blueprint.heads:
+            config["num_labels"] = getattr(blueprint.heads[name], "count", None)
+    if "tokens" in blueprint.heads:
+        config["classifier_dropout"] = getattr(blueprint.heads["tokens"], "dropout", None)
+    return config
+
+
+def spelled(activation: str) -> str:
+    """The first published spelling of an activation."""
+    spellings = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    return spellings.get(activation, activation)
+
+
+PROJECTIONS = {
+    "attention.part.output": "attn.c_proj",
+    "feed_forward.part.up": "mlp.c_fc",
+    "feed_forward.part.down": "mlp.c_proj",
+}
+LAYERS = rules(
+    *(
+        (
+            f"encoder.layers.{{layer}}.attention.part.{name}.{kind}",
+            f"h.{{layer}}.attn.c_attn.{kind}:{name}",
+        )
+        for name in ("query", "key", "value")
+        for kind in ("weight", "bias")
+    ),
+    *(
+        (f"encoder.layers.{{layer}}.{ours}.weight", f"h.{{layer}}.{theirs}.weight:turned")
+        for ours, theirs in PROJECTIONS.items()
+    ),
+    *(
+        (f"encoder.layers.{{layer}}.{ours}.bias", f"h.{{layer}}.{theirs}.bias")
+        for ours, theirs in PROJECTIONS.items()
+    ),
+    ("encoder.layers.{layer}.attention.norm.{kind}", "h.{layer}.ln_1.{kind}"),
+    ("encoder.layers.{layer}.feed_forward.norm.{kind}", "h.{layer}.ln_2.{kind}"),
+)
+# A joint weight has a name here, too, so that every name in a published file can be translated;
+# none of ours goes by it.
+JOINT = rules(
+    ("encoder.layers.{layer}.attention.part.joint.{kind}", "h.{layer}.attn.c_attn.{kind}"),
+    *(
+        (f"encoder.layers.{{layer}}.{ours}.turned", f"h.{{layer}}.{theirs}.weight")
+        for ours, theirs in PROJECTIONS.items()
+    ),
+)
+BODY = (
+    *rules(
+        ("embeddings.tokens.weight", "wte.weight"),
+        ("embeddings.positions.table.weight", "wpe.weight"),
+        ("encoder.norm.{kind}", "ln_f.{kind}"),
+    ),
+    *LAYERS,
+    *JOINT,
+)
+
+
+def _apart(tensor: Tensor) -> Sequence[Tensor]:
+    """A matrix (in, 3 * out) to three of (out, in)."""
+    if tensor.shape[1] % 3:
+        raise ValueError(f"{tensor.shape[1]} columns are not 3 equal pieces")
+    return [piece.T.contiguous() for piece in tensor.chunk(3, dim=1)]
+
+
+def _pieces(tensor: Tensor) -> Sequence[Tensor]:
+    if len(tensor) % 3:
+        raise ValueError(f"{len(tensor)} numbers are not 3 equal pieces")
+    return tensor.chunk(3)
+
+
+FORMS = (
+    Form(
+        ".attn.c_attn.weight",
+        ("query", "key", "value"),
+        _apart,
+        lambda pieces: torch.cat([piece.T for piece in pieces], dim=1),
+    ),
+    Form(
+        ".attn.c_attn.bias",
+        ("query", "key", "value"),
+        _pieces,
+        lambda pieces: torch.cat(list(pieces)),
+    ),
+    *(
+        Form(
+            f".{theirs}.weight",
+            ("turned",),
+            lambda tensor: [tensor.T.contiguous()],
+            lambda pieces: pieces[0].T.contiguous(),
+        )
+        for theirs in PROJECTIONS.values()
+    ),
+)
+
+
+def _forms(config: Config) -> Sequence[Form]:
+    return FORMS
+
+
+def spreads(blueprint: Blueprint) -> dict[str, float]:
+    """First values of what joins the residual stream are smaller, the deeper the network."""
+    smaller = 0.02 / (2 * len(blueprint.encoder.layers)) ** 0.5
+    return {"*.attention.part.output.weight": smaller, "*.feed_forward.part.down.weight": smaller}
+
+
+CLASSES = rules(("heads.classes.project.weight", "score.weight"))
+TOKENS = rules(("heads.tokens.project.{kind}", "classifier.{kind}"))
+HEAD = rules(
+    ("heads.vocabulary.decoder.weight", "lm_head.weight"),
+    ("heads.answer.project.{kind}", "qa_outputs.{kind}"),
+)
+
+
+def _size(layers: int, width: int) -> dict[str, Any]:
+    return {"n_layer": layers, "n_embd": width, "n_head": width // 64}
+
+
+FAMILY = Family(
+    model_type="gpt2",
+    paper="Radford et al. 2019",
+    prefix="transformer.",
+    base="GPT2Model",
+    architectures={
+        "GPT2Model": architecture(),
+        "GPT2LMHeadModel": architecture("vocabulary"),
+        "GPT2ForSequenceClassification": architecture("classes", rules=CLASSES),
+        "GPT2ForTokenClassification": architecture("tokens", rules=TOKENS),
+        "GPT2ForQuestionAnswering": architecture("answer"),
+    },
+    body=BODY,
+    head=HEAD,
+    ignored=("h.{layer}.attn.bias", "h.{layer}.attn.masked_bias"),
+    forms=_forms,
+    spreads=spreads,
+    sizes={
+        "gpt2": _size(12, 768),
+        "gpt2-medium": _size(24, 1024),
+        "gpt2-large": _size(36, 1280),
+        "gpt2-xl": {**_size(48, 1600), "n_head": 25},
+    },
+    # Compat: otherwise numbers of the published vocabulary are assumed, which others may not have.
+    unstated=dict.fromkeys(("bos_token_id", "eos_token_id")),
+    style=GPT2_STYLE,
+    read=read,
+    write=write,
+)

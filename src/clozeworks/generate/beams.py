@@ -1,0 +1,224 @@
+"""Beam search: several beginnings of each text are kept, the likeliest together.
+
+Paper: Graves 2012; Wu et al. 2016 (length); Vijayakumar et al. 2018 (groups that differ).
+The idea: at every step the best continuations of all kept beginnings become the next ones. Those
+that end are set aside with a score by length; the search is over when nothing that still grows can
+do better.
+Compat: lengths count written tokens, the end among them, and a score is the sum of logs divided by
+length ** penalty, as Hugging Face's library has it; T5 and GNMT divide by
+((5 + length) / 6) ** penalty.
+Only continuations among the best `width` may end; twice as many are looked at, so that enough are
+left that do not.
+Groups: a group's scores are lowered for tokens that groups before it chose at the same step.
+
+Shapes: B prompts, G groups, w beams of a group, V vocabulary, K candidates.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from clozeworks.errors import SettingError
+from clozeworks.generate.history import History
+from clozeworks.generate.reading import Reader
+from clozeworks.generate.rules import RuleSpec, applied
+from clozeworks.generate.writing import Limits, Written
+
+# What no sum of logs ever reaches, and what it means: a beam that is not there yet.
+NOWHERE = -1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beams:
+    """How wide the search is, and when it ends."""
+
+    width: int
+    length_penalty: float = 1.0
+    """Above 0 long texts gain, below 0 short ones."""
+    early: bool | Literal["never"] = False
+    """True: as soon as `width` texts ended. False: when the best that grows is, at the length it
+    has, below the worst that ended. Never: when it could not pass that at any length."""
+    groups: int = 1
+    """Searches of width / groups that must differ."""
+    diversity: float = 0.0
+    """What a token costs for each group before that chose it at the same step."""
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise SettingError(f"beams is {self.width}; it must be at least 1.")
+        if self.groups < 1 or self.width % self.groups:
+            raise SettingError(
+                f"beams is {self.width} and groups is {self.groups}; the first must be divisible "
+                f"by the second; change one of them."
+            )
+        if self.groups == 1 and self.diversity:
+            raise SettingError(
+                f"diversity is {self.diversity}, but there is one group; it has no effect; set "
+                f"groups."
+            )
+
+
+@dataclass
+class _Ended:
+    score: float
+    written: Written
+
+
+class _Prompt:
+    """The search for answers to one prompt, within one group."""
+
+    def __init__(self, width: int) -> None:
+        self.scores = [0.0] + [NOWHERE] * (width - 1)
+        """The sum of logs of each beam."""
+        self.texts = [Written() for _ in range(width)]
+        self.ended: list[_Ended] = []
+        self.over = False
+
+    def worst(self, width: int) -> float:
+        """The score that must be passed to be among the best `width` that ended."""
+        return min(found.score for found in self.ended) if len(self.ended) >= width else NOWHERE
+
+
+def search(
+    reader: Reader,
+    given: Sequence[Sequence[int]],
+    *,
+    beams: Beams,
+    limits: Limits,
+    rules: Sequence[RuleSpec] = (),
+) -> list[list[Written]]:
+    """The texts that ended for each prompt, the best first; `beams.width` of each at most.
+
+    Args:
+        reader: Says what comes next.
+        given: What rules about repetition count as there already.
+        beams: The search.
+        limits: When a text ends.
+        rules: What changes log shares before continuations are compared.
+    """
+    width, each = beams.width, beams.width // beams.groups
+    scores = reader.first()
+    open_prompts = list(range(len(given)))
+    rows = [prompt for prompt in open_prompts for _ in range(width)]
+    reader.choose(rows)
+    scores = scores[rows]
+    history = History([given[row] for row in rows], limits.most, scores.device)
+    states = [[_Prompt(each) for _ in range(beams.groups)] for _ in given]
+    length = 0
+    while open_prompts:
+        length += 1
+        logs = applied(rules, scores.log_softmax(dim=1), history).view(
+            len(open_prompts), beams.groups, each, -1
+        )
+        parents: list[int] = []
+        tokens: list[int] = []
+        raw = scores.log_softmax(dim=1) if rules else logs.view(len(scores), -1)
+        for place, prompt in enumerate(open_prompts):
+            chosen: list[int] = []  # tokens of the groups before
+            for group, state in enumerate(states[prompt]):
+                first = (place * beams.groups + group) * each
+                grown = _advance(
+                    state, _diverse(logs[place, group], chosen, beams.diversity),
+                    raw[first : first + each], beams, each, limits, length,
+                )  # fmt: skip
+                parents += [first + beam for beam, _ in grown]
+                tokens += [token for _, token in grown]
+                chosen += [token for _, token in grown]
+        staying = [
+            place for place, prompt in enumerate(open_prompts)
+            if not all(state.over for state in states[prompt])
+        ]  # fmt: skip
+        if length == limits.most or not staying:
+            break
+        keep = [place * width + beam for place in staying for beam in range(width)]
+        parents, tokens = [parents[row] for row in keep], [tokens[row] for row in keep]
+        reader.choose(parents)
+        reader.choose_prompts(staying)
+        history.choose(parents)
+        following = torch.tensor(tokens, device=scores.device)
+        history.add(following)
+        open_prompts = [open_prompts[place] for place in staying]
+        scores = reader.next(following)
+    return [_best(groups, width) for groups in states]
+
+
+def _diverse(logs: Tensor, chosen: Sequence[int], diversity: float) -> Tensor:
+    """The log shares of a group (w, V), less what groups before it chose."""
+    if not chosen or not diversity:
+        return logs
+    counts = torch.bincount(torch.tensor(chosen), minlength=logs.shape[1])
+    return logs - diversity * counts.to(logs)
+
+
+def _advance(
+    state: _Prompt,
+    logs: Tensor,
+    raw: Tensor,
+    beams: Beams,
+    each: int,
+    limits: Limits,
+    length: int,
+) -> list[tuple[int, int]]:
+    """One step of one group: beam and token of each beam to go on with."""
+    if state.over:
+        return [(beam, 0) for beam in range(each)]
+    totals = (logs + logs.new_tensor(state.scores)[:, None]).flatten()
+    count = min(max(2, 1 + len(limits.ends)) * each, len(totals))
+    values, places = totals.topk(count)
+    candidates = [
+        (value, place // logs.shape[1], place % logs.shape[1])
+        for value, place in zip(values.tolist(), places.tolist(), strict=True)
+    ]
+    growing: list[tuple[float, int, int, Written]] = []
+    for rank, (value, beam, token) in enumerate(candidates):
+        text = _longer(state.texts[beam], token, raw[beam, token].item(), value)
+        text.ended = limits.reason(text.tokens)
+        if text.ended is None:
+            growing.append((value, beam, token, text))
+        else:
+            if rank < each:
+                _set_aside(state, text, value / length**beams.length_penalty, each)
+            growing.append((value + NOWHERE, beam, token, text))
+    growing.sort(key=lambda found: -found[0])
+    growing = growing[:each]
+    state.scores = [value for value, *_ in growing]
+    state.texts = [text for *_, text in growing]
+    state.over = _is_over(state, beams, each, limits, length)
+    return [(beam, token) for _, beam, token, _ in growing]
+
+
+def _longer(text: Written, token: int, log: float, score: float) -> Written:
+    return Written(
+        tokens=[*text.tokens, token],
+        logs=[*text.logs, log],
+        others=[*text.others, ()],
+        score=score,
+    )
+
+
+def _set_aside(state: _Prompt, text: Written, score: float, each: int) -> None:
+    """Keeps a text that ended, if it is among the best."""
+    text.score = score
+    state.ended.append(_Ended(score, text))
+    state.ended.sort(key=lambda found: -found.score)
+    del state.ended[each:]
+
+
+def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: int) -> bool:
+    """Whether nothing that still grows can be better than what ended."""
+    if beams.early is True and len(state.ended) >= each:
+        return True
+    hopeful = length
+    if beams.early == "never" and beams.length_penalty > 0:
+        hopeful = limits.most
+    best: float = max(state.scores) / hopeful**beams.length_penalty
+    return best <= state.worst(each)
+
+
+def _best(groups: Sequence[_Prompt], width: int) -> list[Written]:
+    ended = [found for state in groups for found in state.ended]
+    ended.sort(key=lambda found: -found.score)
+    return [found.written for found in ended[:width]]

@@ -1,0 +1,64 @@
+"""The tokens of growing texts, as rules about repetition look at them.
+
+Shapes: n rows, L columns in use.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class History:
+    """Every row's tokens, those it was given first; rows end in the same column."""
+
+    def __init__(self, texts: Sequence[Sequence[int]], most: int, device: torch.device) -> None:
+        """Takes the first tokens of each row, and how many may follow."""
+        longest = max((len(text) for text in texts), default=0)
+        self.given = [len(text) for text in texts]
+        """How many of each row's tokens it was given."""
+        self.used = longest
+        self._tokens = torch.zeros(len(texts), longest + most, dtype=torch.long)
+        for row, text in enumerate(texts):
+            self._tokens[row, longest - len(text) : longest] = torch.tensor(text, dtype=torch.long)
+        self._given_to = longest
+        self._device = device
+
+    @property
+    def written(self) -> int:
+        """How many tokens were written so far; the same for every row."""
+        return self.used - self._given_to
+
+    def add(self, tokens: Tensor) -> None:
+        """One more token of every row, (n,)."""
+        self._tokens[:, self.used] = tokens.cpu()
+        self.used += 1
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """Goes on with these rows, in this order."""
+        self._tokens = self._tokens[list(rows)]
+        self.given = [self.given[row] for row in rows]
+
+    def tokens(self) -> Tensor:
+        """All tokens, (n, L); a row shorter than others repeats its last token before its first."""
+        begins = torch.tensor([self._given_to - given for given in self.given])
+        columns = torch.arange(self.used)
+        shown = self._tokens[:, : self.used]
+        if begins.any():
+            shown = torch.where(columns >= begins[:, None], shown, shown[:, -1:])
+        return shown.to(self._device)
+
+    def written_tokens(self) -> Tensor:
+        """The tokens that were written, (n, written)."""
+        return self._tokens[:, self._given_to : self.used].to(self._device)
+
+    def row(self, row: int) -> list[int]:
+        """All tokens of one row."""
+        begin = self._given_to - self.given[row]
+        tokens: list[int] = self._tokens[row, begin : self.used].tolist()
+        return tokens
+
+    def written_row(self, row: int) -> list[int]:
+        """The tokens that one row was not given."""
+        tokens: list[int] = self._tokens[row, self._given_to : self.used].tolist()
+        return tokens

@@ -1,0 +1,201 @@
+"""Texts written token by token: rows do not know of each other; draws follow the shares."""
+
+import itertools
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.initialize import initialize
+from clozeworks.errors import SettingError
+from clozeworks.families.family import Config, families
+from clozeworks.generate.beams import Beams, search
+from clozeworks.generate.reading import Reader
+from clozeworks.generate.rules import RequiredWords, Temperature, TopK
+from clozeworks.generate.writing import Limits, Written, write
+
+V = 11
+SIZES = {
+    "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40, "vocab_size": V},
+    "t5": {
+        "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2, "vocab_size": V,
+    },
+}  # fmt: skip
+PARTS = {"gpt2": {"vocabulary"}, "t5": {"vocabulary", "decoder"}}
+PROMPTS = [[3, 4, 5, 6, 7], [2, 9], [8, 8, 2, 2, 4, 4, 9], [5]]
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def model(request):
+    family = families()[request.param]
+    blueprint: Blueprint = family.blueprint(
+        Config(SIZES[request.param]), frozenset(PARTS[request.param])
+    )
+    made = blueprint.build()
+    initialize(made, seed=4, spread=0.7)
+    return made.double().eval()
+
+
+def given(model, prompts):
+    return prompts if model.decoder is None else [[0]] * len(prompts)
+
+
+@torch.no_grad()
+def written(model, prompts, *, most=9, ends=(1,), stop=None, **settings):
+    reader = Reader(model, prompts, most, 0)
+    limits = Limits(most=most, ends=ends, stop=stop)
+    texts = {}
+    for pieces in write(reader, given(model, prompts), limits=limits, **settings):
+        for piece in pieces:
+            texts.setdefault(piece.row, Written()).add(piece)
+    return [texts[row] for row in sorted(texts)]
+
+
+def test_a_batch_writes_what_each_prompt_gets_alone(model):
+    together = written(model, PROMPTS, others=3)
+    for prompt, text in zip(PROMPTS, together, strict=True):
+        (alone,) = written(model, [prompt], others=3)
+        assert text.tokens == alone.tokens and text.ended == alone.ended
+        assert text.logs == pytest.approx(alone.logs, abs=1e-9)
+        for token, log, others in zip(text.tokens, text.logs, text.others, strict=True):
+            assert others[0] == (token, pytest.approx(log)) and len(others) == 3
+        assert text.score == pytest.approx(sum(text.logs))
+
+
+def test_draws_are_a_function_of_the_seed_alone(model):
+    seeds = [[7], [8, 9], [7], [10]]
+    together = written(model, PROMPTS, seeds=seeds)
+    assert len(together) == 5
+    (alone,) = written(model, [PROMPTS[1]], seeds=[[9]])
+    assert together[2].tokens == alone.tokens
+    again = written(model, PROMPTS[::-1], seeds=seeds[::-1])
+    assert again[-1].tokens == together[0].tokens
+    others = written(model, PROMPTS, seeds=[[1], [2], [3], [4]])
+    assert [text.tokens for text in others] != [together[row].tokens for row in (0, 1, 3, 4)]
+
+
+def test_draws_follow_the_filtered_shares(model):
+    rules = (Temperature(value=1.5), TopK(count=4))
+    with torch.no_grad():
+        scores = Reader(model, PROMPTS[:1], 1, 0).first()[0] / 1.5
+    best = scores.topk(4)
+    shares = best.values.softmax(dim=0)
+    draws = written(model, PROMPTS[:1], most=1, rules=rules, seeds=[range(20_000)])
+    counts = [0] * V
+    for text in draws:
+        counts[text.tokens[0]] += 1
+    observed = [counts[token] for token in best.indices.tolist()]
+    assert sum(observed) == 20_000
+    assert chisquare(observed, (shares * 20_000).tolist()).pvalue > 1e-4
+    # Negative control: shares at another temperature do not fit.
+    wrong = (best.values * 1.5).softmax(dim=0) * 20_000
+    assert chisquare(observed, wrong.tolist()).pvalue < 1e-4
+
+
+def test_why_a_text_ends(model):
+    endless = written(model, PROMPTS, most=4, ends=())
+    assert {text.ended for text in endless} == {"length"}
+    assert all(len(text.tokens) == 4 for text in endless)
+    first = endless[0].tokens[1]
+    ended = written(model, PROMPTS[:1], most=4, ends=(first,))
+    assert ended[0].ended == "end" and ended[0].tokens[-1] == first
+    stopped = written(model, PROMPTS, most=4, ends=(), stop=lambda tokens: len(tokens) == 2)
+    assert {text.ended for text in stopped} == {"stop"}
+
+
+def test_required_words_are_in_the_text(model):
+    rule = RequiredWords(words=((2, 3), (10,)), ends=(1,), most=6)
+    for text in written(model, PROMPTS, most=6, rules=(rule,)):
+        pairs = list(itertools.pairwise(text.tokens))
+        assert (2, 3) in pairs and 10 in text.tokens
+
+
+@torch.no_grad()
+def beams(model, prompts, most=4, ends=(1,), **settings):
+    reader = Reader(model, prompts, most, 0)
+    limits = Limits(most=most, ends=ends)
+    return search(reader, given(model, prompts), beams=Beams(**settings), limits=limits)
+
+
+def test_one_beam_is_greedy(model):
+    for text, (found,) in zip(
+        written(model, PROMPTS, ends=()),
+        beams(model, PROMPTS, most=9, ends=(), width=1),
+        strict=True,
+    ):
+        assert found.tokens == text.tokens
+        assert found.score == pytest.approx(sum(text.logs) / 9)
+
+
+def test_a_search_that_is_wide_enough_finds_the_best(model):
+    most, prompt = 3, PROMPTS[1]
+    ends = (1,)
+    (found,) = beams(
+        model,
+        [prompt],
+        most=most,
+        ends=ends,
+        width=V ** (most - 1),
+        length_penalty=0.0,
+        early="never",
+    )
+    best = max(_all_texts(model, prompt, most, ends), key=lambda pair: pair[1])
+    assert found[0].tokens == best[0] and found[0].score == pytest.approx(best[1])
+
+
+@torch.no_grad()
+def _all_texts(model, prompt, most, ends):
+    """Every text and its log share, by asking for all of them."""
+    found, open_texts = [], [([], 0.0)]
+    for length in range(1, most + 1):
+        grown = []
+        for tokens, score in open_texts:
+            reader = Reader(model, [prompt], most, 0)
+            scores = reader.first()
+            for token in tokens:
+                scores = reader.next(torch.tensor([token]))
+            logs = scores.log_softmax(dim=1)[0].tolist()
+            for token, log in enumerate(logs):
+                text = ([*tokens, token], score + log)
+                (found if token in ends or length == most else grown).append(text)
+        open_texts = grown
+    return found
+
+
+def test_beams_do_not_know_other_prompts(model):
+    together = beams(model, PROMPTS, width=3)
+    for prompt, found in zip(PROMPTS, together, strict=True):
+        (alone,) = beams(model, [prompt], width=3)
+        assert [text.tokens for text in found] == [text.tokens for text in alone]
+        assert [text.score for text in found] == pytest.approx([text.score for text in alone])
+
+
+def test_groups_differ(model):
+    (alike,) = beams(model, PROMPTS[:1], width=4, groups=2, diversity=0.0, ends=())
+    firsts = {text.tokens[0] for text in alike}
+    (found,) = beams(model, PROMPTS[:1], width=4, groups=2, diversity=50.0, ends=())
+    groups = [{text.tokens[0] for text in found if text.tokens[0] in firsts}]
+    others = {text.tokens[0] for text in found} - groups[0]
+    assert others and len({tuple(text.tokens) for text in found}) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"width": 0}, "beams is 0; it must be at least 1."),
+        (
+            {"width": 4, "groups": 3},
+            "beams is 4 and groups is 3; the first must be divisible by the second; change one of "
+            "them.",
+        ),
+        (
+            {"width": 4, "diversity": 1.0},
+            "diversity is 1.0, but there is one group; it has no effect; set groups.",
+        ),
+    ],
+)
+def test_searches_that_cannot_be(settings, said):
+    with pytest.raises(SettingError) as raised:
+        Beams(**settings)
+    assert str(raised.value) == said
