@@ -37,7 +37,7 @@ def change(path, value):
     ("path", "value", "kind", "message"),
     [
         (["widht"], 3, UnknownName,
-         "A setting of Blueprint is 'widht'; known: embeddings, encoder, heads, pooler, width. "
+         "A setting of Blueprint is 'widht'; known: decoder, embeddings, encoder, heads, pooler, width. "
          "Did you mean 'width'?"),
         (["width"], "768", SettingError, "width is '768'; it must be int."),
         (["width"], True, SettingError, "width is True; it must be int."),
