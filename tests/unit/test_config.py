@@ -37,8 +37,8 @@ def change(path, value):
     ("path", "value", "kind", "message"),
     [
         (["widht"], 3, UnknownName,
-         "A setting of Blueprint is 'widht'; known: decoder, embeddings, encoder, heads, pooler, width. "
-         "Did you mean 'width'?"),
+         "A setting of Blueprint is 'widht'; known: decoder, embeddings, encoder, heads, pooler, "
+         "width. Did you mean 'width'?"),
         (["width"], "768", SettingError, "width is '768'; it must be int."),
         (["width"], True, SettingError, "width is True; it must be int."),
         (["embeddings", "norm", "kind"], "layer_nrom", UnknownName,
