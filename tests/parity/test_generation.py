@@ -69,7 +69,6 @@ def cut(tokens, ends):
 @torch.no_grad()
 def test_greedy(architecture, seed, ends, both):
     model, own = both(architecture, seed)
-    texts = [Written() for _ in PROMPTS]
     limits = Limits(most=MOST, ends=ends)
     repeat = (ours.Repetition(penalty=1.3), ours.NoRepeatedNGrams(size=3))
     for rules, settings in (

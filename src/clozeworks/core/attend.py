@@ -111,7 +111,7 @@ def _allowed(group: Group, sees: SeesSpec) -> Tensor | None:
 
 
 def shared_heads(x: Tensor, heads: int) -> Tensor:
-    """Keys or values (M, K, D), each repeated for the query heads that share it, (M, H, D)."""
+    """Keys or values (M, K, …), each repeated for the query heads that share it, (M, H, …)."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clozeworks.core.attend import Relate, attend, merged
+from clozeworks.core.attend import Relate, attend, merged, shared_heads
 from clozeworks.core.layout import Group, Layout
 from clozeworks.core.sees import Everything, SeesSpec
 
@@ -218,7 +218,6 @@ def _mixed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | 
             mask = mask.view(len(mask), k.shape[1], shared, -1)
         mixed = F.scaled_dot_product_attention(folded, k, v, attn_mask=mask, scale=scale)
         return mixed.reshape(count, heads, -1)
-    if shared > 1:
-        k, v = (x.repeat_interleave(shared, dim=1) for x in (k, v))
+    k, v = shared_heads(k, heads), shared_heads(v, heads)
     mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return mixed.transpose(1, 2).reshape(count * each, heads, -1)

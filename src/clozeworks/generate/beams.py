@@ -61,12 +61,6 @@ class Beams:
             )
 
 
-@dataclass
-class _Ended:
-    score: float
-    written: Written
-
-
 class _Prompt:
     """The search for answers to one prompt, within one group."""
 
@@ -74,7 +68,7 @@ class _Prompt:
         self.scores = [0.0] + [NOWHERE] * (width - 1)
         """The sum of logs of each beam."""
         self.texts = [Written() for _ in range(width)]
-        self.ended: list[_Ended] = []
+        self.ended: list[Written] = []
         self.over = False
 
     def worst(self, width: int) -> float:
@@ -110,12 +104,10 @@ def search(
     length = 0
     while open_prompts:
         length += 1
-        logs = applied(rules, scores.log_softmax(dim=1), history).view(
-            len(open_prompts), beams.groups, each, -1
-        )
+        raw = scores.log_softmax(dim=1)
+        logs = applied(rules, raw, history).view(len(open_prompts), beams.groups, each, -1)
         parents: list[int] = []
         tokens: list[int] = []
-        raw = scores.log_softmax(dim=1) if rules else logs.view(len(scores), -1)
         for place, prompt in enumerate(open_prompts):
             chosen: list[int] = []  # tokens of the groups before
             for group, state in enumerate(states[prompt]):
@@ -202,7 +194,7 @@ def _longer(text: Written, token: int, log: float, score: float) -> Written:
 def _set_aside(state: _Prompt, text: Written, score: float, each: int) -> None:
     """Keeps a text that ended, if it is among the best."""
     text.score = score
-    state.ended.append(_Ended(score, text))
+    state.ended.append(text)
     state.ended.sort(key=lambda found: -found.score)
     del state.ended[each:]
 
@@ -221,4 +213,4 @@ def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: in
 def _best(groups: Sequence[_Prompt], width: int) -> list[Written]:
     ended = [found for state in groups for found in state.ended]
     ended.sort(key=lambda found: -found.score)
-    return [found.written for found in ended[:width]]
+    return ended[:width]
