@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import normalizers
+from tokenizers.decoders import DecodeStream
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
@@ -21,6 +22,8 @@ from clozeworks.text.valid import check_lengths, check_texts, check_unicode
 __all__ = ["Encoded", "Tokenizer"]
 
 GAPS = re.compile(re.escape("[MASK]") + "|" + re.escape("<mask>"))
+# Tokens before a text that decide how it begins.
+_JOINED = 8
 SHORTEN = "shorten it, or have it cut with --truncate (truncate=True in Python)"
 
 
@@ -196,6 +199,26 @@ class Tokenizer:
         self._check_ids(ids)
         return self._backend.decode(ids, skip_special_tokens=skip_special)
 
+    def continued(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """The text that ids add behind others, the space between them with it.
+
+        Args:
+            before: The ids before; the last few are looked at.
+            ids: The ids that follow.
+        """
+        before = list(before)[-_JOINED:]
+        known, whole = self.decode(before), self.decode([*before, *ids])
+        return whole[len(known) :] if whole.startswith(known) else self.decode(ids)
+
+    def unfolding(self, before: Sequence[int]) -> Callable[[int], str]:
+        """A function that takes ids one by one and gives the text that is certain with each.
+
+        Args:
+            before: The ids before the first.
+        """
+        stream = DecodeStream(list(before)[-_JOINED:], skip_special_tokens=True)
+        return lambda token: stream.step(self._backend, token) or ""
+
     def encode(
         self,
         texts: Sequence[str],
@@ -323,9 +346,16 @@ class Tokenizer:
         Args:
             word: The word, without white space around it.
         """
+        return [self.token_of(token_id) for token_id in self.ids_inside(word)]
+
+    def ids_inside(self, word: str) -> list[int]:
+        """The ids of a word, or of several, as it would stand inside a sentence.
+
+        Args:
+            word: The word, without white space around it.
+        """
         text = " " + word if self._writes_spaces else word
-        encoded = self.encode([text], special=False)[0]
-        return [self.token_of(token_id) for token_id in encoded.ids]
+        return list(self.encode([text], special=False)[0].ids)
 
     def single_id(self, word: str) -> int | None:
         """Gives the id of a word that is one token inside a sentence, or a vocabulary entry.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from clozeworks.data.labelled.tables import Table
 from clozeworks.errors import InputError, SettingError, UnknownName
 
-Task = Literal["classify", "compare", "tag", "answer", "fill"]
+Task = Literal["classify", "compare", "tag", "answer", "fill", "generate"]
 How = Literal["named", "known", "place", "content"]
 
 # Rows that are looked at to see what a column holds.
@@ -74,6 +74,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
         Role("id", ("id", "qid", "question_id"), needed=False),
     ),
     "fill": (Role("text", _TEXTS),),
+    "generate": (Role("text", ("prompt", "prompts", "instruction", *_TEXTS)),),
 }
 _BY_CONTENT = {"text", "first", "second"}
 

@@ -44,6 +44,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "answer": TABLE_SUFFIXES,
     "tag": (*CONLL_SUFFIXES, CONLLU_SUFFIX, ".jsonl", ".json", ".parquet"),
     "fill": (*TABLE_SUFFIXES, ".txt"),
+    "generate": (*TABLE_SUFFIXES, ".txt"),
 }
 
 
