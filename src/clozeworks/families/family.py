@@ -117,6 +117,16 @@ class Config(Mapping[str, Any]):
         if key in self and self[key] is not None and self[key] not in allowed:
             raise self.complaint(key, f"{why}; Clozeworks computes only {allowed[0]!r}.")
 
+    def own_positions(self, scheme: str, *names: str) -> None:
+        """Complains about BERT's key for positions where a family has a scheme of its own.
+
+        Compat: published configs say `absolute` where nobody chose anything; others may have a name
+        for what the family does.
+        """
+        key = "position_embedding_type"
+        if self.get(key) not in (None, "absolute", *names):
+            raise self.complaint(key, f"positions of this family are {scheme}; leave it out.")
+
     def complaint(self, key: str, rule: str) -> CheckpointError:
         """The error for one key."""
         return CheckpointError(f"{self.place}: {key} is {self.get(key)!r}; {rule}")

@@ -30,7 +30,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
     dropout = config.share("resid_pdrop", 0.1)
     afn = config.get("afn", "gelu")
-    if afn not in ACTIVATIONS:
+    if not isinstance(afn, str) or afn not in ACTIVATIONS:
         raise UnknownName(f"{config.place}: afn", str(afn), ACTIVATIONS)
     known = {"gelu_tanh": "gelu_new"}
     own = Config({**config, "afn": known.get(ACTIVATIONS[afn], ACTIVATIONS[afn])}, config.place)

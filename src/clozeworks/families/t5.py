@@ -98,7 +98,7 @@ def _feed_forward(config: Config, dropout: float) -> PartSpec:
 
 def _published_feed_forward(config: Config) -> tuple[str, bool]:
     kind = config.get("feed_forward_proj") or "relu"
-    if kind not in FEED_FORWARDS:
+    if not isinstance(kind, str) or kind not in FEED_FORWARDS:
         raise UnknownName(f"{config.place}: feed_forward_proj", str(kind), FEED_FORWARDS)
     return FEED_FORWARDS[kind]
 

@@ -24,7 +24,9 @@ TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "sc
 def test_there_are_recipes():
     assert {path.stem for path in RECIPES} >= {
         "bert-base", "roberta-base", "albert-base", "spanbert-base",
-        "laptop-english", "laptop-chinese",
+        "electra-small", "xlnet-base", "deberta-base", "deberta-v3-base", "modernbert-base",
+        "laptop-english", "laptop-chinese", "laptop-albert", "laptop-spanbert", "laptop-electra",
+        "laptop-xlnet", "laptop-deberta", "laptop-modernbert",
     }  # fmt: skip
 
 
