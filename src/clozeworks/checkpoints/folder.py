@@ -320,7 +320,7 @@ def _tokenizer(
     folder: Path, found: Family, blueprint: Blueprint, expected: object, report: LoadReport
 ) -> Tokenizer | None:
     """The folder's tokenizer, checked against the weights; None if it has none."""
-    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+    if not Tokenizer.is_in(folder):
         report.notes.append("no tokenizer in the folder")
         return None
     tokenizer = Tokenizer.load(folder, style=found.style)

@@ -23,6 +23,9 @@ from clozeworks.text.style import (
 
 Repeats = Literal["error", "last"]
 
+# Files of which a folder with a tokenizer has one at least, unless its tokens are bytes.
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
+
 # Each file of a folder may be absent; what is wrong with one is wrong with the tokenizer.
 read_text = partial(settings.read_text, error=TokenizerError)
 read_object = partial(settings.read_json, error=TokenizerError, optional=True)

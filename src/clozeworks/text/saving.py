@@ -8,6 +8,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import OutputError
+from clozeworks.text.byte_tokens import PUBLISHED_CLASS, are_bytes, sentinels_of
 from clozeworks.text.files import TOKEN_KEYS
 from clozeworks.text.style import SpecialTokens
 
@@ -80,6 +81,9 @@ def describe(
     elif _is_roberta(state):
         written.setdefault("tokenizer_class", "RobertaTokenizer")
         written["add_prefix_space"] = state["pre_tokenizer"]["add_prefix_space"]
+    elif are_bytes(state):
+        written.setdefault("tokenizer_class", PUBLISHED_CLASS)
+        written["extra_ids"] = sentinels_of(state)
     else:
         written.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
         written.setdefault("model_input_names", ["input_ids", "attention_mask"])
@@ -162,7 +166,7 @@ def write(
         whole = sorted(by_id) == list(range(len(by_id)))
         if whole and not any("\n" in token for token in by_id.values()):
             contents["vocab.txt"] = "".join(by_id[index] + "\n" for index in range(len(by_id)))
-    if _has_byte_pairs(state):
+    if _has_byte_pairs(state) and not are_bytes(state):
         merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
         contents["vocab.json"] = json.dumps(model["vocab"], ensure_ascii=False) + "\n"
         contents["merges.txt"] = "\n".join(["#version: 0.2", *merges]) + "\n"

@@ -12,6 +12,7 @@ from tokenizers import normalizers
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
+from clozeworks.text.byte_tokens import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.saving import NO_LIMIT, write
@@ -71,7 +72,7 @@ class Tokenizer:
 
         `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
         `merges.txt` (byte-level BPE). What `tokenizer_config.json` states goes before all of them
-        and before the style, as in transformers.
+        and before the style, as in transformers. ByT5 needs no other file.
 
         Args:
             folder: Where the files are.
@@ -98,6 +99,8 @@ class Tokenizer:
             vocabulary, merges = files.read_byte_pairs(folder)
             style = files.byte_level_style(stated, vocabulary, style, folder)
             backend = style.build(vocabulary, merges)
+        elif config.get("tokenizer_class") == PUBLISHED_CLASS:
+            backend = byte_tokens(config, str(folder / "tokenizer_config.json"))
         else:
             raise TokenizerError(
                 f"{folder} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or "
@@ -107,6 +110,23 @@ class Tokenizer:
         vocabulary = backend.get_vocab(with_added_tokens=True)
         special = files.special_tokens(stated, vocabulary, style, _special_names(backend))
         return cls(backend, special=special, config=config)
+
+    @classmethod
+    def of_bytes(cls) -> "Tokenizer":
+        """Makes the tokenizer of ByT5, whose tokens are bytes; it needs no file."""
+        return cls(byte_tokens(), config={"tokenizer_class": PUBLISHED_CLASS})
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Says whether a folder holds a tokenizer, or says that it needs none.
+
+        Args:
+            folder: The folder.
+        """
+        if any((folder / name).exists() for name in files.FILES):
+            return True
+        config = files.read_object(folder / "tokenizer_config.json")
+        return config.get("tokenizer_class") == PUBLISHED_CLASS
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Writes the files that `load` and transformers read.
