@@ -33,6 +33,7 @@ from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family, parts_of
 from clozeworks.families.weights import Names
+from clozeworks.text.files import CONVERT, sentence_piece
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
@@ -56,6 +57,8 @@ class Checkpoint:
     prompts: Prompts = dataclasses.field(default_factory=Prompts)
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What `clozeworks.json` says."""
+    unread: str | None = None
+    """A tokenizer file that the folder has, and that must be converted first."""
 
 
 def read_config(folder: Path) -> tuple[Config, Family]:
@@ -109,6 +112,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
         report=report,
         prompts=read_prompts(folder),
         notes=notes,
+        unread=sentence_piece(folder) if tokenizer is None else None,
     )
 
 
@@ -322,6 +326,8 @@ def _tokenizer(
     """The folder's tokenizer, checked against the weights; None if it has none."""
     if not Tokenizer.is_in(folder):
         report.notes.append("no tokenizer in the folder")
+        if name := sentence_piece(folder):
+            report.notes[-1] += f"; {name} {CONVERT.rstrip('.')}"
         return None
     tokenizer = Tokenizer.load(folder, style=found.style)
     rows = blueprint.embeddings.tokens

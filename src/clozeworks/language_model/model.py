@@ -24,6 +24,7 @@ from clozeworks.tasks import fill as filling
 from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
 from clozeworks.tasks.fill import Filled
 from clozeworks.text.extend import LEAST, Extension, extend
+from clozeworks.text.files import CONVERT
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -77,6 +78,8 @@ class LanguageModel(Asking):
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, or a complaint if the folder has none."""
         if self.checkpoint.tokenizer is None:
+            if self.checkpoint.unread is not None:
+                raise UnsupportedError(f"{self.name}: {self.checkpoint.unread} {CONVERT}")
             raise UnsupportedError(
                 f"{self.name} has no tokenizer; put tokenizer.json, or vocab.txt, or vocab.json "
                 f"with merges.txt into the folder."

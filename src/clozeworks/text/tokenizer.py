@@ -16,7 +16,8 @@ from clozeworks.text.byte_tokens import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.saving import NO_LIMIT, write
-from clozeworks.text.style import SpecialTokens, Style
+from clozeworks.text.special import SpecialTokens
+from clozeworks.text.style import Style
 from clozeworks.text.valid import check_lengths, check_texts, check_unicode
 
 __all__ = ["Encoded", "Tokenizer"]
@@ -71,8 +72,9 @@ class Tokenizer:
         """Reads a tokenizer folder.
 
         `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
-        `merges.txt` (byte-level BPE). What `tokenizer_config.json` states goes before all of them
-        and before the style, as in transformers. ByT5 needs no other file.
+        `merges.txt` (BPE over bytes, or over characters as GPT's). What `tokenizer_config.json`
+        states goes before all of them and before the style, as in transformers. ByT5 needs no other
+        file.
 
         Args:
             folder: Where the files are.
@@ -97,15 +99,12 @@ class Tokenizer:
             backend = style.build(files.read_word_list(folder / "vocab.txt", unknown, repeats))
         elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             vocabulary, merges = files.read_byte_pairs(folder)
-            style = files.byte_level_style(stated, vocabulary, style, folder)
+            style = files.byte_pair_style(stated, vocabulary, style, folder)
             backend = style.build(vocabulary, merges)
         elif config.get("tokenizer_class") == PUBLISHED_CLASS:
             backend = byte_tokens(config, str(folder / "tokenizer_config.json"))
         else:
-            raise TokenizerError(
-                f"{folder} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or "
-                "vocab.json with merges.txt; copy the files there or name another folder."
-            )
+            raise files.without_files(folder)
         files.add_stated(backend, config, folder)
         vocabulary = backend.get_vocab(with_added_tokens=True)
         special = files.special_tokens(stated, vocabulary, style, _special_names(backend))
