@@ -15,6 +15,7 @@ from clozeworks.checkpoints.sentence import (
     Prompts,
     read_pooling,
     read_prompts,
+    usual_pooling,
     write_pooling,
     write_prompts,
 )
@@ -108,7 +109,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
         family=found,
         config=dict(config),
         tokenizer=tokenizer,
-        pooling=read_pooling(folder),
+        pooling=read_pooling(folder, usual_pooling(blueprint)),
         report=report,
         prompts=read_prompts(folder),
         notes=notes,

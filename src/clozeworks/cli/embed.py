@@ -43,7 +43,7 @@ def embed(
         prompt: What is put before each text: the name of a prompt of the model folder, or any other
             text, "" for nothing. The folder's default, if it names one, if not given.
         pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several with commas. As
-            the model folder says if not given, else mean.
+            the model folder says if not given, else mean, or last if the model is a decoder.
         normalize: Scale vectors to length 1, or not. As the model folder says if not given.
         max_length: The most tokens a text may have; the model's limit if not given.
         truncate: Cut longer texts instead of complaining about them.

@@ -6,7 +6,7 @@ from typing import Any
 
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling
+from clozeworks.checkpoints.sentence import usual_pooling
 from clozeworks.core.initialize import initialize
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.families.family import Config, published_sizes, vocabulary_size
@@ -89,7 +89,7 @@ def new(
         family=found,
         config=config,
         tokenizer=tokenizer,
-        pooling=Pooling(),
+        pooling=usual_pooling(blueprint),
         report=LoadReport(),
     )
     return LanguageModel(checkpoint, size)

@@ -11,7 +11,7 @@ from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling, Prompts
+from clozeworks.checkpoints.sentence import Pooling, Prompts, usual_pooling
 from clozeworks.checkpoints.tasks import AnyTask, OldHead, with_task
 from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.blueprint import Blueprint
@@ -144,6 +144,8 @@ class LanguageModel(Asking):
     ) -> Vectors:
         """One vector per text, pooled as the checkpoint says (see `model.pooling`).
 
+        If it does not say: the mean of the encoder's vectors, of a decoder that of the last token.
+
         Args:
             texts: One text or several.
             prompt: What is put before each text: the name of one of `model.prompts`, or any other
@@ -253,7 +255,8 @@ class LanguageModel(Asking):
 
     def with_network(self, network: Model) -> "LanguageModel":
         """Another network of the same family, with this model's tokenizer and settings."""
-        checkpoint = replace(self.checkpoint, model=network, pooling=Pooling(), notes={})
+        pooling = usual_pooling(network.blueprint)
+        checkpoint = replace(self.checkpoint, model=network, pooling=pooling, notes={})
         return LanguageModel(checkpoint, self.name)
 
     def save(

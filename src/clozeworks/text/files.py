@@ -12,11 +12,11 @@ from tokenizers import Tokenizer as Backend
 
 from clozeworks import config as settings
 from clozeworks.errors import TokenizerError
+from clozeworks.text.character_pairs import CharacterPairStyle
 from clozeworks.text.special import GPT2_TOKENS, SpecialTokens
 from clozeworks.text.style import (
     GPT2_STYLE,
     ByteLevelStyle,
-    CharacterPairStyle,
     Style,
     WordPieceStyle,
 )
