@@ -18,7 +18,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
 from clozeworks.families.family import Family
-from clozeworks.language_model.asking import Asking
+from clozeworks.language_model.judging import Judging
 from clozeworks.tasks import embed as embedding
 from clozeworks.tasks import fill as filling
 from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
@@ -28,7 +28,7 @@ from clozeworks.text.files import CONVERT
 from clozeworks.text.tokenizer import Tokenizer
 
 
-class LanguageModel(Asking):
+class LanguageModel(Judging):
     """A model with its tokenizer, its family and everything its folder says."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
