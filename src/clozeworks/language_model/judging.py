@@ -8,6 +8,7 @@ from clozeworks.language_model.asking import Asking
 from clozeworks.tasks import choose as choosing
 from clozeworks.tasks import likelihood
 from clozeworks.tasks.choose import TEMPLATE, Chosen, Normalize
+from clozeworks.tasks.few_shot import Example, FewShot, Shown, demonstrations
 from clozeworks.tasks.likelihood import HEAD, Progress, Scored
 
 
@@ -164,6 +165,33 @@ class Judging(Asking):
             score, several, labels, template=template, normalize=normalize, before=before
         )
         return found[0] if isinstance(texts, str) else found
+
+    def demonstrations(
+        self, texts: Sequence[str], examples: Sequence[Example], few_shot: FewShot | None = None
+    ) -> Shown:
+        """What may stand before prompts to show a task by examples, as much as the model takes.
+
+        For `choose` (its `before`, with the same template), or before a prompt that is gone on
+        with.
+
+        Args:
+            texts: What will be asked about.
+            examples: Texts with their labels, to draw from.
+            few_shot: How many, and how they are written; eight, as `text -> label`, if not given.
+        """
+        room = self.max_length
+        frame = len(self.tokenizer.encode([""])[0])
+
+        def count(several: Sequence[str]) -> list[int]:
+            return [len(text) for text in self.tokenizer.encode(several, special=False)]
+
+        return demonstrations(
+            texts,
+            examples,
+            few_shot or FewShot(),
+            room=None if room is None else room - frame,
+            count=count,
+        )
 
     def _check_writes(self, what: str) -> None:
         blueprint = self.model.blueprint
