@@ -23,6 +23,7 @@ COMMANDS = {
     "answer": ("clozeworks.cli.answer", "find the answer to a question in a text"),
     "score": ("clozeworks.cli.score", "say how likely texts are"),
     "choose": ("clozeworks.cli.choose", "choose among labels by likelihood, without training"),
+    "exposure": ("clozeworks.cli.exposure", "what a model loses by reading its own words"),
     "evaluate": ("clozeworks.cli.evaluate", "measure how good a model is on labelled data"),
     "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),

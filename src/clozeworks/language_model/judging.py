@@ -8,6 +8,7 @@ from clozeworks.language_model.asking import Asking
 from clozeworks.tasks import choose as choosing
 from clozeworks.tasks import likelihood
 from clozeworks.tasks.choose import TEMPLATE, Chosen, Normalize
+from clozeworks.tasks.exposure import GIVEN, LENGTH, Exposure, exposure
 from clozeworks.tasks.few_shot import Example, FewShot, Shown, demonstrations
 from clozeworks.tasks.likelihood import HEAD, Progress, Scored
 
@@ -191,6 +192,52 @@ class Judging(Asking):
             few_shot or FewShot(),
             room=None if room is None else room - frame,
             count=count,
+        )
+
+    def exposure(
+        self,
+        texts: Sequence[str],
+        answers: Sequence[str] | None = None,
+        *,
+        given: int = GIVEN,
+        length: int = LENGTH,
+        greedy: bool = False,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Exposure:
+        """The loss behind right tokens beside that behind the model's own, place by place.
+
+        Args:
+            texts: A decoder goes on behind the first tokens of each; an encoder-decoder answers it.
+            answers: The answers to the texts, for an encoder-decoder.
+            given: How many tokens of each text a decoder is given.
+            length: How many tokens it is followed for.
+            greedy: Whether the model reads its likeliest tokens; otherwise it draws them.
+            seed: Decides what is drawn.
+            progress: Called with texts done and texts in all.
+        """
+        self._check_writes("read its own words")
+        if (answers is None) == (self.model.decoder is not None):
+            if answers is None:
+                raise InputError(f"{self.name} answers texts; give an answer for each of them.")
+            raise InputError(f"{self.name} goes on with texts; give no answers.")
+        if answers is not None and len(answers) != len(texts):
+            raise InputError(
+                f"answers has {len(answers):,} texts and texts has {len(texts):,}; each text needs "
+                f"one; give lists of equal length."
+            )
+        return exposure(
+            self.model,
+            self.tokenizer,
+            texts,
+            answers,
+            room=self.max_length,
+            start=self.start,
+            given=given,
+            length=length,
+            greedy=greedy,
+            seed=seed,
+            progress=progress,
         )
 
     def _check_writes(self, what: str) -> None:
