@@ -325,7 +325,7 @@ def _tokenizer(
     folder: Path, found: Family, blueprint: Blueprint, expected: object, report: LoadReport
 ) -> Tokenizer | None:
     """The folder's tokenizer, checked against the weights; None if it has none."""
-    if not Tokenizer.is_in(folder):
+    if not Tokenizer.is_in(folder, found.style):
         report.notes.append("no tokenizer in the folder")
         if name := sentence_piece(folder):
             report.notes[-1] += f"; {name} {CONVERT.rstrip('.')}"

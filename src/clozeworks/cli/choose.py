@@ -80,6 +80,7 @@ def choose(
     shown = [] if examples is None else _labelled(examples, reading)
     words = _words(labels, shown)
 
+    from clozeworks.cli.progress import Progress
     from clozeworks.language_model import load
     from clozeworks.tasks import few_shot
     from clozeworks.tasks.choose import TEMPLATE
@@ -98,14 +99,16 @@ def choose(
             pairs = [(item.text, words[str(item.label)]) for item in shown]
             made = loaded.demonstrations([item.text for item in items], pairs, style)
             before, dropped = made.texts, dropped + made.dropped
-        found = loaded.choose(
-            [item.text for item in items],
-            list(words.values()),
-            template=written,
-            normalize=normalize,
-            before=before,
-            budget=budget,
-        )
+        with Progress("tokens") as progress:
+            found = loaded.choose(
+                [item.text for item in items],
+                list(words.values()),
+                template=written,
+                normalize=normalize,
+                before=before,
+                budget=budget,
+                progress=progress,
+            )
         runs.append(found)
     _print(items, words, runs, json_lines)
     _tell(loaded, items, words, runs, shots, dropped)

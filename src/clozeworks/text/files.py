@@ -13,9 +13,11 @@ from tokenizers import Tokenizer as Backend
 from clozeworks import config as settings
 from clozeworks.errors import TokenizerError
 from clozeworks.text.character_pairs import CharacterPairStyle
+from clozeworks.text.sentence_piece import FILE, PUBLISHED_CLASSES
 from clozeworks.text.special import GPT2_TOKENS, SpecialTokens
 from clozeworks.text.style import (
     GPT2_STYLE,
+    AnsweringUnigramStyle,
     ByteLevelStyle,
     Style,
     WordPieceStyle,
@@ -25,8 +27,8 @@ Repeats = Literal["error", "last"]
 
 # Files of which a folder with a tokenizer has one at least, unless its tokens are bytes.
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
-# Files of SentencePiece, which only its own library reads.
-SENTENCE_PIECE = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
+# Files of SentencePiece, which are read for T5 alone.
+SENTENCE_PIECE = (FILE, "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
 CONVERT = (
     "is a SentencePiece model; tokenizer.json must stand beside it; have transformers write it: "
     "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
@@ -207,6 +209,19 @@ def sentence_piece(folder: Path) -> str | None:
         folder: The folder.
     """
     return next((name for name in SENTENCE_PIECE if (folder / name).is_file()), None)
+
+
+def has_t5_pieces(folder: Path, config: Mapping[str, Any], style: Style | None) -> bool:
+    """Says whether a folder has a SentencePiece model that can be read: T5's, or mT5's.
+
+    Args:
+        folder: The folder.
+        config: `tokenizer_config.json`.
+        style: The family's style, for a config that names no class.
+    """
+    stated = str(config.get("tokenizer_class") or "").removesuffix("Fast")
+    is_t5 = stated in PUBLISHED_CLASSES if stated else isinstance(style, AnsweringUnigramStyle)
+    return is_t5 and (folder / FILE).is_file()
 
 
 def without_files(folder: Path) -> TokenizerError:

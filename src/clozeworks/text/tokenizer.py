@@ -16,6 +16,7 @@ from clozeworks.text.byte_tokens import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.saving import NO_LIMIT, write
+from clozeworks.text.sentence_piece import FILE, t5_tokens
 from clozeworks.text.special import SpecialTokens
 from clozeworks.text.style import Style
 from clozeworks.text.valid import check_lengths, check_texts, check_unicode
@@ -74,7 +75,7 @@ class Tokenizer:
         `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
         `merges.txt` (BPE over bytes, or over characters as GPT's). What `tokenizer_config.json`
         states goes before all of them and before the style, as in transformers. ByT5 needs no other
-        file.
+        file, T5 and mT5 only `spiece.model`.
 
         Args:
             folder: Where the files are.
@@ -103,6 +104,8 @@ class Tokenizer:
             backend = style.build(vocabulary, merges)
         elif config.get("tokenizer_class") == PUBLISHED_CLASS:
             backend = byte_tokens(config, str(folder / "tokenizer_config.json"))
+        elif files.has_t5_pieces(folder, config, style):
+            backend = t5_tokens(folder / FILE, config)
         else:
             raise files.without_files(folder)
         files.add_stated(backend, config, folder)
@@ -116,16 +119,19 @@ class Tokenizer:
         return cls(byte_tokens(), config={"tokenizer_class": PUBLISHED_CLASS})
 
     @staticmethod
-    def is_in(folder: Path) -> bool:
+    def is_in(folder: Path, style: Style | None = None) -> bool:
         """Says whether a folder holds a tokenizer, or says that it needs none.
 
         Args:
             folder: The folder.
+            style: How the family writes text.
         """
         if any((folder / name).exists() for name in files.FILES):
             return True
         config = files.read_object(folder / "tokenizer_config.json")
-        return config.get("tokenizer_class") == PUBLISHED_CLASS
+        if config.get("tokenizer_class") == PUBLISHED_CLASS:
+            return True
+        return files.has_t5_pieces(folder, config, style)
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Writes the files that `load` and transformers read.
