@@ -6,7 +6,8 @@ import random
 import pytest
 
 import clozeworks as cw
-from clozeworks.errors import SettingError, TokenizerError
+from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
+from clozeworks.text.extend import extend
 from clozeworks.text.plain import PlainText
 from clozeworks.text.tokenizer import Tokenizer
 
@@ -103,6 +104,27 @@ def test_other_models_need_one():
     assert str(caught.value) == (
         "tokenizer is None; bert-tiny needs one; give a tokenizer or its folder, or choose a size "
         "whose tokens are bytes, such as byt5-small."
+    )
+
+
+def test_pieces_cannot_be_added():
+    with pytest.raises(UnsupportedError) as caught:
+        extend(Tokenizer.of_bytes(), ["zebra zebra"] * 5, 3)
+    assert str(caught.value) == (
+        "the tokenizer is bytes alone; pieces can be added to wordpiece, byte-level bpe and "
+        "unigram; train a tokenizer for this text instead: clozeworks tokenizer train."
+    )
+
+
+def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
+    small = ("d_model=16", "d_ff=8", "num_layers=1", "num_decoder_layers=1", "num_heads=2")
+    out = tmp_path / "byt5"
+    outcome = command("new", "byt5-small", *small, "--heads", "decoder,vocabulary", "--out", out)
+    assert outcome.code == 0 and cw.load(out).tokenizer.size == 384
+    refused(
+        "tokenizer is None; bert-tiny needs one; give a tokenizer or its folder, or choose a size "
+        "whose tokens are bytes, such as byt5-small.",
+        *("new", "bert-tiny", "--out", tmp_path / "bert"),
     )
 
 
