@@ -177,6 +177,8 @@ class Family:
     """First values that are not spread like all others: patterns of our names, the first counts."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
+    of_bytes: frozenset[str] = frozenset()
+    """Published sizes whose tokens are bytes; they need no tokenizer file."""
     unstated: Mapping[str, Any] = field(default_factory=dict)
     """What a written config says where nobody stated it, because the published library would assume
     something that holds for its own vocabulary only."""

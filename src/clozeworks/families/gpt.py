@@ -19,7 +19,7 @@ from clozeworks.errors import UnknownName
 from clozeworks.families import gpt2
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules
-from clozeworks.text.style import GPT2_STYLE
+from clozeworks.text.style import GPT_STYLE
 
 # Published names of activations in this family, and ours.
 ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
@@ -82,7 +82,7 @@ FAMILY = Family(
     ignored=("position_ids", "h.{layer}.attn.bias"),
     forms=_forms,
     sizes={"openai-gpt": {"n_layer": 12, "n_embd": 768, "n_head": 12}},
-    style=GPT2_STYLE,
+    style=GPT_STYLE,
     read=read,
     write=write,
 )

@@ -267,6 +267,7 @@ FAMILY = Family(
         "t5-v1_1-large": _size(24, 1024, 2816, 16, **NEWER),
         "byt5-small": _bytes(12, 1472, 3584, 6),
         "byt5-base": _bytes(18, 1536, 3968, 12),
+        "byt5-large": _bytes(36, 1536, 3840, 16),
         "ul2": _size(
             32,
             4096,
@@ -277,6 +278,7 @@ FAMILY = Family(
             tie_word_embeddings=False,
         ),
     },
+    of_bytes=frozenset({"byt5-small", "byt5-base", "byt5-large"}),
     # Compat: the published library assumes these numbers, which another vocabulary need not have.
     unstated={"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1},
     style=T5_STYLE,

@@ -13,10 +13,13 @@ from tokenizers.decoders import DecodeStream
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
+from clozeworks.text.byte_tokens import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.saving import NO_LIMIT, write
-from clozeworks.text.style import SpecialTokens, Style
+from clozeworks.text.sentence_piece import FILE, t5_tokens
+from clozeworks.text.special import SpecialTokens
+from clozeworks.text.style import Style
 from clozeworks.text.valid import check_lengths, check_texts, check_unicode
 
 __all__ = ["Encoded", "Tokenizer"]
@@ -73,8 +76,9 @@ class Tokenizer:
         """Reads a tokenizer folder.
 
         `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
-        `merges.txt` (byte-level BPE). What `tokenizer_config.json` states goes before all of them
-        and before the style, as in transformers.
+        `merges.txt` (BPE over bytes, or over characters as GPT's). What `tokenizer_config.json`
+        states goes before all of them and before the style, as in transformers. ByT5 needs no other
+        file, T5 and mT5 only `spiece.model`.
 
         Args:
             folder: Where the files are.
@@ -99,17 +103,38 @@ class Tokenizer:
             backend = style.build(files.read_word_list(folder / "vocab.txt", unknown, repeats))
         elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             vocabulary, merges = files.read_byte_pairs(folder)
-            style = files.byte_level_style(stated, vocabulary, style, folder)
+            style = files.byte_pair_style(stated, vocabulary, style, folder)
             backend = style.build(vocabulary, merges)
+        elif config.get("tokenizer_class") == PUBLISHED_CLASS:
+            backend = byte_tokens(config, str(folder / "tokenizer_config.json"))
+        elif files.has_t5_pieces(folder, config, style):
+            backend = t5_tokens(folder / FILE, config)
         else:
-            raise TokenizerError(
-                f"{folder} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or "
-                "vocab.json with merges.txt; copy the files there or name another folder."
-            )
+            raise files.without_files(folder)
         files.add_stated(backend, config, folder)
         vocabulary = backend.get_vocab(with_added_tokens=True)
         special = files.special_tokens(stated, vocabulary, style, _special_names(backend))
         return cls(backend, special=special, config=config)
+
+    @classmethod
+    def of_bytes(cls) -> "Tokenizer":
+        """Makes the tokenizer of ByT5, whose tokens are bytes; it needs no file."""
+        return cls(byte_tokens(), config={"tokenizer_class": PUBLISHED_CLASS})
+
+    @staticmethod
+    def is_in(folder: Path, style: Style | None = None) -> bool:
+        """Says whether a folder holds a tokenizer, or says that it needs none.
+
+        Args:
+            folder: The folder.
+            style: How the family writes text.
+        """
+        if any((folder / name).exists() for name in files.FILES):
+            return True
+        config = files.read_object(folder / "tokenizer_config.json")
+        if config.get("tokenizer_class") == PUBLISHED_CLASS:
+            return True
+        return files.has_t5_pieces(folder, config, style)
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Writes the files that `load` and transformers read.

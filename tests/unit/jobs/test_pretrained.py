@@ -3,7 +3,7 @@
 import pytest
 
 from clozeworks.jobs.pretrained import example_of
-from clozeworks.text.style import SpecialTokens
+from clozeworks.text.special import SpecialTokens
 
 
 class Pieces:
