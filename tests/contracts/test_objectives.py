@@ -19,8 +19,8 @@ from clozeworks.core.initialize import initialize
 from clozeworks.data.arranged import Arranged, place
 from clozeworks.data.arrangements import ArrangementSpec
 from clozeworks.data.corpus import in_memory
-from clozeworks.families.bert import FAMILY
-from clozeworks.families.family import Config
+from clozeworks.errors import SettingError
+from clozeworks.families.family import Config, families
 from clozeworks.objectives.combine import leaves
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.noise import ChoiceSpec
@@ -44,7 +44,9 @@ def files():
         own = [
             cls
             for _, cls in inspect.getmembers(module, inspect.isclass)
-            if issubclass(cls, Objective) and cls.__module__ == path and cls is not Objective
+            if issubclass(cls, Objective)
+            and cls.__module__ == path
+            and not cls.__dict__.get("is_slot", False)
         ]
         if own:
             found[name] = (module, own)
@@ -128,19 +130,61 @@ def source():
     return Source(VOCABULARY, mask_id=MASK, special_ids=SPECIAL, split=split)
 
 
+TINY = {
+    "bert": (
+        "bert-tiny", ("pooler", "vocabulary", "next_sentence"),
+        {
+            "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24,
+            "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+        },
+    ),
+    "gpt2": (
+        "gpt2", ("vocabulary",),
+        {
+            "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128,
+            "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+        },
+    ),
+    "t5": (
+        "t5-v1_1-small", ("decoder", "vocabulary"),
+        {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_kv": 8, "d_ff": 24, "dropout_rate": 0},
+    ),
+}  # fmt: skip
+
+
+def blueprint(name):
+    """A tiny network of a family, without dropout."""
+    size, parts, small = TINY[name]
+    settings = {**families()[name].published(size), **small, "vocab_size": VOCABULARY}
+    return families()[name].blueprint(Config(settings), frozenset(parts))
+
+
 def built(objective):
-    """A tiny model in float64 without dropout, with every head the objective wants."""
-    settings = {
-        **FAMILY.published("bert-tiny"), "hidden_size": 16, "num_attention_heads": 2,
-        "intermediate_size": 24, "vocab_size": VOCABULARY, "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }  # fmt: skip
-    blueprint = FAMILY.blueprint(
-        Config(settings), frozenset({"pooler", "vocabulary", "next_sentence"})
-    )
-    model = objective.equip(blueprint).build()
+    """A tiny model in float64, with every head the objective wants: the first that can learn it."""
+    refused = []
+    for name in TINY:
+        try:
+            equipped = objective.equip(blueprint(name))
+            break
+        except SettingError as error:
+            refused.append(error)
+    else:
+        raise refused[0]
+    model = equipped.build()
     initialize(model, seed=2, spread=0.3)
     return model.double().train()
+
+
+@pytest.mark.parametrize("objective", CASES)
+def test_what_cannot_learn_it_is_told_so_in_a_sentence(objective):
+    refused = 0
+    for name in TINY:
+        try:
+            objective.equip(blueprint(name))
+        except SettingError as error:
+            refused += 1
+            assert ";" in str(error) and str(error).endswith(".")
+    assert refused < len(TINY), "nobody can learn it"
 
 
 def test_the_folder_was_read():
