@@ -32,7 +32,9 @@ from clozeworks.text.template import Template
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
 SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec)
 NAMES = {cls.__name__: cls for slot in SLOTS for cls in registry.specs(slot).values()}
-SPECIAL, MASK, VOCABULARY = (0, 1, 2, 3, 4), 4, 90
+SPECIAL, MASK, TEXT, VOCABULARY = (0, 1, 2, 3, 4), 4, 90, 150
+# Behind the tokens of text, as in T5: sentinels, the first of them last.
+NAMED = {f"<extra_id_{number}>": VOCABULARY - 1 - number for number in range(50)}
 PAIR = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
 
 
@@ -85,7 +87,7 @@ def clean(seed=0, first=0, epoch=0, groups=4) -> Arranged:
     texts = []
     for _ in range(3 * groups):
         sizes = generator.integers(6, 40, 2)
-        drawn = [generator.integers(5, VOCABULARY, size) for size in sizes]
+        drawn = [generator.integers(5, TEXT, size) for size in sizes]
         texts.append([(tokens, generator.random(len(tokens)) < 0.7) for tokens in drawn])
     made = place(
         PAIR,
@@ -126,8 +128,16 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def source():
-    split = in_memory([[list(range(5, VOCABULARY))] * 3], VOCABULARY)
-    return Source(VOCABULARY, mask_id=MASK, special_ids=SPECIAL, split=split)
+    split = in_memory([[list(range(5, TEXT))] * 3], VOCABULARY)
+    return Source(
+        VOCABULARY,
+        mask_id=MASK,
+        special_ids=(*SPECIAL, *NAMED.values()),
+        split=split,
+        named=NAMED,
+        start_id=0,
+        end_id=3,
+    )
 
 
 TINY = {
@@ -227,6 +237,7 @@ def test_a_batch_is_a_pure_function(objective, source):
     assert same(batch, again)
     assert set(batch.parts) == set(objective.asks)
     hides = batch.ids.tolist() != clean().ids.tolist()
+    assert len(batch.ids) == len(batch.types) == sum(batch.lengths)
     if hides:
         assert not same(batch, objective.batch(clean(), 6, source))
         assert not same(batch, objective.batch(clean(epoch=1), 5, source))
@@ -242,16 +253,28 @@ def same(left, right) -> bool:
     return parts and np.array_equal(left.ids, right.ids)
 
 
+def answers(batch):
+    """What is asked of each text whose answers are texts; nothing if they are not."""
+    found = [[] for _ in batch.lengths]
+    for part in batch.parts.values():
+        if "lengths" in part:
+            cut = np.split(part["answers"], np.cumsum(part["lengths"])[:-1])
+            found = [[*own, more.tolist()] for own, more in zip(found, cut, strict=True)]
+    return found
+
+
 @pytest.mark.parametrize("objective", CASES)
 def test_neighbours_size_and_order_change_nothing(objective, source):
     whole = clean()
     together = objective.batch(whole, 5, source)
-    pieces = np.split(together.ids, np.cumsum(whole.lengths)[:-1])
+    pieces = np.split(together.ids, np.cumsum(together.lengths)[:-1])
+    asked = answers(together)
     groups = np.arange(len(whole)).reshape(-1, whole.views)
     for chosen in (*groups, groups[::-1].ravel(), groups[[2, 0]].ravel()):
         alone = objective.batch(some(whole, chosen), 5, source)
         expected = np.concatenate([pieces[number] for number in chosen])
         assert alone.ids.tolist() == expected.tolist()
+        assert answers(alone) == [asked[number] for number in chosen]
     counts = [objective.batch(some(whole, group), 5, source).counts() for group in groups]
     assert together.counts() == {
         name: sum(count[name] for count in counts) for name in objective.asks
@@ -263,6 +286,9 @@ def test_what_is_hidden_is_asked_and_nothing_else(objective, source):
     whole = clean(groups=40)
     batch = objective.batch(whole, 5, source)
     assert batch.ids.dtype == np.int64
+    if len(batch.ids) != len(whole.ids):
+        assert_each_token_is_shown_or_asked(whole, batch)
+        return
     changed = batch.ids != whole.ids
     assert not changed[whole.special].any(), "a special token was hidden"
     places = [part["places"] for part in batch.parts.values() if "places" in part]
@@ -274,6 +300,19 @@ def test_what_is_hidden_is_asked_and_nothing_else(objective, source):
         assert (whole.ids[part["places"]] == part["answers"]).all()
         # An answer stands in the input only where it was kept, or drawn, by law: one in ten.
         assert (batch.ids[part["places"]] == part["answers"]).mean() < 0.2
+
+
+def assert_each_token_is_shown_or_asked(whole, batch):
+    """Where texts are rewritten, each token of text is shown or asked, and never both."""
+    rows = np.split(whole.ids, np.cumsum(whole.lengths)[:-1])
+    shown = np.split(batch.ids, np.cumsum(batch.lengths)[:-1])
+    for row, seen, (asked,) in zip(rows, shown, answers(batch), strict=True):
+        text = [[token for token in ids if 5 <= token < TEXT] for ids in (row, seen, asked)]
+        assert sorted(text[0]) == sorted(text[1] + text[2]), "a token was lost, or given away"
+        assert text[2], "nothing is asked"
+        special = [token for token in seen.tolist() if token in SPECIAL]
+        assert special == [token for token in row.tolist() if token in SPECIAL]
+        assert asked[-1] == 3, "an answer has no end"
 
 
 @pytest.mark.parametrize("objective", CASES)

@@ -24,7 +24,10 @@ TINY = {
             "num_key_value_heads": 1, "head_dim": 8, "intermediate_size": 24,
         },
     ),
-    "t5": ("t5-v1_1-small", {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_kv": 8, "d_ff": 24}),
+    "t5": (
+        "t5-v1_1-small",
+        {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_kv": 8, "d_ff": 24},
+    ),
 }  # fmt: skip
 ONE = Template(((2,), (3,)), ((0,), (0,)), (0,))
 TWO = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
