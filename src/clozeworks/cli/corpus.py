@@ -186,8 +186,8 @@ def batch(
 
     Args:
         corpus: The corpus folder.
-        objective: What is learned: bert, roberta, albert, electra, spanbert or simcse, or a table
-            as in a recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
+        objective: What is learned: bert, roberta, t5, gpt2 or another paper's, or a table as in a
+            recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
         step: Which step, counted from 0.
         length: The most tokens of an example; as in the paper if not given.
         tokens: Tokens of a step.

@@ -1,7 +1,8 @@
 """What guessing by frequency alone costs: the line a model must get below to have learnt anything.
 
 The guess is the same at every gap: each token with its share of the training text. A small model
-sits on this plateau for a while before it begins to use the context.
+sits on this plateau for a while before it begins to use the context. Where answers hold special
+tokens that no text has, such as sentinels and ends, these have their share of the questions.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,14 @@ from clozeworks.objectives.draft import ANSWERS, Batch
 # Tokens that are counted at the most; more would change the shares in the fourth digit.
 _MOST = 50_000_000
 # The questions that are answered with a token.
-NAMING = ("masked_lm", "permuted_lm")
+NAMING = (
+    "masked_lm",
+    "permuted_lm",
+    "causal_lm",
+    "span_corruption",
+    "prefix_lm",
+    "denoisers",
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,14 @@ def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch], ranks: Ranks) ->
         return None
     counts = _counts(corpus)
     shares = (counts + 1) / (counts.sum() + len(counts))  # so that no token is impossible
+    added = np.array([one for one in corpus.tokenizer.special_ids if not counts[one]], np.int64)
+    own = [float((answers == one).sum()) for one in added]
+    asked_for = np.array(ranks.summed(own)) / questions if own else np.zeros(0)
+    if asked_for.any():
+        shares *= 1 - asked_for.sum()
+        shares[added] = asked_for
     costs = float(-np.log(shares[answers]).sum())
-    cost, right = ranks.summed([costs, float((answers == counts.argmax()).sum())])
+    cost, right = ranks.summed([costs, float((answers == shares.argmax()).sum())])
     return Baseline(cost / questions, right / questions, float(np.log(len(counts))), part)
 
 
