@@ -31,7 +31,7 @@ def build(
     documents: Literal["blank-line", "file", "line"] = "blank-line",
     column: Annotated[list[str] | None, Parameter(negative="")] = None,
     encoding: str = "utf-8",
-    sentences: Literal["split", "wrapped", "lines"] = "split",
+    sentences: Literal["split", "wrapped", "lines", "whole"] = "split",
     words: str | None = None,
     validation: float = 0.01,
     keep_duplicates: Annotated[bool, Parameter(negative="")] = False,
@@ -50,7 +50,8 @@ def build(
             Several, as pairs and triplets have them, become a line each; see --sentences lines.
         encoding: What text files are written in.
         sentences: split finds sentences in English and Chinese; the end of a line ends one.
-            wrapped is for text wrapped at some column; lines takes each line as a sentence.
+            wrapped is for text wrapped at some column; lines takes each line as a sentence;
+            whole keeps a document as it is, ends of lines among it: for models that write.
         words: A segmenter for whole words in Chinese: jieba. Without it each character is a word.
         validation: The share of documents that is held out.
         keep_duplicates: Keep documents that came before.
