@@ -42,5 +42,6 @@ def test_twenty_steps_are_those_of_transformers(theirs, ours):
         optimizer.step()
         peer.step()
     for first, mine, yours in zip(before, model.parameters(), other.parameters(), strict=True):
-        assert (mine - yours).abs().max() < 1e-6
-        assert (mine - first).abs().max() > 1e-4
+        moved = (mine - first).abs().max()
+        assert moved > 1e-5
+        assert (mine - yours).abs().max() < 1e-4 * moved

@@ -17,15 +17,9 @@ from clozeworks.objectives.draft import ANSWERS, Batch
 
 # Tokens that are counted at the most; more would change the shares in the fourth digit.
 _MOST = 50_000_000
-# The questions that are answered with a token.
-NAMING = (
-    "masked_lm",
-    "permuted_lm",
-    "causal_lm",
-    "span_corruption",
-    "prefix_lm",
-    "denoisers",
-)
+# The questions that are answered with a token; those whose answers are texts.
+WRITTEN = ("causal_lm", "span_corruption", "prefix_lm", "denoisers")
+NAMING = ("masked_lm", "permuted_lm", *WRITTEN)
 
 
 @dataclass(frozen=True)
@@ -65,10 +59,11 @@ def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch], ranks: Ranks) ->
         return None
     counts = _counts(corpus)
     shares = (counts + 1) / (counts.sum() + len(counts))  # so that no token is impossible
-    added = np.array([one for one in corpus.tokenizer.special_ids if not counts[one]], np.int64)
-    own = [float((answers == one).sum()) for one in added]
-    asked_for = np.array(ranks.summed(own)) / questions if own else np.zeros(0)
-    if asked_for.any():
+    if part in WRITTEN:
+        added = np.flatnonzero(counts == 0)
+        added = added[np.isin(added, list(corpus.tokenizer.special_ids))]
+        own = [float((answers == one).sum()) for one in added]
+        asked_for = np.array(ranks.summed([*own, 0.0])[:-1]) / questions
         shares *= 1 - asked_for.sum()
         shares[added] = asked_for
     costs = float(-np.log(shares[answers]).sum())
