@@ -27,10 +27,11 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec
 from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.told import ToldSpec
 from clozeworks.text.template import Template
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
-SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec)
+SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec, ToldSpec)
 NAMES = {cls.__name__: cls for slot in SLOTS for cls in registry.specs(slot).values()}
 SPECIAL, MASK, TEXT, VOCABULARY = (0, 1, 2, 3, 4), 4, 90, 150
 # Behind the tokens of text, as in T5: sentinels, the first of them last.
@@ -215,7 +216,9 @@ def test_every_file_has_a_card(name):
     assert {type(objective) for objective in (*shown, *inner)} >= set(own)
 
 
-@pytest.mark.parametrize("slot", [Objective, ChoiceSpec, BudgetSpec], ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    "slot", [Objective, ChoiceSpec, BudgetSpec, ToldSpec], ids=lambda s: s.__name__
+)
 def test_specs_are_small_frozen_and_name_their_paper(slot):
     specs = [*registry.specs(slot).values(), Shown]
     for spec in (spec for spec in specs if spec.__module__.startswith("clozeworks.")):

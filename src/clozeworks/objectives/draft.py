@@ -180,6 +180,7 @@ class Tensors:
         layout: Where each example begins and ends.
         parts: What is asked.
         views: How many neighbouring examples belong together.
+        step: The step of training it belongs to; None where a model is measured.
     """
 
     ids: Tensor
@@ -187,6 +188,7 @@ class Tensors:
     layout: Layout
     parts: Mapping[str, Mapping[str, Tensor]]
     views: int = 1
+    step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -219,11 +221,15 @@ class Batch:
         """How many questions each part asks, known before any forward pass."""
         return {name: len(part[ANSWERS]) for name, part in self.parts.items()}
 
-    def tensors(self, device: torch.device | str = "cpu") -> Tensors:
+    def tensors(self, device: torch.device | str = "cpu", step: int | None = None) -> Tensors:
         """The batch on a device.
 
         To a GPU it goes through pinned memory without waiting, so that copying overlaps with the
         step before. On the CPU nothing is copied.
+
+        Args:
+            device: Where it is wanted.
+            step: The step of training it is for, if it is for one.
         """
         place = torch.device(device)
 
@@ -238,4 +244,4 @@ class Batch:
             for name, part in self.parts.items()
         }
         layout = Layout(self.lengths.tolist())
-        return Tensors(moved(self.ids), moved(self.types), layout, parts, self.views)
+        return Tensors(moved(self.ids), moved(self.types), layout, parts, self.views, step)
