@@ -97,7 +97,8 @@ class AlternatingSpans(ChoiceSpec):
         mask: Flags = np.repeat(turns.ravel(), runs.ravel())
         # A text of one token was taken for two; that of none, too.
         within = np.arange(len(mask)) - np.repeat(np.cumsum(known) - known, known)
-        return mask[within < np.repeat(lengths, known)]
+        own: Flags = mask[within < np.repeat(lengths, known)]
+        return own
 
 
 def composition(words: Words, items: Numbers, parts: Numbers) -> Numbers:
