@@ -214,7 +214,8 @@ def spreads(blueprint: Blueprint) -> dict[str, float]:
         "*.query.weight": (width * head_width) ** -0.5,
         "*.output.weight": (heads * head_width) ** -0.5,
         "*.part.down.weight": inner**-0.5,
-        "heads.vocabulary.decoder.weight": 1.0,
+        # Compat: the output's own table, too, as in t5x; transformers draws it as wide as the
+        # embeddings, from which a first loss of several times that of guessing comes.
         "*.weight": width**-0.5,
     }
 

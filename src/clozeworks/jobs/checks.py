@@ -8,12 +8,15 @@ import math
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.second_network import SecondNetwork
 from clozeworks.core.memory import available
 from clozeworks.core.model import Model
+from clozeworks.data.shards import Numbers
 from clozeworks.engine.gradients import Measured
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.stages import Pieces, Stages
@@ -23,6 +26,7 @@ from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.draft import ANSWERS
 from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.span_corruption import MERGED
 from clozeworks.wording import counted, size_in_words
 
 # Bytes for each parameter: the weight, its two running means.
@@ -130,7 +134,23 @@ def asked(pieces: Pieces, steps: int, ranks: int = 1) -> list[str]:
             each = counted(round(count * ranks / steps), "question")
             about = "" if ranks == 1 and count % steps == 0 else "about "
             sentences.append(f"{name}: {about}{each} a step.")
+        if MERGED in pieces[0].parts[name]:
+            sentences += _merged(
+                name, np.concatenate([piece.parts[name][MERGED] for piece in pieces])
+            )
     return sentences
+
+
+def _merged(name: str, spans: Numbers) -> list[str]:
+    """A word about examples that have more spans than there are sentinels."""
+    many = int((spans > 0).sum())
+    if not many:
+        return []
+    has = counted(many, "example has", "examples have")
+    return [
+        f"{name}: {has} more spans than there are sentinels, of {len(spans):,}; what is left over "
+        "is one with the last span; shorten the examples, or hide longer spans."
+    ]
 
 
 def _room(folder: Path, count: int, keep: int, watcher: Watcher) -> None:

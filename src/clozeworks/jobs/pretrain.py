@@ -26,7 +26,7 @@ from clozeworks.jobs.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.board import Board, check_board
 from clozeworks.jobs.checks import check_lengths, first_loss, preflight
 from clozeworks.jobs.notes import Notes
-from clozeworks.jobs.pretrained import Pretrained, Quiet, example_of
+from clozeworks.jobs.pretrained import Pretrained, Quiet, beginning_of, example_of
 from clozeworks.jobs.pretraining_card import pretraining_card
 from clozeworks.jobs.recipe import Recipe, read_recipe
 from clozeworks.jobs.report import Story, write_report
@@ -195,8 +195,18 @@ class _Run:
             fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]
             filling = next((self.folder / n for n in fills if (self.folder / n).exists()), None)
         report = self._report(metrics, loaders, baseline, outcome)
-        example = example_of(self.corpus.tokenizer)
-        return Pretrained(self.folder, outcome, place, records, baseline, report, filling, example)
+        tokenizer = self.corpus.tokenizer
+        return Pretrained(
+            self.folder,
+            outcome,
+            place,
+            records,
+            baseline,
+            report,
+            filling,
+            example_of(tokenizer),
+            beginning_of(model.blueprint, tokenizer),
+        )
 
     def _report(
         self,

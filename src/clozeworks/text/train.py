@@ -227,12 +227,13 @@ def _unigram(
     for word, count in stretches.items():
         for character in word:
             characters[character] += count
-    leading = style.leading()
+    leading, trailing = style.leading(), style.trailing()
+    special = (*leading, *trailing)
     alphabet = choose_alphabet(
         characters,
         dict.fromkeys(characters, 1),
         size=size,
-        taken=len(leading),
+        taken=len(special),
         min_frequency=min_frequency,
     )
     # An unknown character stands alone as unknown; what is on its two sides still teaches.
@@ -253,8 +254,9 @@ def _unigram(
         chosen,
         [words[word] for word in chosen],
         alphabet,
-        size - len(leading),
+        size - len(special),
         min_frequency,
-        frozenset(leading),
+        frozenset(special),
     )
-    return style.build([*((name, 0.0) for name in leading), *pieces])
+    first, last = ([(name, 0.0) for name in names] for names in (leading, trailing))
+    return style.build([*first, *pieces, *last])
