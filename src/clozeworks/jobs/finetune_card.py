@@ -143,7 +143,7 @@ def _data(told: Told) -> str:
 
 
 def _tokens(part: Part) -> str:
-    return next((f"{each.mean:,.1f}" for each in part.lengths if each.what == "tokens"), "")
+    return next((f"{each.mean:,.1f}" for each in part.lengths if each.what.endswith("tokens")), "")
 
 
 def _training(told: Told) -> str:
