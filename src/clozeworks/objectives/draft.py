@@ -37,19 +37,22 @@ class Source:
         mask_id: The id that stands for a gap; None if the tokenizer has none.
         special_ids: The ids that are not text.
         split: The tokens random ones may be taken from; None if there are none at hand.
+        pad_id: The padding token, with which answers of an encoder-decoder begin; None if there is
+            none.
     """
 
     vocabulary: int
     mask_id: int | None = None
     special_ids: tuple[int, ...] = ()
     split: Split | None = None
+    pad_id: int | None = None
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, split: Split | None = None) -> "Source":
         """What a tokenizer knows, and the tokens of a split."""
         found = [tokenizer.id_of(name) for name in tokenizer.special.names()]
         special = tuple(sorted({number for number in found if number is not None}))
-        return cls(tokenizer.size, tokenizer.mask_id, special, split)
+        return cls(tokenizer.size, tokenizer.mask_id, special, split, tokenizer.pad_id)
 
     @cached_property
     def ordinary(self) -> Numbers:

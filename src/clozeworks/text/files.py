@@ -77,6 +77,35 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+def read_chat_template(folder: Path) -> dict[str, str]:
+    """Reads `chat_template.jinja`, where newer folders keep what the config held before."""
+    path = folder / "chat_template.jinja"
+    return {"chat_template": read_text(path)} if path.is_file() else {}
+
+
+def chat_template(config: Mapping[str, Any]) -> str | None:
+    """The template for chats; of several the one called default."""
+    stated = config.get("chat_template")
+    if isinstance(stated, list):
+        named = {
+            each.get("name"): each.get("template") for each in stated if isinstance(each, dict)
+        }
+        stated = named.get("default")
+    return stated if isinstance(stated, str) else None
+
+
+def template_tokens(config: Mapping[str, Any], special: SpecialTokens) -> dict[str, str]:
+    """The special tokens by the names that templates use."""
+    usual = {
+        "bos_token": special.first,
+        "eos_token": special.last,
+        "pad_token": special.pad,
+        "unk_token": special.unknown,
+    }
+    stated = {key: token_name(value) for key, value in config.items() if key.endswith("_token")}
+    return {key: name for key, name in {**usual, **stated}.items() if name is not None}
+
+
 def token_name(value: Any) -> str | None:
     """Reads a token's name, written as a string or as `{"content": …}`."""
     if isinstance(value, Mapping):

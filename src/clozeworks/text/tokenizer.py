@@ -12,6 +12,7 @@ from tokenizers import normalizers
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
+from clozeworks.text.chat import PLAIN_TEMPLATE, ChatTemplate
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.saving import NO_LIMIT, write
@@ -86,6 +87,7 @@ class Tokenizer:
         folder = Path(folder)
         names = files.read_object(folder / "special_tokens_map.json")
         config = files.read_config(folder / "tokenizer_config.json")
+        config |= files.read_chat_template(folder)
         stated = {**names, **config}
         if (folder / "tokenizer.json").is_file():
             backend = _read_whole(folder / "tokenizer.json")
@@ -148,6 +150,25 @@ class Tokenizer:
         steps = [normalizers.Lowercase(), backend.normalizer]
         backend.normalizer = normalizers.Sequence([step for step in steps if step is not None])
         return Tokenizer(backend, special=self.special, config=self._config)
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether it says how chats are written."""
+        return files.chat_template(self._config) is not None
+
+    @cached_property
+    def chat(self) -> ChatTemplate:
+        """How chats are written; a plain way if the tokenizer does not say it."""
+        source = files.chat_template(self._config)
+        return ChatTemplate(
+            PLAIN_TEMPLATE if source is None else source,
+            files.template_tokens(self._config, self.special),
+        )
+
+    def with_chat_template(self, source: str) -> "Tokenizer":
+        """The same tokenizer, saying how chats are written."""
+        config = {**self._config, "chat_template": source}
+        return Tokenizer(self._backend, special=self.special, config=config)
 
     def id_of(self, token: str | None) -> int | None:
         """Gives the id of a vocabulary entry, or None."""
