@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from clozeworks.checkpoints.generation import read_generation, write_generation
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import (
     Pooling,
@@ -56,6 +57,8 @@ class Checkpoint:
     prompts: Prompts = dataclasses.field(default_factory=Prompts)
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What `clozeworks.json` says."""
+    generation: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What `generation_config.json` says."""
 
 
 def read_config(folder: Path) -> tuple[Config, Family]:
@@ -109,6 +112,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
         report=report,
         prompts=read_prompts(folder),
         notes=notes,
+        generation=read_generation(folder),
     )
 
 
@@ -164,6 +168,7 @@ def save(
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
         write_prompts(place, checkpoint.prompts)
+        write_generation(place, checkpoint.generation, blueprint, checkpoint.tokenizer)
         if card is not None:
             (place / "README.md").write_text(card, encoding="utf-8")
         (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family, parts_of
+from clozeworks.objectives.teacher_forcing import HEAD as VOCABULARY
 from clozeworks.tasks import answer, classify, tag, text_to_text
 from clozeworks.tasks.labels import labels_of
 from clozeworks.tasks.task import Task
@@ -230,7 +231,7 @@ def _copy(
             if before is None or theirs.get(source) != ours[name]:
                 continue
             # A vocabulary has no labels: it is the same whatever is written.
-            unlabelled = (*family.inside, text_to_text.HEAD)
+            unlabelled = (*family.inside, VOCABULARY)
             is_inside = any(name.startswith(family.paths.get(part, "-")) for part in unlabelled)
             if name.startswith("heads.") and not from_another and not is_inside:
                 if rows is None or None in rows:

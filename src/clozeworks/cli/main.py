@@ -21,6 +21,10 @@ COMMANDS = {
     "compare": ("clozeworks.cli.compare", "say how two texts are related"),
     "tag": ("clozeworks.cli.tag", "find entities, or parts of speech"),
     "answer": ("clozeworks.cli.answer", "find the answer to a question in a text"),
+    "text-to-text": (
+        "clozeworks.cli.text_to_text",
+        "write a text for a text, as a model was taught",
+    ),
     "evaluate": ("clozeworks.cli.evaluate", "measure how good a model is on labelled data"),
     "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),

@@ -28,7 +28,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
-from clozeworks.data.labelled.items import ChatItem, Item, Label, SourceItem
+from clozeworks.data.labelled.items import ChatItem, Item, Label, SourceItem, TextItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.draft import Draft, Source, Tensors
 from clozeworks.objectives.loss import Loss
@@ -163,6 +163,22 @@ class TextToText(Task[Item, WrittenText]):
                 "task.between is None, and the model reads source and target in one tower; say "
                 'what stands between them; set it, such as between = "\\n".'
             )
+
+    def item_of(self, text: str, place: str = "") -> Item:
+        """A text that is asked about: a source, or what a format writes as one.
+
+        Raises:
+            InputError: The format needs two texts.
+        """
+        found = None if self.format is None else format_of(self.format)
+        if found is None or found.kind == "text-to-text":
+            return SourceItem(text, place=place)
+        if found.kind == "classify":
+            return TextItem(text, place=place)
+        raise InputError(
+            f"{place or 'the text'} is one text, and the format {found.name!r} writes two as one; "
+            "ask with a PairItem or a QuestionItem."
+        )
 
     def format_for(self, item: Item) -> Format | None:
         """The format of an item: its task's, or that of all."""

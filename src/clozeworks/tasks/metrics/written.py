@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
-from clozeworks.data.labelled.items import ChatItem
+from clozeworks.data.labelled.items import ChatItem, SourceItem
 from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.answers import squad
 from clozeworks.tasks.metrics.bootstrap import (
@@ -46,7 +45,7 @@ _CHARACTERS, _BETA = 6, 2  # of chrF
 
 
 def measure_tasks(
-    items: Sequence[Any],
+    items: Sequence[SourceItem | ChatItem],
     texts: Sequence[str],
     formats: Sequence[Format | None],
     *,
@@ -83,7 +82,8 @@ def measure_tasks(
     return _together(found)
 
 
-def _right(item: Any) -> tuple[str, ...]:
+def _right(item: SourceItem | ChatItem) -> tuple[str, ...]:
+    assert item.target is not None
     return (item.target,) if isinstance(item, ChatItem) else (item.target, *item.others)
 
 
@@ -256,7 +256,7 @@ def mostly_latin(texts: Sequence[str]) -> bool:
 
 def bleu_counts(targets: Sequence[str], texts: Sequence[str], *, chinese: bool) -> Numbers:
     """What BLEU is made of for each text: matches and n-grams of each order, lengths, (n, 10)."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     counting = BLEU(tokenize="zh" if chinese else "13a")
     found = []
@@ -303,6 +303,11 @@ def chrf_from(sums: Numbers) -> Numbers:
     recall = ratio((ratio(shared, due) * both).sum(axis=1), orders)
     factor = _BETA**2
     return ratio((1 + factor) * precision * recall, factor * precision + recall)
+
+
+def likeness(target: str, text: str) -> float:
+    """The chrF of one text, from 0 to 1."""
+    return float(chrf_from(np.array([chrf_counts(target, text)], np.float64))[0])
 
 
 class _Words:
