@@ -34,7 +34,7 @@ from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import Task
-from clozeworks.tasks.text_to_text import TextToText, WrittenText
+from clozeworks.tasks.text_to_text import TextToText
 from clozeworks.tasks.windows import Windows, by_item
 from clozeworks.tasks.writing import Writing
 from clozeworks.text.style import GPT2_STYLE, T5_STYLE
@@ -98,9 +98,8 @@ CASES = [
     pytest.param(Tag(labels=("B-A", "M-A", "E-A", "S-A", "O")), id="BMES"),
     pytest.param(TextToText(writing=Writing(tokens=4, beams=3)), id="text to text, beams"),
 ]
-# A task that writes reads every source whole, and has no scores of windows.
-WRITING = [case for case in CASES if isinstance(case.values[0], TextToText)]
-SCORING = [case for case in CASES if case not in WRITING]
+# A task that writes has no scores of windows; what holds instead is in test_writing_tasks.py.
+SCORING = [case for case in CASES if not isinstance(case.values[0], TextToText)]
 
 
 def text_of(chance, count):
@@ -396,35 +395,3 @@ def test_items_without_a_label_are_answered_but_not_trained_on(task):
     assert len(model_for(task).ask(items, task)) == 2
     with pytest.raises(InputError, match=r"^notes\.csv, row 7"):
         TaskExamples(task, items, tokenizer_for(task), most=None).take(0, np.array([0]))
-
-
-@pytest.mark.parametrize("task", WRITING)
-def test_the_right_tokens_decode_to_the_right_text_and_nothing_else_is_asked(task):
-    items, tokenizer = items_for(task, 12), tokenizer_for(task)
-    windows = task.windows_of(items, tokenizer, None)
-    assert [window.item for window in windows] == list(range(12))  # one each
-    for item, window in zip(items, windows, strict=True):
-        (target,) = task.targets(item, [window])
-        asked = target.tokens[target.tokens >= 0]
-        assert asked[-1] == tokenizer.last_id
-        assert task.decoded(tokenizer, asked.tolist()) == item.target
-        read = [t for t, a in zip(window.encoded.ids, target.tokens, strict=True) if a < 0]
-        assert tokenizer.decode(read).strip() == task.text_of(item).strip()
-    answers = [WrittenText(item.target, 1.0) for item in items]
-    assert task.measure(items, answers).value == pytest.approx(1.0, abs=1e-6)
-
-
-@pytest.mark.parametrize("task", WRITING)
-def test_a_trained_model_writes_what_it_was_told(task):
-    items = items_for(task, 3, longest=61)
-    model = model_for(task, torch.float32)
-    network = model.model.train()
-    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
-    batch = loader(task, items).batch(0)[0]
-    for _ in range(120):
-        optimizer.zero_grad()
-        task.loss(network, batch.tensors()).value().backward()
-        optimizer.step()
-    longer = dataclasses.replace(task, writing=dataclasses.replace(task.writing, tokens=20))
-    assert [answer.text for answer in model.ask(items, longer)] == [item.target for item in items]
-    assert model.model.training
