@@ -10,3 +10,12 @@ def counted(number: int, what: str, several: str | None = None) -> str:
         several: What more of them are called, if an s does not do.
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def size_in_words(count: float) -> str:
+    """A number of bytes: 1.2 GB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:,.0f} {unit}" if unit in ("bytes", "kB") else f"{count:,.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"

@@ -10,7 +10,7 @@ import clozeworks as cw
 from clozeworks.data.labelled.items import SourceItem
 from clozeworks.objectives.draft import Source
 from clozeworks.tasks.examples import TaskExamples
-from clozeworks.tasks.text_to_text import TextToText, WrittenText
+from clozeworks.tasks.text_to_text import Composed, TextToText
 from clozeworks.tasks.writing import Writing
 from clozeworks.text.style import GPT2_STYLE, T5_STYLE
 from clozeworks.text.train import train_from_iterator
@@ -70,7 +70,7 @@ def test_the_right_tokens_decode_to_the_right_text_and_nothing_else_is_asked(tas
         read = [t for t, a in zip(window.encoded.ids, target.tokens, strict=True) if a < 0]
         due = task.text_of(item) + (task.between or "")
         assert tokenizer.decode(read).strip() == due.strip()
-    answers = [WrittenText(item.target, 1.0) for item in items]
+    answers = [Composed(item.target, 1.0) for item in items]
     assert task.measure(items, answers).value == pytest.approx(1.0, abs=1e-6)
 
 

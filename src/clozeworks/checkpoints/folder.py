@@ -168,7 +168,8 @@ def save(
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
         write_prompts(place, checkpoint.prompts)
-        write_generation(place, checkpoint.generation, blueprint, checkpoint.tokenizer)
+        if checkpoint.generation or blueprint.writes:
+            write_generation(place, checkpoint.generation, config)
         if card is not None:
             (place / "README.md").write_text(card, encoding="utf-8")
         (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")

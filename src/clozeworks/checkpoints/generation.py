@@ -1,4 +1,4 @@
-"""What `generation_config.json` says: where texts that a model writes begin and end."""
+"""Where texts begin and end, as a folder says it: `generation_config.json`, else `config.json`."""
 
 import json
 from collections.abc import Mapping
@@ -6,42 +6,69 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.config import read_json
-from clozeworks.core.blueprint import Blueprint
+from clozeworks.errors import CheckpointError
 from clozeworks.text.tokenizer import Tokenizer
 
 FILE = "generation_config.json"
+START, END = "decoder_start_token_id", "eos_token_id"
+# What another library would otherwise have to guess.
+_STATED = ("bos_token_id", END, "pad_token_id", START)
 
 
 def read_generation(folder: Path) -> dict[str, Any]:
-    """What a folder says; nothing if it has no such file."""
-    return read_json(folder / FILE, optional=True)
+    """What `generation_config.json` says; empty if there is none."""
+    return read_json(folder / FILE, error=CheckpointError, optional=True)
 
 
 def write_generation(
-    folder: Path, stated: Mapping[str, Any], blueprint: Blueprint, tokenizer: Tokenizer | None
+    folder: Path, generation: Mapping[str, Any], config: Mapping[str, Any]
 ) -> None:
-    """Writes what was stated and what others could not guess; nothing if the model does not write.
+    """Writes it again, with the tokens that the config names where it names none."""
+    stated = {key: config[key] for key in _STATED if config.get(key) is not None}
+    text = json.dumps({**stated, **generation}, indent=2, ensure_ascii=False)
+    (folder / FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def ends_of(
+    generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: Tokenizer, rows: int
+) -> tuple[int, ...]:
+    """The tokens that end a text; empty if there is none.
 
     Args:
-        folder: Where to.
-        stated: What the folder said that the model came from.
-        blueprint: The model.
-        tokenizer: Knows where texts begin and end.
+        generation: What `generation_config.json` says.
+        config: What `config.json` says.
+        tokenizer: Its last token counts if both say nothing.
+        rows: The number of token vectors.
+
+    Raises:
+        CheckpointError: What is stated is no token.
     """
-    if not blueprint.writes or "vocabulary" not in blueprint.heads:
-        return
-    known: dict[str, Any] = {}
-    if tokenizer is not None:
-        known = {
-            "bos_token_id": tokenizer.first_id,
-            "eos_token_id": tokenizer.last_id,
-            "pad_token_id": tokenizer.pad_id,
-        }
-        if blueprint.decoder is not None:
-            known["decoder_start_token_id"] = tokenizer.pad_id
-        elif tokenizer.pad_id is None:
-            known["pad_token_id"] = tokenizer.last_id  # so that others can fill up their rows
-    written = {**{key: value for key, value in known.items() if value is not None}, **stated}
-    if written:
-        text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
-        (folder / FILE).write_text(text, encoding="utf-8")
+    for place, values in ((FILE, generation), ("config.json", config)):
+        stated = values.get(END)
+        if stated is not None:
+            found = tuple(stated) if isinstance(stated, list) else (stated,)
+            return tuple(_token(place, END, token, rows) for token in found)
+    return () if tokenizer.last_id is None else (tokenizer.last_id,)
+
+
+def start_of(
+    generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: Tokenizer, rows: int
+) -> int | None:
+    """What the answers of an encoder-decoder begin with: its padding token if nothing is stated.
+
+    Raises:
+        CheckpointError: What is stated is no token.
+    """
+    for place, values in ((FILE, generation), ("config.json", config)):
+        if values.get(START) is not None:
+            return _token(place, START, values[START], rows)
+    return tokenizer.pad_id
+
+
+def _token(place: str, key: str, token: Any, rows: int) -> int:
+    if type(token) is not int or not 0 <= token < rows:
+        raise CheckpointError(
+            f"{place}: {key} is {token!r}; it must be the number of a token, from 0 to "
+            f"{rows - 1:,}; correct it."
+        )
+    return token

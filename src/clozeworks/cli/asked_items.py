@@ -29,7 +29,7 @@ from clozeworks.data.streaming import PACKINGS
 from clozeworks.data.texts import STANDARD_INPUT, resolve_input
 from clozeworks.errors import ClozeworksError, InputError, SettingError
 
-Task = Literal["classify", "compare", "tag", "answer", "text-to-text"]
+Task = Literal["classify", "compare", "tag", "answer", "generate", "text-to-text"]
 
 # A chunk has about so many characters, and at most so many items.
 CHUNK_CHARACTERS = 500_000
@@ -43,6 +43,7 @@ SUFFIXES: dict[Task, tuple[str, ...]] = {
     "tag": (".txt", *TABLES, ".json", *COLUMNS_OF_WORDS),
     "answer": (*TABLES, ".json"),
     "text-to-text": (".txt", *TABLES, ".json"),
+    "generate": (".txt", *TABLES, ".json"),
 }
 _PARTS = {"compare": ("first text", "second text"), "answer": ("question", "context")}
 _TAG = re.compile(r"O|[BIESMLU][-_][^\W\d_].*")

@@ -25,6 +25,7 @@ COMMANDS = {
         "clozeworks.cli.text_to_text",
         "write a text for a text, as a model was taught",
     ),
+    "generate": ("clozeworks.cli.generate", "go on with a text, or answer it"),
     "evaluate": ("clozeworks.cli.evaluate", "measure how good a model is on labelled data"),
     "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),
     "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),

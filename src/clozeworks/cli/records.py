@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from clozeworks.tasks.answer import Answered
     from clozeworks.tasks.classify import Classified
     from clozeworks.tasks.tag import Tagged
-    from clozeworks.tasks.text_to_text import WrittenText
+    from clozeworks.tasks.text_to_text import Composed
 
 Record = dict[str, Any]
 
@@ -29,7 +29,7 @@ def record_of(item: "Item", answer: Any, top: int | None = None) -> Record:
         WordsItem,
     )
     from clozeworks.jobs.predictions import source_of
-    from clozeworks.tasks.text_to_text import WrittenText
+    from clozeworks.tasks.text_to_text import Composed
 
     place = {"place": item.place} if item.place else {}
     if isinstance(item, QuestionItem):
@@ -42,7 +42,7 @@ def record_of(item: "Item", answer: Any, top: int | None = None) -> Record:
         return {**texts, **_classified(answer, top), **place}
     if isinstance(item, SourceItem | ChatItem):
         return {**source_of(item), **_written(answer), **place}
-    if isinstance(answer, WrittenText):  # a text that a format wrote as a source
+    if isinstance(answer, Composed):  # a text that a format wrote as a source
         return {"source": item.text, **_written(answer), **place}
     return {"text": item.text, **_classified(answer, top), **place}
 
@@ -60,7 +60,7 @@ def _classified(answer: "Classified", top: int | None) -> Record:
     return {**found, "windows": answer.windows}
 
 
-def _written(answer: "WrittenText") -> Record:
+def _written(answer: "Composed") -> Record:
     found: Record = {"text": answer.text, "score": answer.score, "ended": answer.ended}
     if answer.label != answer.text:
         found["label"] = answer.label

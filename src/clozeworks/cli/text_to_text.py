@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from clozeworks.data.labelled.items import Item
-    from clozeworks.tasks.text_to_text import WrittenText
+    from clozeworks.tasks.text_to_text import Composed
 
 app = App(name="clozeworks text-to-text", help_format="plaintext", version_flags=[])
 
@@ -49,7 +49,7 @@ def text_to_text(model: str, source: str, /, *, options: Options | None = None) 
     answer_all(loaded, task, asked, bad, options, what="text", show=_show)
 
 
-def _show(console: "Console", item: "Item", answer: "WrittenText") -> None:
+def _show(console: "Console", item: "Item", answer: "Composed") -> None:
     from rich.text import Text
 
     from clozeworks.cli.highlight import safe

@@ -122,6 +122,19 @@ class BadWords(RuleSpec):
 
 
 @spec
+class Known(RuleSpec):
+    """Only tokens of the vocabulary: published tables are often longer, up to a round number."""
+
+    count: int
+
+    def __call__(self, scores: Tensor, history: History) -> Tensor:
+        """Scores without rows that no token has."""
+        scores = scores.clone()
+        scores[:, self.count :] = NEVER
+        return scores
+
+
+@spec
 class RequiredWords(RuleSpec):
     """Each of these runs of tokens is written: no text ends before.
 

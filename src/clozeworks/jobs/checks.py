@@ -5,10 +5,10 @@ meant, a first loss that says the model and the tokenizer do not fit.
 """
 
 import math
-import os
 import shutil
 from pathlib import Path
 
+from clozeworks.core.memory import available
 from clozeworks.core.model import Model
 from clozeworks.engine.gradients import Measured
 from clozeworks.engine.lanes import Lanes
@@ -18,7 +18,7 @@ from clozeworks.errors import OutputError
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.draft import ANSWERS
-from clozeworks.wording import counted
+from clozeworks.wording import counted, size_in_words
 
 # Bytes for each parameter: the weight, its two running means.
 _SAVED = 12
@@ -134,37 +134,20 @@ def _room(folder: Path, count: int, keep: int, watcher: Watcher) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise OutputError(
-            f"{folder} has {_size(free)} free; {keep + 1} snapshots and the model need "
-            f"{_size(needed)}; make room, keep fewer (snapshots.keep), or choose another disk."
+            f"{folder} has {size_in_words(free)} free; {keep + 1} snapshots and the model need "
+            f"{size_in_words(needed)}; make room, keep fewer (snapshots.keep), or choose another "
+            "disk."
         )
-    watcher.note(f"Snapshots and model need {_size(needed)} of disk, {_size(free)} are free.")
+    watcher.note(
+        f"Snapshots and model need {size_in_words(needed)} of disk, {size_in_words(free)} are free."
+    )
 
 
 def _memory(count: int, recipe: Recipe, lanes: int, watcher: Watcher) -> None:
     # The weight, two means, and a gradient for each lane; what a piece needs comes on top.
     needed = count * (4 + 8 + 4 * lanes)
-    have = _available()
-    said = f", {_size(have)} are available" if have else ""
-    watcher.note(f"Weights, gradients and optimiser need {_size(needed)} of memory{said}.")
+    have = available()
+    said = f", {size_in_words(have)} are available" if have else ""
+    watcher.note(f"Weights, gradients and optimiser need {size_in_words(needed)} of memory{said}.")
     if have and needed > have:
         watcher.note("This will not fit: use a smaller model, or a machine with more memory.")
-
-
-def _available() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found = next(line for line in lines if line.startswith("MemAvailable"))
-        return int(found.split()[1]) * 1024
-    except (OSError, StopIteration, ValueError):
-        names = getattr(os, "sysconf_names", {})
-        if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
-            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return None
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:,.0f} {unit}" if unit in ("bytes", "kB") else f"{count:,.1f} {unit}"
-        count /= 1000
-    return f"{count:,.1f} TB"

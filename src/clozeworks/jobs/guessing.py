@@ -17,7 +17,7 @@ from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.task import Task
-from clozeworks.tasks.text_to_text import TextToText, WrittenText
+from clozeworks.tasks.text_to_text import Composed, TextToText
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _label(task: Classify, items: Sequence[Any]) -> tuple[str, Classified]:
     return f"always saying {' + '.join(map(repr, held))}", Classified(held, 1.0, sure)
 
 
-def _targets(items: Sequence[Any], dev: Sequence[Any]) -> list[WrittenText]:
+def _targets(items: Sequence[Any], dev: Sequence[Any]) -> list[Composed]:
     """The most frequent target of each task; of a task that is not known, of all."""
     counts: dict[str, Counter[str]] = {}
     for item in items:
@@ -91,7 +91,7 @@ def _targets(items: Sequence[Any], dev: Sequence[Any]) -> list[WrittenText]:
     every = sum(counts.values(), Counter[str]())
     usual = {task: own.most_common(1)[0][0] for task, own in counts.items()}
     rest = every.most_common(1)[0][0]
-    return [WrittenText(usual.get(item.task, rest), 1.0) for item in dev]
+    return [Composed(usual.get(item.task, rest), 1.0) for item in dev]
 
 
 def _given(label: Any) -> Sequence[str]:

@@ -20,7 +20,7 @@ from clozeworks.tasks.metrics.written import likeness
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.tagging.entities import entities_of
 from clozeworks.tasks.tagging.tags import Entity
-from clozeworks.tasks.text_to_text import TextToText, WrittenText
+from clozeworks.tasks.text_to_text import Composed, TextToText
 
 MOST = 50
 GOLD, SAID = "gold", "said"
@@ -241,7 +241,7 @@ def _answered(task: Answer, pairs: Iterable[tuple[QuestionItem, Answered]]) -> I
         )
 
 
-def _written(task: TextToText, pairs: Iterable[tuple[Any, WrittenText]]) -> Iterator[Mistake]:
+def _written(task: TextToText, pairs: Iterable[tuple[Any, Composed]]) -> Iterator[Mistake]:
     for item, answer in pairs:
         asked = task.as_asked(item)
         right = [asked.target or "", *getattr(asked, "others", ())]

@@ -17,7 +17,7 @@ from clozeworks.data.labelled.items import (
 from clozeworks.tasks.answer import Answered
 from clozeworks.tasks.classify import Classified
 from clozeworks.tasks.tag import Tagged
-from clozeworks.tasks.text_to_text import WrittenText
+from clozeworks.tasks.text_to_text import Composed
 
 FILE = "predictions.jsonl"
 # Candidates for an answer that are kept of each.
@@ -80,5 +80,5 @@ def _said(answer: Any) -> Mapping[str, Any]:
     if isinstance(answer, Answered):
         candidates = [vars(each) for each in answer.candidates[:_CANDIDATES]]
         return {**vars(answer), "candidates": candidates}
-    assert isinstance(answer, Classified | WrittenText)
+    assert isinstance(answer, Classified | Composed)
     return vars(answer)

@@ -22,7 +22,7 @@ from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.compare import Compare, as_compare
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
-from clozeworks.tasks.text_to_text import BETWEEN, TextToText, WrittenText
+from clozeworks.tasks.text_to_text import BETWEEN, Composed, TextToText
 from clozeworks.text.tokenizer import Tokenizer
 
 Pair = tuple[str, str]
@@ -162,14 +162,14 @@ class Asking(ABC):
         return self.ask(items, task, **options)
 
     @overload
-    def text_to_text(self, texts: str, **options: Any) -> WrittenText: ...
+    def text_to_text(self, texts: str, **options: Any) -> Composed: ...
     @overload
     def text_to_text(
         self, texts: Sequence[str | SourceItem | ChatItem], **options: Any
-    ) -> list[WrittenText]: ...
+    ) -> list[Composed]: ...
     def text_to_text(
         self, texts: str | Sequence[str | SourceItem | ChatItem], **options: Any
-    ) -> WrittenText | list[WrittenText]:
+    ) -> Composed | list[Composed]:
         """What the model writes for each text.
 
         Args:
@@ -177,7 +177,7 @@ class Asking(ABC):
             options: `budget` (tokens per batch) and `progress`, as for `ask`.
 
         Returns:
-            For one text a `WrittenText`, for several a list of them.
+            For one text a `Composed`, for several a list of them.
         """
         task = self.writing_task()
         several: list[Any] = [texts] if isinstance(texts, str) else list(texts)

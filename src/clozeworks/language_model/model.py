@@ -19,6 +19,7 @@ from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
 from clozeworks.families.family import Family
 from clozeworks.language_model.asking import Asking
+from clozeworks.language_model.generating import Generating
 from clozeworks.tasks import embed as embedding
 from clozeworks.tasks import fill as filling
 from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
@@ -27,7 +28,7 @@ from clozeworks.text.extend import LEAST, Extension, extend
 from clozeworks.text.tokenizer import Tokenizer
 
 
-class LanguageModel(Asking):
+class LanguageModel(Asking, Generating):
     """A model with its tokenizer, its family and everything its folder says."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:

@@ -56,7 +56,7 @@ BETWEEN = "\n"
 
 
 @dataclass(frozen=True)
-class WrittenText:
+class Composed:
     """What a model writes.
 
     Attributes:
@@ -78,7 +78,7 @@ class WrittenText:
 
 
 @spec
-class TextToText(Task[Item, WrittenText]):
+class TextToText(Task[Item, Composed]):
     """Writes a text for a text."""
 
     paper: ClassVar[str] = "Raffel et al. 2020"
@@ -264,7 +264,7 @@ class TextToText(Task[Item, WrittenText]):
         most: int | None,
         budget: int | None = None,
         progress: Progress | None = None,
-    ) -> list[WrittenText]:
+    ) -> list[Composed]:
         """Writes a text for every item, token by token."""
         self.check(model.blueprint)
         apart, reading = self.between is None, self._reading(tokenizer, most)
@@ -281,6 +281,7 @@ class TextToText(Task[Item, WrittenText]):
             self.writing,
             most=most,
             start=tokenizer.pad_id if apart else None,
+            tokens=tokenizer.size,
             budget=budget,
             progress=progress,
         )
@@ -290,7 +291,7 @@ class TextToText(Task[Item, WrittenText]):
             said = self.decoded(tokenizer, text.tokens[:-1] if ended else text.tokens, prompt.ends)
             form = self.format_for(item)
             label = said if form is None else form.read(said)
-            found.append(WrittenText(said, sureness(text), label, ended, row.cut))
+            found.append(Composed(said, sureness(text), label, ended, row.cut))
         return found
 
     def _reading(self, tokenizer: Tokenizer, most: int | None) -> Reading:
@@ -316,7 +317,7 @@ class TextToText(Task[Item, WrittenText]):
         return tokenizer.decode(kept)
 
     def measure(
-        self, items: Sequence[Item], answers: Sequence[WrittenText], *, intervals: bool = False
+        self, items: Sequence[Item], answers: Sequence[Composed], *, intervals: bool = False
     ) -> Measured:
         """How good what was written is: by the words of a format, or as text."""
         from clozeworks.tasks.metrics.written import measure_tasks

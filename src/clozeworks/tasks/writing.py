@@ -19,6 +19,7 @@ from clozeworks.data.batch import by_budget
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.beams import Beams, search
 from clozeworks.generate.reading import Reader
+from clozeworks.generate.rules import Known
 from clozeworks.generate.writing import Limits, Written, write
 from clozeworks.tasks.embed import default_budget
 from clozeworks.tasks.packing import check_finite, device_of, evaluating
@@ -72,6 +73,7 @@ def write_all(
     *,
     most: int | None,
     start: int | None,
+    tokens: int,
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> list[Written]:
@@ -83,6 +85,7 @@ def write_all(
         writing: How it writes.
         most: The most tokens of a prompt and what follows it; None without a limit.
         start: What the answers of an encoder-decoder begin with; None for one tower.
+        tokens: Entries of the vocabulary; the model may have rows for more, and never writes those.
         budget: Tokens per batch; chosen for the device if not given.
         progress: Called with tokens done and tokens in all.
 
@@ -108,7 +111,7 @@ def write_all(
 
     def run(batch: list[int]) -> list[Written]:
         room, ends = keys[batch[0]]
-        texts = _written(model, [prompts[n].ids for n in batch], writing, room, ends, start)
+        texts = _written(model, [prompts[n].ids for n in batch], writing, room, ends, start, tokens)
         sums = torch.tensor([[sum(text.logs)] for text in texts])
         check_finite(model, sums, batch, "a score", [prompt.place for prompt in prompts])
         return texts
@@ -142,15 +145,19 @@ def _written(
     most: int,
     ends: tuple[int, ...],
     start: int | None,
+    tokens: int,
 ) -> list[Written]:
+    rules = [Known(count=tokens)]
     reader = Reader(model, prompts, most, start)
     limits = Limits(most=most, ends=ends)
     given = [list(prompt) if start is None else [start] for prompt in prompts]
     if writing.beams > 1:
         beams = Beams(width=writing.beams, length_penalty=writing.length_penalty)
-        return [texts[0] for texts in search(reader, given, beams=beams, limits=limits)]
+        return [
+            texts[0] for texts in search(reader, given, beams=beams, limits=limits, rules=rules)
+        ]
     found = [Written() for _ in prompts]
-    for pieces in write(reader, given, limits=limits):
+    for pieces in write(reader, given, limits=limits, rules=rules):
         for piece in pieces:
             found[piece.row].add(piece)
     return found

@@ -60,7 +60,7 @@ STYLE_KEYS: dict[type[Style], frozenset[str]] = {
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads `tokenizer_config.json`.
+    """Reads `tokenizer_config.json`, and `chat_template.jinja` beside it.
 
     Args:
         path: The file; none is an empty one.
@@ -68,7 +68,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         TokenizerError: A key that decides how texts are cut is neither true nor false.
     """
-    config = read_object(path)
+    config = read_object(path) | _read_chat_template(path.parent)
     for key in sorted(frozenset().union(*STYLE_KEYS.values()) & config.keys()):
         if not isinstance(config[key], bool | None):
             raise TokenizerError(
@@ -77,7 +77,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def read_chat_template(folder: Path) -> dict[str, str]:
+def _read_chat_template(folder: Path) -> dict[str, str]:
     """Reads `chat_template.jinja`, where newer folders keep what the config held before."""
     path = folder / "chat_template.jinja"
     return {"chat_template": read_text(path)} if path.is_file() else {}

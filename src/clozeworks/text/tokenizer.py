@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import normalizers
+from tokenizers.decoders import DecodeStream
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
-from clozeworks.text.chat import PLAIN_TEMPLATE, ChatTemplate
+from clozeworks.text.chatting import Chatting
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.saving import NO_LIMIT, write
@@ -22,10 +23,12 @@ from clozeworks.text.valid import check_lengths, check_texts, check_unicode
 __all__ = ["Encoded", "Tokenizer"]
 
 GAPS = re.compile(re.escape("[MASK]") + "|" + re.escape("<mask>"))
+# Tokens before a text that decide how it begins.
+_JOINED = 8
 SHORTEN = "shorten it, or have it cut with --truncate (truncate=True in Python)"
 
 
-class Tokenizer:
+class Tokenizer(Chatting):
     """Turns text into token ids and ids into text.
 
     It never pads, and never cuts a text unless asked to.
@@ -87,7 +90,6 @@ class Tokenizer:
         folder = Path(folder)
         names = files.read_object(folder / "special_tokens_map.json")
         config = files.read_config(folder / "tokenizer_config.json")
-        config |= files.read_chat_template(folder)
         stated = {**names, **config}
         if (folder / "tokenizer.json").is_file():
             backend = _read_whole(folder / "tokenizer.json")
@@ -151,25 +153,6 @@ class Tokenizer:
         backend.normalizer = normalizers.Sequence([step for step in steps if step is not None])
         return Tokenizer(backend, special=self.special, config=self._config)
 
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether it says how chats are written."""
-        return files.chat_template(self._config) is not None
-
-    @cached_property
-    def chat(self) -> ChatTemplate:
-        """How chats are written; a plain way if the tokenizer does not say it."""
-        source = files.chat_template(self._config)
-        return ChatTemplate(
-            PLAIN_TEMPLATE if source is None else source,
-            files.template_tokens(self._config, self.special),
-        )
-
-    def with_chat_template(self, source: str) -> "Tokenizer":
-        """The same tokenizer, saying how chats are written."""
-        config = {**self._config, "chat_template": source}
-        return Tokenizer(self._backend, special=self.special, config=config)
-
     def id_of(self, token: str | None) -> int | None:
         """Gives the id of a vocabulary entry, or None."""
         return None if token is None else self._vocabulary.get(token)
@@ -216,6 +199,26 @@ class Tokenizer:
         ids = [int(token_id) for token_id in ids]
         self._check_ids(ids)
         return self._backend.decode(ids, skip_special_tokens=skip_special)
+
+    def continued(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """The text that ids add behind others, the space between them with it.
+
+        Args:
+            before: The ids before; the last few are looked at.
+            ids: The ids that follow.
+        """
+        before = list(before)[-_JOINED:]
+        known, whole = self.decode(before), self.decode([*before, *ids])
+        return whole[len(known) :] if whole.startswith(known) else self.decode(ids)
+
+    def unfolding(self, before: Sequence[int]) -> Callable[[int], str]:
+        """A function that takes ids one by one and gives the text that is certain with each.
+
+        Args:
+            before: The ids before the first.
+        """
+        stream = DecodeStream(list(before)[-_JOINED:], skip_special_tokens=True)
+        return lambda token: stream.step(self._backend, token) or ""
 
     def encode(
         self,
@@ -344,9 +347,16 @@ class Tokenizer:
         Args:
             word: The word, without white space around it.
         """
+        return [self.token_of(token_id) for token_id in self.ids_inside(word)]
+
+    def ids_inside(self, word: str) -> list[int]:
+        """The ids of a word, or of several, as it would stand inside a sentence.
+
+        Args:
+            word: The word, without white space around it.
+        """
         text = " " + word if self._writes_spaces else word
-        encoded = self.encode([text], special=False)[0]
-        return [self.token_of(token_id) for token_id in encoded.ids]
+        return list(self.encode([text], special=False)[0].ids)
 
     def single_id(self, word: str) -> int | None:
         """Gives the id of a word that is one token inside a sentence, or a vocabulary entry.

@@ -16,6 +16,7 @@ from clozeworks.jobs.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.checks import first_loss
 from clozeworks.jobs.pretrained import Quiet
 from clozeworks.objectives.draft import Batch
+from clozeworks.wording import size_in_words
 
 ALONE = Ranks("cpu")
 
@@ -121,13 +122,13 @@ def test_room_for_snapshots(tmp_path, monkeypatch):
 
 def test_memory_that_will_not_do(monkeypatch):
     notes = Notebook()
-    monkeypatch.setattr(checks, "_available", lambda: 1_000_000)
+    monkeypatch.setattr(checks, "available", lambda: 1_000_000)
     checks._memory(100_000, None, 2, notes)
     assert notes.notes == [
         "Weights, gradients and optimiser need 2.0 MB of memory, 1.0 MB are available.",
         "This will not fit: use a smaller model, or a machine with more memory.",
     ]
-    assert checks._size(999) == "999 bytes" and checks._size(3.2e12) == "3.2 TB"
+    assert size_in_words(999) == "999 bytes" and size_in_words(3.2e12) == "3.2 TB"
 
 
 class TestFirstLoss:

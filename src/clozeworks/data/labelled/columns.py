@@ -13,7 +13,7 @@ from typing import Any, Literal
 from clozeworks.data.labelled.tables import Table
 from clozeworks.errors import InputError, SettingError, UnknownName
 
-Task = Literal["classify", "compare", "tag", "answer", "fill", "text-to-text"]
+Task = Literal["classify", "compare", "tag", "answer", "fill", "generate", "text-to-text"]
 How = Literal["named", "known", "place", "content"]
 
 # Rows that are looked at to see what a column holds.
@@ -101,6 +101,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
         Role("prefix", ("prefix",), needed=False),
         Role("task", ("task", "task_name"), needed=False),
     ),
+    "generate": (Role("text", ("prompt", "prompts", "instruction", *_TEXTS)),),
 }
 # Of two columns of texts the left one is the first, the right one its partner.
 _PARTNERS = {"first": "second", "source": "target"}

@@ -55,6 +55,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "tag": (*CONLL_SUFFIXES, CONLLU_SUFFIX, ".jsonl", ".json", ".parquet"),
     "fill": (*TABLE_SUFFIXES, ".txt"),
     "text-to-text": TABLE_SUFFIXES,
+    "generate": (*TABLE_SUFFIXES, ".txt"),
 }
 
 

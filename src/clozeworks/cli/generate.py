@@ -1,0 +1,267 @@
+"""`clozeworks generate`: go on with a text, or answer it."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from clozeworks.cli.asking import Options
+from clozeworks.errors import SettingError
+from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.generate.settings import Generation
+    from clozeworks.language_model.model import LanguageModel
+    from clozeworks.tasks.write import WrittenText
+
+app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
+# Prompts that are read before any of them is answered.
+_AT_ONCE = 256
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How texts are written. Without any the likeliest token is taken each time.
+
+    Attributes:
+        tokens: The most tokens that are written; 128 if not given.
+        least: The fewest.
+        stop: End before this string; may be given several times.
+        sample: Draw tokens at random. So do the next six.
+        temperature: Below 1 the likely become likelier, above 1 all more alike; 0 is no drawing.
+        top_k: Draw from so many of the likeliest.
+        top_p: Draw from the likeliest that together have this share.
+        min_p: Draw from tokens at least this share as likely as the likeliest.
+        typical: Draw from tokens as surprising as one expects, up to this share.
+        seed: The same seed and prompt give the same text.
+        beams: Search for the likeliest text, keeping so many beginnings.
+        length_penalty: Above 0 a search prefers long texts, below 0 short ones.
+        early: When a search ends: true, as soon as enough texts ended; false; never.
+        groups: Part the beams into groups that must differ.
+        diversity: What a token costs for each group that chose it before.
+        repetition: Divide scores of tokens that are there already by this.
+        presence: Take this off the score of each token that was written.
+        frequency: Take this off as often as it was written.
+        no_repeat_ngrams: Write no run of so many tokens twice.
+        bad_words: Never write this; may be given several times.
+        required_words: Write this, at the latest at the end; may be given several times.
+        texts: How many texts for each prompt.
+        others: Show so many alternatives of every token, in JSON.
+    """
+
+    tokens: int | None = None
+    least: int | None = None
+    stop: tuple[str, ...] = ()
+    sample: Annotated[bool | None, Parameter(negative="")] = None
+    temperature: Annotated[float | None, Parameter(alias="-t")] = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    typical: float | None = None
+    seed: int | None = None
+    beams: int | None = None
+    length_penalty: float | None = None
+    early: Literal["true", "false", "never"] | None = None
+    groups: int | None = None
+    diversity: float | None = None
+    repetition: float | None = None
+    presence: float | None = None
+    frequency: float | None = None
+    no_repeat_ngrams: int | None = None
+    bad_words: Annotated[tuple[str, ...], Parameter(name="--bad-word")] = ()
+    required_words: Annotated[tuple[str, ...], Parameter(name="--required-word")] = ()
+    texts: Annotated[int, Parameter(alias="-n")] = 1
+    others: int = 0
+
+    def read(self) -> "Generation":
+        """The settings, checked."""
+        from clozeworks.generate.settings import Generation
+
+        named: dict[str, Any] = asdict(self)
+        if self.early is not None:
+            named["early"] = self.early if self.early == "never" else self.early == "true"
+        return Generation.of(**named)
+
+
+@app.default
+def generate(
+    model: str,
+    source: str,
+    /,
+    *more: str,
+    settings: Settings | None = None,
+    options: Options | None = None,
+) -> None:
+    """Go on with a text (GPT, LLaMA), or answer it (T5).
+
+    One prompt is answered as the text comes. Of several each is answered as if it were alone, in
+    the order given. Ctrl-C keeps what was written.
+
+    Args:
+        model: A model folder or hub name with a decoder and its language-model head.
+        source: A prompt, a file (.txt one prompt per line, .csv, .tsv, .jsonl, .json, .parquet;
+            packed or not), or - for the lines of standard input.
+        more: Further prompts.
+        settings: How texts are written.
+        options: How prompts are read and texts written.
+    """
+    chosen = (settings or Settings()).read()
+    options = options or Options()
+    options.check()
+    if options.budget is not None:
+        raise SettingError("--budget has no effect on generate, which counts texts; leave it out.")
+    prompts, several = _prompts(source, more, options)
+
+    from clozeworks.language_model import load
+
+    loaded = load(model)
+    loaded.writer()  # complains if the model cannot
+    readable = options.json_lines is False or (
+        options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
+    )
+    told = _Told()
+    with ExitStack() as stack:
+        file: IO[str] = sys.stdout
+        if options.out is not None:
+            from clozeworks.data.atomic import atomic_file
+
+            file = stack.enter_context(atomic_file(options.out, "w"))
+        try:
+            if readable and not several and chosen.texts == 1:
+                _stream(loaded, next(prompts), chosen, told)
+            else:
+                _write_all(loaded, prompts, chosen, told, file, readable)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            told.stop = stop  # behind the block, so that a file keeps what was written
+    where = f"; texts in {options.out}" if options.out is not None else ""
+    if told.stop is not None:
+        told.stop.add_note(f"{told.line()} until then{where}.")
+        raise told.stop
+    print(f"{told.line()}{where}.", file=sys.stderr)
+    if missed := told.missed(chosen):
+        print(missed, file=sys.stderr)
+
+
+def _prompts(source: str, more: Sequence[str], options: Options) -> tuple[Iterator[str], bool]:
+    """The prompts, and whether they are several."""
+    if more or not source.strip():
+        options.check_two_texts()
+        return iter((source, *more)), bool(more)
+    asked, _ = options.open(source, "generate")
+    if asked.found:
+        print(asked.found, file=sys.stderr)
+    items = (item for chunk in asked.chunks for item in chunk)
+    return (getattr(item, "text", "") for item in items), not asked.direct
+
+
+class _Told:
+    """What there is to say in the end."""
+
+    def __init__(self) -> None:
+        self.begin = time.monotonic()
+        self.texts = self.tokens = self.unended = 0
+        self.stop: BaseException | None = None
+
+    def add(self, text: "WrittenText") -> None:
+        """One more text."""
+        self.texts += 1
+        self.tokens += len(text.tokens)
+        self.unended += text.ended == "length"
+
+    def line(self) -> str:
+        """How much, how fast."""
+        seconds = max(time.monotonic() - self.begin, 1e-9)
+        return (
+            f"{counted(self.texts, 'text')}, {counted(self.tokens, 'token')} in {seconds:.1f} s "
+            f"({self.tokens / seconds:,.0f} a second)"
+        )
+
+    def missed(self, settings: "Generation") -> str | None:
+        """That texts came to no end of their own."""
+        if not self.unended:
+            return None
+        wanted = "the model's end"
+        if settings.ending.stop:
+            wanted += f" or {' or '.join(map(repr, settings.ending.stop))}"
+        return (
+            f"{counted(self.unended, 'text')} ended at the limit, without {wanted}; raise --tokens "
+            f"for more."
+        )
+
+
+def _stream(loaded: "LanguageModel", prompt: str, settings: "Generation", told: _Told) -> None:
+    begun = False
+    try:
+        for fresh in loaded.stream(prompt, settings=settings):
+            begun = True
+            print(fresh.text, end="", flush=True)
+            if fresh.whole is not None:
+                told.add(fresh.whole)
+    finally:
+        if begun:
+            print(flush=True)
+
+
+def _write_all(
+    loaded: "LanguageModel",
+    prompts: Iterator[str],
+    settings: "Generation",
+    told: _Told,
+    file: IO[str],
+    readable: bool,
+) -> None:
+    from clozeworks.cli.progress import Progress
+
+    escaped = (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
+    with ExitStack() as stack:
+        progress = None
+        if not (file is sys.stdout and sys.stdout.isatty()):  # texts would run into a bar
+            progress = stack.enter_context(Progress("texts"))
+        done = 0
+        while chunk := list(islice(prompts, _AT_ONCE)):
+            waiting: dict[tuple[int, int], WrittenText] = {}
+            following = 0  # the first prompt of the chunk that is not written down yet
+            for fresh in loaded.stream(chunk, settings=settings):
+                if fresh.whole is None:
+                    continue
+                told.add(fresh.whole)
+                waiting[fresh.prompt, fresh.number] = fresh.whole
+                if progress is not None:
+                    progress(told.texts, 0)
+                numbers = range(settings.texts)
+                while all((following, number) in waiting for number in numbers):
+                    for number in numbers:
+                        text = waiting.pop((following, number))
+                        file.write(_shown(text, done + following, number, readable, escaped))
+                    file.flush()
+                    following += 1
+            done += len(chunk)
+
+
+def _shown(text: "WrittenText", place: int, number: int, readable: bool, escaped: bool) -> str:
+    if readable:
+        head = f"{place + 1}" if not number else f"{place + 1}.{number + 1}"
+        return f"[{head}] {text.prompt}\n{text.text}\n\n"
+    record = {
+        "prompt": text.prompt,
+        "text": text.text,
+        "ended": text.ended,
+        "score": round(text.score, 6),
+        "tokens": [
+            {"token": token.text, "log": round(token.log, 6)}
+            | (
+                {"others": {name: round(log, 6) for name, log in token.others}}
+                if token.others
+                else {}
+            )
+            for token in text.tokens
+        ],
+    }
+    return json.dumps(record, ensure_ascii=escaped) + "\n"

@@ -1,0 +1,244 @@
+"""How texts are written: when they end, which words they may hold, how tokens are chosen.
+
+A person names settings one by one (`tokens=64, top_p=0.9, stop=["."]`); `Generation.of` sorts them
+into the parts below and complains about those that contradict each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from clozeworks.errors import SettingError, UnknownName
+from clozeworks.generate.beams import Beams
+from clozeworks.generate.rules import (
+    MinP,
+    NoRepeatedNGrams,
+    Occurrence,
+    Repetition,
+    RuleSpec,
+    Temperature,
+    TopK,
+    TopP,
+    Typical,
+)
+
+TOKENS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """When a text ends, beside the model's own end."""
+
+    tokens: int = TOKENS
+    """The most tokens that are written."""
+    least: int = 0
+    """The fewest: before that the model may not end the text."""
+    stop: tuple[str, ...] = ()
+    """A text ends before the first of these strings."""
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise SettingError(f"tokens is {self.tokens}; it must be at least 1.")
+        if not 0 <= self.least <= self.tokens:
+            raise SettingError(
+                f"least is {self.least} and tokens is {self.tokens}; the first must be at least 0 "
+                f"and at most the second; change one of them."
+            )
+        if "" in self.stop:
+            raise SettingError("stop holds an empty string, which is everywhere; leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """What should come less, must not come, or must."""
+
+    repetition: float = 1.0
+    """Scores of tokens that are there already are divided by this (Keskar et al. 2019)."""
+    presence: float = 0.0
+    """Taken off the score of each token that was written."""
+    frequency: float = 0.0
+    """Taken off as often as it was written."""
+    no_repeat_ngrams: int | None = None
+    """No run of so many tokens comes twice."""
+    bad_words: tuple[str, ...] = ()
+    """These are never written."""
+    required_words: tuple[str, ...] = ()
+    """These are written, at the latest at the end."""
+
+    def __post_init__(self) -> None:
+        self.rules()  # complains
+        for name in ("bad_words", "required_words"):
+            if any(not word.strip() for word in getattr(self, name)):
+                raise SettingError(f"{name} holds a word without a letter; leave it out.")
+        both = sorted(set(self.bad_words) & set(self.required_words))
+        if both:
+            raise SettingError(
+                f"{both[0]!r} is among bad_words and required_words; leave it out of one of them."
+            )
+
+    def rules(self) -> list[RuleSpec]:
+        """The rules that need no tokenizer."""
+        rules: list[RuleSpec] = []
+        if self.repetition != 1:
+            rules.append(Repetition(penalty=self.repetition))
+        if self.presence or self.frequency:
+            rules.append(Occurrence(presence=self.presence, frequency=self.frequency))
+        if self.no_repeat_ngrams is not None:
+            rules.append(NoRepeatedNGrams(size=self.no_repeat_ngrams))
+        return rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """Tokens are drawn at random, each as often as the model finds it likely."""
+
+    temperature: float = 1.0
+    """Below 1 likely tokens become likelier, above 1 all more alike."""
+    top_k: int | None = None
+    """Only so many of the likeliest."""
+    top_p: float | None = None
+    """Only the likeliest that together have this share."""
+    min_p: float | None = None
+    """Only tokens at least this share as likely as the likeliest."""
+    typical: float | None = None
+    """Only tokens as surprising as one expects, until they have this share."""
+    seed: int = 0
+    """The same seed and prompt give the same text, whatever else is written beside it."""
+
+    def __post_init__(self) -> None:
+        self.rules()  # complains
+        if not 0 <= self.seed < 2**63:
+            raise SettingError(f"seed is {self.seed}; it must be at least 0 and below 2**63.")
+
+    def rules(self) -> list[RuleSpec]:
+        """What shapes the shares that tokens are drawn by, in order."""
+        rules: list[RuleSpec] = []
+        if self.temperature != 1:
+            rules.append(Temperature(value=self.temperature))
+        if self.top_k is not None:
+            rules.append(TopK(count=self.top_k))
+        if self.top_p is not None:
+            rules.append(TopP(mass=self.top_p))
+        if self.min_p is not None:
+            rules.append(MinP(share=self.min_p))
+        if self.typical is not None:
+            rules.append(Typical(mass=self.typical))
+        return rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """Everything that decides what is written.
+
+    With `drawing` tokens are drawn, with `beams` the likeliest texts are searched for, and without
+    either the likeliest token is taken each time.
+    """
+
+    ending: Ending = Ending()
+    wording: Wording = Wording()
+    drawing: Drawing | None = None
+    beams: Beams | None = None
+    texts: int = 1
+    """How many texts for each prompt."""
+    others: int = 0
+    """How many alternatives each token is shown with."""
+
+    def __post_init__(self) -> None:
+        if self.texts < 1:
+            raise SettingError(f"texts is {self.texts}; it must be at least 1.")
+        if self.others < 0:
+            raise SettingError(f"others is {self.others}; it must be at least 0.")
+        if self.drawing is not None and self.beams is not None:
+            raise SettingError(
+                "beams are searched and tokens are drawn; one excludes the other; leave out beams, "
+                "or sample, temperature, top_k, top_p, min_p, typical and seed."
+            )
+        if self.beams is None and self.drawing is None and self.texts > 1:
+            raise SettingError(
+                f"texts is {self.texts}, but the likeliest tokens make one text; set sample=True "
+                f"to draw, or beams."
+            )
+        if self.beams is not None and self.texts > self.beams.width:
+            raise SettingError(
+                f"texts is {self.texts} and beams is {self.beams.width}; a search finds at most as "
+                f"many texts as it has beams; raise beams or lower texts."
+            )
+        if self.beams is not None and self.others:
+            raise SettingError(
+                f"others is {self.others}, but beams already compare alternatives and show none; "
+                f"leave one of them out."
+            )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        sample: bool | None = None,
+        beams: int | None = None,
+        length_penalty: float | None = None,
+        early: bool | Literal["never"] | None = None,
+        groups: int | None = None,
+        diversity: float | None = None,
+        texts: int = 1,
+        others: int = 0,
+        **named: Any,
+    ) -> "Generation":
+        """Settings as a person names them; see the fields of the parts.
+
+        Args:
+            sample: Whether tokens are drawn; so they are if a setting of `Drawing` is given.
+                A temperature of 0 is the same as False.
+            beams: How many beginnings of each text a search keeps; 1 is no search.
+            length_penalty: Above 0 long texts gain, below 0 short ones; 1 if not given.
+            early: When a search ends; see `Beams.early`.
+            groups: Into how many groups that must differ the beams are parted.
+            diversity: What a token costs for each group before that chose it.
+            texts: How many texts for each prompt.
+            others: How many alternatives each token is shown with.
+            named: Fields of `Ending`, `Wording` and `Drawing`.
+
+        Raises:
+            SettingError: Settings contradict each other, or have no effect.
+            UnknownName: There is no such setting.
+        """
+        parts: dict[type[Any], dict[str, Any]] = {Ending: {}, Wording: {}, Drawing: {}}
+        known = {name: part for part in parts for name in part.__dataclass_fields__}
+        for name, value in named.items():
+            if name not in known:
+                raise UnknownName("setting", name, [*known, *_OTHERS])
+            if value is not None:
+                parts[known[name]][name] = tuple(value) if _is_list(value) else value
+        if parts[Drawing].get("temperature") == 0:
+            sample = bool(sample)
+            del parts[Drawing]["temperature"]
+            if sample:
+                raise SettingError("temperature is 0 and sample is True; raise it to draw.")
+        if sample is False and parts[Drawing]:
+            unused = ", ".join(parts[Drawing])
+            raise SettingError(f"{unused} has no effect where no token is drawn; leave it out.")
+        search: dict[str, Any] = {
+            "length_penalty": length_penalty, "early": early,
+            "groups": groups, "diversity": diversity,
+        }  # fmt: skip
+        stated = {name: value for name, value in search.items() if value is not None}
+        if stated and (beams or 1) < 2:
+            raise SettingError(
+                f"{min(stated)} has no effect without beams; set beams, or leave it."
+            )
+        return cls(
+            ending=Ending(**parts[Ending]),
+            wording=Wording(**parts[Wording]),
+            drawing=Drawing(**parts[Drawing]) if sample or parts[Drawing] else None,
+            beams=Beams(width=beams, **stated) if beams is not None and beams != 1 else None,
+            texts=texts,
+            others=others,
+        )
+
+
+_OTHERS = (
+    "sample", "beams", "length_penalty", "early", "groups", "diversity", "texts", "others",
+)  # fmt: skip
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)

@@ -1,0 +1,105 @@
+"""What a model that writes can be asked: to go on with a prompt, or to answer it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from clozeworks.checkpoints.folder import Checkpoint
+from clozeworks.checkpoints.generation import ends_of, start_of
+from clozeworks.errors import SettingError
+from clozeworks.generate.settings import Generation
+from clozeworks.tasks.write import Fresh, Progress, TextWriter, WrittenText
+from clozeworks.text.tokenizer import Tokenizer
+
+
+class Generating(ABC):
+    """The part of a language model that writes."""
+
+    name: str
+    checkpoint: Checkpoint
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+
+    @overload
+    def generate(self, prompts: str, **settings: Any) -> WrittenText | list[WrittenText]: ...
+    @overload
+    def generate(
+        self, prompts: Sequence[str], **settings: Any
+    ) -> list[WrittenText] | list[list[WrittenText]]: ...
+    def generate(
+        self,
+        prompts: str | Sequence[str],
+        *,
+        settings: Generation | None = None,
+        progress: Progress | None = None,
+        **named: Any,
+    ) -> Any:
+        """Writes a text behind each prompt, or an answer to it.
+
+        Without settings the likeliest token is taken each time, 128 at most. A text does not depend
+        on the prompts beside it, and one that is drawn is a function of seed and prompt.
+
+        Args:
+            prompts: One prompt or several.
+            settings: How texts are written, all in one; or name single ones:
+            progress: Called with texts done and texts in all.
+            named: `tokens`, `least`, `stop`; `sample`, `temperature`, `top_k`, `top_p`, `min_p`,
+                `typical`, `seed`; `beams`, `length_penalty`, `early`, `groups`, `diversity`;
+                `repetition`, `presence`, `frequency`, `no_repeat_ngrams`, `bad_words`,
+                `required_words`; `texts` for several of each prompt; `others` for alternatives of
+                every token. `Generation.of` explains them.
+
+        Returns:
+            For one prompt its `WrittenText`, for several a list of them; with `texts` a list for
+            each prompt.
+        """
+        chosen = _settings(settings, named)
+        several = [prompts] if isinstance(prompts, str) else list(prompts)
+        found: list[Any] = list(self.writer().all(several, chosen, progress))
+        if "texts" not in named and chosen.texts == 1:
+            found = [texts[0] for texts in found]
+        return found[0] if isinstance(prompts, str) else found
+
+    def stream(
+        self, prompts: str | Sequence[str], *, settings: Generation | None = None, **named: Any
+    ) -> Iterator[Fresh]:
+        """The same, given as it comes.
+
+        Args:
+            prompts: One prompt or several.
+            settings: How texts are written, all in one; or name single ones:
+            named: As for `generate`.
+
+        Yields:
+            Text that is new, with the number of its prompt; the last of each text has it whole.
+        """
+        several = [prompts] if isinstance(prompts, str) else list(prompts)
+        return self.writer().stream(several, _settings(settings, named))
+
+    def writer(self) -> TextWriter:
+        """What writes, with the folder's word on where texts begin and end.
+
+        Raises:
+            UnsupportedError: The model cannot write.
+        """
+        point, blueprint = self.checkpoint, self.checkpoint.model.blueprint
+        told = (point.generation, point.config, self.tokenizer, blueprint.embeddings.tokens)
+        return TextWriter(
+            point.model,
+            self.tokenizer,
+            name=self.name,
+            ends=ends_of(*told),
+            start=start_of(*told) if blueprint.decoder is not None else None,
+            room=blueprint.room(),
+        )
+
+
+def _settings(settings: Generation | None, named: dict[str, Any]) -> Generation:
+    if settings is not None and named:
+        raise SettingError(
+            f"settings is given, and {min(named)} beside it; say everything in one of them."
+        )
+    return settings or Generation.of(**named)

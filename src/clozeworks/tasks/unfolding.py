@@ -1,0 +1,69 @@
+"""Text that appears token by token, and strings that end it."""
+
+from collections.abc import Sequence
+
+from clozeworks.text.tokenizer import Tokenizer
+
+
+class Stops:
+    """Whether a text holds a stop string since its last token."""
+
+    def __init__(self, tokenizer: Tokenizer, strings: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        self._strings = strings
+        # A token of text is at least a byte; one more on each side for spaces that join.
+        self._tokens = max(len(string.encode()) for string in strings) + 2
+
+    def __call__(self, written: list[int]) -> bool:
+        """Looks at the last tokens only."""
+        before = written[-self._tokens - 1 : -self._tokens]
+        last = self._tokenizer.continued(before, written[-self._tokens :])
+        return any(string in last for string in self._strings)
+
+
+class Unfolding:
+    """Text that becomes certain token by token.
+
+    Args:
+        tokenizer: Knows what tokens read as.
+        before: The tokens before the first one.
+        stop: Strings that end the text; what may be the beginning of one is held back.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int], stop: Sequence[str]) -> None:
+        self._step = tokenizer.unfolding(before)
+        self._stop = stop
+        self._held = ""
+        self._length = 0
+        self._over = False
+
+    def add(self, token: int) -> str:
+        """One more token: the text that is certain since."""
+        self._held += self._step(token)
+        if self._over:
+            return ""
+        end = first_stop(self._held, self._stop)
+        if end is not None:
+            self._over = True
+        else:
+            end = len(self._held) - max(
+                (_begun(self._held, stop) for stop in self._stop), default=0
+            )
+        certain, self._held = self._held[:end], self._held[end:]
+        self._length += len(certain)
+        return certain
+
+    def rest(self, whole: str) -> str:
+        """What of the whole text was held back to the end."""
+        return whole[self._length :]
+
+
+def first_stop(text: str, stop: Sequence[str]) -> int | None:
+    """Where the first stop string begins; None if there is none."""
+    return min((text.find(string) for string in stop if string in text), default=None)
+
+
+def _begun(text: str, stop: str) -> int:
+    """How many characters at the end of a text are a stop string's beginning."""
+    longest = min(len(text), len(stop) - 1)
+    return next((size for size in range(longest, 0, -1) if stop.startswith(text[-size:])), 0)

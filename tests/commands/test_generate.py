@@ -1,0 +1,101 @@
+"""`clozeworks generate`: prompts from the command line, files and pipes; texts kept on the way."""
+
+import json
+import signal
+import time
+
+import pytest
+
+import clozeworks as cw
+from clozeworks.text.style import GPT2_STYLE
+from clozeworks.text.train import train_from_iterator
+
+SENTENCES = ["The cat sat on the mat and the dog lay on the rug.", "Paris lies on the Seine."] * 4
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory):
+    tokenizer = train_from_iterator(SENTENCES, kind="bpe", size=330, style=GPT2_STYLE)
+    model = cw.new("gpt2", tokenizer, n_embd=32, n_layer=2, n_head=2, n_positions=4096)
+    return model.save(tmp_path_factory.mktemp("gpt") / "model")
+
+
+def test_one_prompt(gpt, command):
+    found = command("generate", str(gpt), "The cat", "--tokens", "7")
+    assert found.code == 0
+    assert found.out == cw.load(gpt).generate("The cat", tokens=7).text + "\n"
+    assert "1 text, 7 tokens in" in found.err
+    assert "1 text ended at the limit, without the model's end; raise --tokens" in found.err
+
+
+def test_a_stop_string_never_met_is_told(gpt, command):
+    found = command("generate", str(gpt), "The", "--tokens", "3", "--stop", "zzz")
+    assert found.code == 0 and "without the model's end or 'zzz'; raise" in found.err
+
+
+def test_several_prompts_are_json_lines(gpt, command, tmp_path):
+    settings = ["--tokens", "5", "--top-p", "0.9", "--seed", "2", "-n", "2", "--others", "2"]
+    found = command("generate", str(gpt), "The", "on", *settings)
+    lines = [json.loads(line) for line in found.out.splitlines()]
+    assert [line["prompt"] for line in lines] == ["The", "The", "on", "on"]
+    expected = cw.load(gpt).generate(["The", "on"], tokens=5, top_p=0.9, seed=2, texts=2)
+    assert [line["text"] for line in lines] == [one.text for many in expected for one in many]
+    assert len(lines[0]["tokens"][0]["others"]) == 2
+    (tmp_path / "prompts.csv").write_text("prompt,label\nThe,a\non,b\n")
+    out = tmp_path / "texts.jsonl"
+    again = command(
+        "generate", str(gpt), str(tmp_path / "prompts.csv"), *settings, "--out", str(out)
+    )
+    assert again.code == 0 and not again.out
+    assert "Columns: text=prompt" in again.err and f"texts in {out}" in again.err
+    assert out.read_text() == found.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--beams", "4", "--groups", "2", "--sample"], "one excludes the other"),
+        (["--beams", "9999"], "beams is 9,999; the vocabulary has 294 entries"),
+        (["--budget", "9"], "--budget has no effect on generate"),
+        (["--temperature", "-1"], "temperature is -1.0; it must be above 0."),
+        (["--early", "perhaps"], "early"),
+    ],
+    ids=str,
+)
+def test_refusals(gpt, command, arguments, said):
+    found = command("generate", str(gpt), "The", *arguments)
+    assert (found.code, found.out) == (2, "") and said in found.err
+
+
+def test_a_model_that_cannot_write(command, tiny_models):
+    found = command("generate", str(tiny_models["bert"]), "The")
+    assert found.code == 2 and "cannot write texts" in found.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_writing(gpt, start, number):
+    process = start(["-m", "clozeworks", "generate", gpt, "The", "--tokens", 4000])
+    seen = process.stdout.read(1)
+    process.send_signal(number)
+    rest, told = process.communicate(timeout=60)
+    assert process.returncode == (130 if number == signal.SIGINT else 143)
+    assert seen + rest, "what was written stands there"
+    assert "Stopped." in told and "until then" in told and "Traceback" not in told
+
+
+def test_stopped_with_a_file_keeps_finished_texts(gpt, start, tmp_path):
+    prompts, out = tmp_path / "prompts.txt", tmp_path / "texts.jsonl"
+    prompts.write_text("The cat\n" * 200)
+    arguments = ["generate", gpt, prompts, "--tokens", 300, "--out", out]
+    process = start(["-m", "clozeworks", *arguments])
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        kept = list(tmp_path.glob(".texts.jsonl*"))
+        if kept and kept[0].stat().st_size:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert 0 < len(lines) < 200 and all(line["ended"] for line in lines)
+    assert process.returncode == 130 and f"until then; texts in {out}" in told

@@ -1,0 +1,76 @@
+"""Settings of generation as a person names them, and those that contradict each other."""
+
+import pytest
+
+from clozeworks.errors import SettingError, UnknownName
+from clozeworks.generate.beams import Beams
+from clozeworks.generate.rules import MinP, Temperature, TopK, TopP, Typical
+from clozeworks.generate.settings import Drawing, Ending, Generation, Wording
+
+
+def test_settings_go_where_they_belong():
+    found = Generation.of(
+        tokens=9, stop=["x"], top_p=0.9, seed=4, repetition=1.2, bad_words=["no"], texts=3
+    )
+    assert found == Generation(
+        ending=Ending(tokens=9, stop=("x",)),
+        wording=Wording(repetition=1.2, bad_words=("no",)),
+        drawing=Drawing(top_p=0.9, seed=4),
+        texts=3,
+    )
+
+
+def test_nothing_said_takes_the_likeliest_token():
+    assert Generation.of() == Generation()
+    assert Generation.of(temperature=0) == Generation()
+    assert Generation.of(temperature=None, beams=1) == Generation()
+
+
+def test_beams():
+    found = Generation.of(beams=4, length_penalty=0.6, early="never", groups=2, diversity=0.5)
+    assert found.beams == Beams(width=4, length_penalty=0.6, early="never", groups=2, diversity=0.5)
+
+
+def test_what_shapes_a_draw_has_a_fixed_order():
+    drawing = Generation.of(typical=0.9, min_p=0.1, top_p=0.8, top_k=5, temperature=0.7).drawing
+    assert [type(rule) for rule in drawing.rules()] == [Temperature, TopK, TopP, MinP, Typical]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"tokens": 0}, "tokens is 0; it must be at least 1."),
+        ({"tokens": 3, "least": 4}, "least is 4 and tokens is 3; the first must be"),
+        ({"stop": ("a", "")}, "stop holds an empty string"),
+        ({"bad_words": (" ",)}, "bad_words holds a word without a letter"),
+        ({"bad_words": ("a",), "required_words": ("a",)}, "'a' is among bad_words and required"),
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"top_k": 0}, "top_k is 0; it must be above 0."),
+        ({"temperature": -1.0}, "temperature is -1.0; it must be above 0."),
+        ({"texts": 0}, "texts is 0; it must be at least 1."),
+        ({"texts": 2}, "texts is 2, but the likeliest tokens make one text; set sample=True"),
+        ({"others": -1}, "others is -1; it must be at least 0."),
+        ({"beams": 3, "sample": True}, "beams are searched and tokens are drawn; one excludes"),
+        ({"beams": 4, "groups": 2, "top_p": 0.5}, "beams are searched and tokens are drawn"),
+        ({"beams": 2, "texts": 3}, "texts is 3 and beams is 2; a search finds at most"),
+        ({"beams": 2, "others": 3}, "others is 3, but beams already compare alternatives"),
+        ({"beams": 0}, "beams is 0; it must be at least 1."),
+        ({"groups": 2}, "groups has no effect without beams"),
+        ({"early": True, "beams": 1}, "early has no effect without beams"),
+        ({"sample": False, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
+        ({"temperature": 0, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
+        ({"temperature": 0, "sample": True}, "temperature is 0 and sample is True"),
+    ],
+    ids=str,
+)
+def test_contradictions(settings, said):
+    with pytest.raises(SettingError) as error:
+        Generation.of(**settings)
+    assert said in str(error.value)
+
+
+def test_unknown_names():
+    with pytest.raises(UnknownName, match=r"setting is 'max_tokens'; known: .*tokens"):
+        Generation.of(max_tokens=3)
+    with pytest.raises(UnknownName, match="Did you mean 'top_p'"):
+        Generation.of(topp=3)

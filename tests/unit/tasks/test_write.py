@@ -1,0 +1,252 @@
+"""Texts behind prompts: as if each were alone, as they come, up to a stop string."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+import clozeworks as cw
+from clozeworks.core import memory
+from clozeworks.errors import CheckpointError, InputError, SettingError, UnsupportedError
+from clozeworks.tasks import write
+from clozeworks.tasks.unfolding import Unfolding, first_stop
+from clozeworks.text.style import GPT2_STYLE, T5_STYLE
+from clozeworks.text.train import train_from_iterator
+
+SENTENCES = [
+    "The capital of France is Paris, and Paris lies on the Seine.",
+    "The cat sat on the mat and the dog lay on the rug.",
+    "我爱北京，北京是中国的首都。",
+] * 4
+PROMPTS = ["The cat", "Paris lies on the", "我爱", "The dog sat on the mat and"]
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
+T5 = {
+    "d_model": 32, "d_kv": 8, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 2, "d_ff": 48,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def models():
+    bytes_ = train_from_iterator(SENTENCES, kind="bpe", size=400, style=GPT2_STYLE)
+    pieces = train_from_iterator(SENTENCES, kind="unigram", size=200, style=T5_STYLE)
+    made = {
+        "gpt2": cw.new("gpt2", bytes_, seed=1, **GPT2),
+        "t5": cw.new("t5-small", pieces, heads=("vocabulary", "decoder"), **T5),
+    }
+    with torch.no_grad():
+        for model in made.values():
+            for weight in model.model.parameters():
+                weight.mul_(4)
+            model.model.double()
+    return made
+
+
+@pytest.fixture(params=["gpt2", "t5"])
+def model(request, models):
+    return models[request.param]
+
+
+SETTINGS = [
+    {},
+    {"sample": True, "seed": 3, "texts": 2},
+    {"temperature": 0.7, "top_k": 9, "repetition": 1.3, "no_repeat_ngrams": 2},
+    {"beams": 3, "texts": 2, "length_penalty": 0.5},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_neighbours_change_nothing(model, settings):
+    together = model.generate(PROMPTS, tokens=12, **settings)
+    turned = model.generate(PROMPTS[::-1], tokens=12, **settings)
+    assert _texts(together) == _texts(turned[::-1])
+    for prompt, found in zip(PROMPTS, together, strict=True):
+        alone = model.generate(prompt, tokens=12, **settings)
+        for left, right in zip(_listed(found), _listed(alone), strict=True):
+            assert (left.text, left.ended) == (right.text, right.ended)
+            assert left.score == pytest.approx(right.score, abs=1e-9)
+
+
+def _texts(found):
+    return [[text.text for text in _listed(own)] for own in found]
+
+
+def _listed(found):
+    return found if isinstance(found, list) else [found]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_batches_change_nothing(model, rows, monkeypatch):
+    whole = model.generate(PROMPTS, tokens=8, sample=True, texts=2)
+    monkeypatch.setattr(write, "ROWS", rows)
+    assert _texts(model.generate(PROMPTS, tokens=8, sample=True, texts=2)) == _texts(whole)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_what_streams_is_what_is_written(model, settings):
+    stop = model.generate(PROMPTS[0], tokens=12).text[3:5]
+    settings = {**settings, "tokens": 12, "stop": [stop] if stop else []}
+    seen: dict[tuple[int, int], str] = {}
+    whole = {}
+    for fresh in model.stream(PROMPTS, **settings):
+        key = fresh.prompt, fresh.number
+        assert key not in whole, "nothing comes behind a text's end"
+        seen[key] = seen.get(key, "") + fresh.text
+        if fresh.whole is not None:
+            whole[key] = fresh.whole
+    assert {key: text.text for key, text in whole.items()} == seen
+    found = model.generate(PROMPTS, **settings)
+    assert [whole[key] for key in sorted(whole)] == [one for many in found for one in _listed(many)]
+
+
+def test_a_text_ends_before_a_stop_string(models):
+    model = models["gpt2"]
+    plain = model.generate("The cat", tokens=30)
+    stop = plain.text[7:9]
+    found = model.generate("The cat", tokens=30, stop=["never met", stop])
+    assert found.ended == "stop"
+    assert found.text == plain.text[: plain.text.index(stop)]
+    assert len(found.tokens) < len(plain.tokens)
+    assert model.generate("The cat", tokens=30, stop=["never met"]) == plain
+
+
+def test_stop_strings_are_held_back():
+    class Letters:
+        def unfolding(self, before):
+            return chr
+
+    text = Unfolding(Letters(), (), ["</end>", "dx"])
+    shown = [text.add(ord(letter)) for letter in "ab</ed</end>xy"]
+    assert "".join(shown) == "ab</ed"
+    assert shown[:6] == ["a", "b", "", "", "", "</e"]
+    assert first_stop("abc", ["c", "b"]) == 1 and first_stop("abc", ["x"]) is None
+
+
+def test_characters_of_several_tokens_appear_whole(models):
+    model = models["gpt2"]
+    tokenizer = model.tokenizer
+    before = tokenizer.encode(["我"])[0].ids
+    for text in ("爱北京🙂 The 漢字", " ß\n\tü"):
+        ids = tokenizer.encode([text])[0].ids
+        step = tokenizer.unfolding(before)
+        pieces = [step(token) for token in ids]
+        assert "".join(pieces) == text and "\ufffd" not in "".join(pieces)
+        assert tokenizer.continued(before, ids) == text
+    assert len(ids) > 4  # some characters did take several
+
+
+def test_words_that_must_not_and_must_come(model):
+    plain = model.generate("The cat", tokens=15, sample=True)
+    word = max(plain.text.split(), key=len)
+    settings = {"tokens": 15, "sample": True, "bad_words": [word], "required_words": ["Seine"]}
+    found = model.generate("The cat", **settings)
+    assert "Seine" in found.text
+    assert word not in found.text.split() or word == "Seine"
+
+
+def test_alternatives_and_logs(model):
+    found = model.generate("The cat", tokens=5, others=3)
+    assert found.score == pytest.approx(sum(token.log for token in found.tokens))
+    for token in found.tokens:
+        assert len(token.others) == 3 and token.others[0] == (token.text, pytest.approx(token.log))
+
+
+def test_an_empty_prompt(models):
+    found = models["gpt2"].generate(["", "The"], tokens=4)
+    assert found[0].tokens and found[0].prompt == ""
+    assert models["t5"].generate("", tokens=4).tokens
+    writer = models["gpt2"].writer()
+    bare = type("Bare", (), {"first_id": None, "encode": lambda self, texts: [_Empty()]})()
+    writer.tokenizer = bare
+    with pytest.raises(InputError, match="prompt 1 is empty, and gpt2 has no token that a text"):
+        writer.encode([""])
+
+
+class _Empty:
+    ids = ()
+
+
+def test_long_prompts(models):
+    model = models["gpt2"]
+    long = " cat" * 63
+    found = model.generate([long, "The"], tokens=9)
+    assert [len(text.tokens) for text in found] == [1, 9] and found[0].ended == "length"
+    with pytest.raises(InputError) as error:
+        model.generate(["The", long + " cat"], tokens=9)
+    assert str(error.value) == (
+        "prompt 2 has 64 tokens; gpt2 has places for 64, and at least one must be left to write; "
+        "shorten it."
+    )
+    assert len(models["t5"].generate("The cat " * 300, tokens=9).tokens) <= 9
+
+
+def test_settings_that_do_not_fit_the_model(models, monkeypatch):
+    model = models["gpt2"]
+    entries = model.tokenizer.size
+    with pytest.raises(SettingError, match=f"beams is 9,999; the vocabulary has {entries} entries"):
+        model.generate("The", beams=9999)
+    with pytest.raises(SettingError, match=r"required_words take .* tokens and tokens is 1; they"):
+        model.generate("The", tokens=1, required_words=["Paris lies on the Seine"])
+    with pytest.raises(SettingError, match="settings is given, and tokens beside it"):
+        model.generate("The", settings=write.Generation(), tokens=3)
+    monkeypatch.setattr(write, "available", lambda device: 1000)
+    with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens and 1 texts .* are at"):
+        model.generate("The")
+    assert memory.available() > 10**8
+
+
+def test_who_cannot_write(tiny_models, models):
+    with pytest.raises(UnsupportedError, match="cannot write texts: its tokens see later ones"):
+        cw.load(tiny_models["bert"]).generate("The")
+    encoder = cw.new("t5-small", models["t5"].tokenizer, heads=(), **T5)
+    with pytest.raises(UnsupportedError, match="cannot write texts: no vocabulary head; use a"):
+        encoder.generate("The")
+
+
+def test_damaged_weights_are_named(models):
+    broken = cw.new("gpt2", models["gpt2"].tokenizer, **GPT2)
+    with torch.no_grad():
+        broken.model.encoder.norm.weight[0] = float("nan")
+    with pytest.raises(CheckpointError, match=r"weights are damaged, .*encoder.norm.weight"):
+        broken.generate("The")
+
+
+def test_rows_without_a_token_are_never_written(models):
+    from clozeworks.checkpoints.folder import Checkpoint
+    from clozeworks.families.family import Config
+
+    model = models["gpt2"]
+    found: Checkpoint = model.checkpoint
+    size = model.tokenizer.size
+    blueprint = found.family.blueprint(
+        Config({**found.config, **GPT2, "vocab_size": size + 7}), frozenset({"vocabulary"})
+    )
+    network = blueprint.build()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.zero_()
+        network.embeddings.tokens.weight[size:] = 9.0
+        network.encoder.norm.bias.fill_(1.0)
+    wider = cw.LanguageModel(dataclasses.replace(found, model=network), "wider")
+    found = wider.generate("The", tokens=3)
+    assert found.tokens[0].text == model.tokenizer.token_of(0)  # of all tokens alike, the first
+
+
+def test_where_texts_end_is_read_and_kept(models, tmp_path):
+    model = models["t5"]
+    folder = model.save(tmp_path / "model")
+    stated = json.loads((folder / "generation_config.json").read_text())
+    assert stated == {"eos_token_id": 1, "pad_token_id": 0, "decoder_start_token_id": 0}
+    stated |= {"eos_token_id": [1, 5], "decoder_start_token_id": 3, "temperature": 0.5}
+    (folder / "generation_config.json").write_text(json.dumps(stated))
+    loaded = cw.load(folder)
+    assert loaded.writer().ends == (1, 5) and loaded.writer().start == 3
+    again = loaded.save(tmp_path / "again")
+    assert json.loads((again / "generation_config.json").read_text()) == stated
+    for wrong in ("x", -1, 10**6, [1, None]):
+        text = json.dumps({"eos_token_id": wrong})
+        (folder / "generation_config.json").write_text(text)
+        with pytest.raises(
+            CheckpointError, match=r"generation_config.json: eos_token_id is .*; it"
+        ):
+            cw.load(folder).generate("The")
