@@ -79,9 +79,10 @@ def settled_task(
             "costs nothing."
         )
     if task.writing.tokens is None:
-        task = replace(task, writing=replace(task.writing, tokens=found.longest))
-        said.append(f"Texts of up to {counted(found.longest, 'token')} are written, as the longest")
-        said[-1] += " target has."
+        longest = max(found.longest, judged.longest)
+        task = replace(task, writing=replace(task.writing, tokens=longest))
+        tokens = counted(longest, "token")
+        said.append(f"Texts of up to {tokens} are written, as the longest target has.")
     if cut := found.cut + judged.cut:
         total = counted(len(train) + len(dev), "item")
         said.append(f"Too long, and cut at their end as asked: {cut:,} of {total}.")
