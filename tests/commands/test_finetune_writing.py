@@ -179,6 +179,25 @@ def test_chats_are_learned_with_the_plain_template_which_is_saved(name, writers,
     assert command("evaluate", run / "model", path).code == 0
 
 
+def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    lines = [{"source": f"the cat {n}", "target": "ж" if n == 3 else "yes"} for n in range(20)]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    typed = ("finetune", "text-to-text", writers["t5"], path, "training.epochs=1", *FAST)
+    outcome = command(*typed, "--out", tmp_path / "t5")
+    assert outcome.code == 0, outcome.err
+    assert "Targets that hold what the tokenizer has no token for: 1 of 20 items" in outcome.err
+    cut = command(
+        *typed, "--out", tmp_path / "cut", "task.lengths.source=3", "task.lengths.cut=true"
+    )
+    assert cut.code == 0, cut.err
+    assert "Too long, and cut at their end as asked: 20 of 20 items." in cut.err
+    assert (
+        "Sources that were cut: 2 of 2 items of the dev set."
+        in (tmp_path / "cut" / "report.html").read_text()
+    )
+
+
 def test_labelled_files_are_written_in_a_published_format(writers, command, tmp_path):
     path = tmp_path / "cola.tsv"
     lines = [f"{n % 2}\tthe {ANIMALS[n % 4]} is good on day {n}" for n in range(40)]

@@ -37,11 +37,13 @@ class Looked:
         longest: Tokens of the longest target.
         cut: Items that are cut.
         chats: How many are chats.
+        unwritable: How many targets hold what the tokenizer has no token for.
     """
 
     longest: int
     cut: int
     chats: int
+    unwritable: int
 
 
 def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -> Looked:
@@ -51,13 +53,18 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
         InputError: An item is too long and may not be cut, or a chat cannot be written.
     """
     reading = Reading(start.tokenizer, task.lengths, start.max_length)
-    longest = cut = chats = 0
+    unknown, end = start.tokenizer.unknown_id, start.tokenizer.last_id
+    unknown = None if unknown == end else unknown  # of bytes everything can be written
+    longest = cut = chats = unwritable = 0
     for item in items:
         row = task.row_of(item, reading)
         longest = max(longest, sum(row.asked))
         cut += row.cut
         chats += isinstance(item, ChatItem)
-    return Looked(longest, cut, chats)
+        unwritable += any(
+            asked and token == unknown for token, asked in zip(row.ids, row.asked, strict=True)
+        )
+    return Looked(longest, cut, chats, unwritable)
 
 
 def settled_task(
@@ -86,6 +93,12 @@ def settled_task(
     if cut := found.cut + judged.cut:
         total = counted(len(train) + len(dev), "item")
         said.append(f"Too long, and cut at their end as asked: {cut:,} of {total}.")
+    if lost := found.unwritable + judged.unwritable:
+        total = counted(len(train) + len(dev), "item")
+        said.append(
+            f"Targets that hold what the tokenizer has no token for: {lost:,} of {total}; they can "
+            "never be written to the letter."
+        )
     if found.chats + judged.chats and not start.tokenizer.has_chat_template:
         start.checkpoint.tokenizer = start.tokenizer.with_chat_template(PLAIN_TEMPLATE)
         said.append("The tokenizer has no template for chats; a plain one is used and saved.")
