@@ -140,3 +140,17 @@ def test_refusals(refused, train):
         "--window is 5, and nothing counts tokens; name a tokenizer or a model with --tokenizer.",
         *("data", "check", train, "--task", "classify", "--window", "5"),
     )
+
+
+def test_texts_to_write_are_looked_at_and_split(command, tmp_path):
+    rows = tmp_path / "rows.csv"
+    lines = [f"a long text number {n},short {n},{'ab'[n % 2]}" for n in range(40)]
+    rows.write_text("\n".join(["source,target,task", *lines]) + "\n")
+    looked = command("data", "check", rows, "--task", "text-to-text")
+    assert looked.code == 0, looked.err
+    assert "target words" in looked.out
+    assert "  tasks\n" in looked.out
+    assert f"Train on it: clozeworks finetune text-to-text MODEL {rows}" in looked.out
+    parted = command("data", "split", rows, "--task", "text-to-text", "--out", tmp_path / "parts")
+    assert parted.code == 0, parted.err
+    assert len((tmp_path / "parts" / "dev.csv").read_text().splitlines()) == 5

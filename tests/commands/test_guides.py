@@ -95,11 +95,12 @@ def test_every_setting_a_guide_names_is_one(name, language):
     if "finetune" not in text:
         return
     for change in SETTING.findall(text):
-        tags = "crf" in change or "scheme" in change
+        kind = "tag" if "crf" in change or "scheme" in change else "classify"
+        kind = "text_to_text" if "mixture" in change else kind
         least = {
             "run": "r",
             "model": "m",
-            "task": {"kind": "tag" if tags else "classify"},
+            "task": {"kind": kind},
             "data": {"train": ["t.csv"]},
         }
         settings = changed(least, [change])

@@ -20,6 +20,7 @@ from clozeworks.data.labelled.items import (
     AnswerSpan,
     PairItem,
     QuestionItem,
+    SourceItem,
     TextItem,
     WordsItem,
 )
@@ -33,13 +34,21 @@ from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import Task
+from clozeworks.tasks.text_to_text import TextToText
 from clozeworks.tasks.windows import Windows, by_item
+from clozeworks.tasks.writing import Writing
+from clozeworks.text.style import GPT2_STYLE, T5_STYLE
 from clozeworks.text.train import train_from_iterator
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
 SENTENCE = "the fox ran from London to New York and the lazy dog slept 我 爱 学 习 。 é 🙂"
 WORDS = SENTENCE.split()
 TOKENIZER = train_from_iterator([SENTENCE] * 5, kind="wordpiece", size=120)
+# Models that write give every character back, and know where a text ends.
+TWO_TOWERS = train_from_iterator(
+    ["summarize: " + SENTENCE] * 5, kind="unigram", size=200, style=T5_STYLE
+)
+ONE_TOWER = train_from_iterator([SENTENCE] * 5, kind="bpe", size=320, style=GPT2_STYLE)
 ROOM = 48
 
 
@@ -87,7 +96,10 @@ CASES = [
     pytest.param(Tag(labels=("NOUN", "VERB", "X")), id="parts of speech"),
     pytest.param(Tag(labels=("O", "B-A", "I-A", "E-A", "S-A")), id="BIOES"),
     pytest.param(Tag(labels=("B-A", "M-A", "E-A", "S-A", "O")), id="BMES"),
+    pytest.param(TextToText(writing=Writing(tokens=4, beams=3)), id="text to text, beams"),
 ]
+# A task that writes has no scores of windows; what holds instead is in test_writing_tasks.py.
+SCORING = [case for case in CASES if not isinstance(case.values[0], TextToText)]
 
 
 def text_of(chance, count):
@@ -122,7 +134,10 @@ def items_for(task, count=7, seed=0, longest=100):
     for number in range(count):
         size = int(chance.integers(1, 12)) if number % 3 else int(chance.integers(60, longest))
         text = text_of(chance, size)
-        if isinstance(task, Compare):
+        if isinstance(task, TextToText):
+            source = text if task.between is None else text_of(chance, 1 + number % 4)
+            found.append(SourceItem(source, text_of(chance, 1 + number % 3)))
+        elif isinstance(task, Compare):
             found.append(PairItem(text, text_of(chance, 4), labels_for(task, number)))
         elif isinstance(task, Classify):
             found.append(TextItem(text, labels_for(task, number)))
@@ -142,6 +157,25 @@ def items_for(task, count=7, seed=0, longest=100):
     return found
 
 
+def tokenizer_for(task):
+    if not isinstance(task, TextToText):
+        return TOKENIZER
+    return TWO_TOWERS if task.between is None else ONE_TOWER
+
+
+def writer(task):
+    """A model with two towers, or with one."""
+    heads = ["decoder", "vocabulary"] if task.between is None else ["vocabulary"]
+    size = "t5-v1_1-small" if task.between is None else "gpt2"
+    changes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_heads": 2, "num_layers": 2}
+    changes |= {"num_decoder_layers": 2, "dropout_rate": 0.0}
+    if task.between is not None:
+        changes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": ROOM}
+        changes |= {f"{place}_pdrop": 0.0 for place in ("resid", "embd", "attn")}
+        changes["tie_word_embeddings"] = False
+    return cw.new(size, tokenizer_for(task), heads=heads, **changes)
+
+
 def encoder(dtype=torch.float64):
     model = cw.new(
         "bert-tiny",
@@ -159,7 +193,9 @@ def encoder(dtype=torch.float64):
 
 
 def model_for(task, dtype=torch.float64):
-    model = encoder(dtype).for_task(task, seed=3)
+    start = writer(task) if isinstance(task, TextToText) else encoder(dtype)
+    start.model.to(dtype)
+    model = start.for_task(task, seed=3)
     model.model.to(dtype)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():  # heads begin near 0, where every answer is alike
@@ -229,8 +265,9 @@ def test_saved_and_loaded_it_answers_the_same(task, tmp_path):
 
 
 def loader(task, items, *, ranks=1, rank=0, workers=0, piece=10_000):
-    examples = TaskExamples(task, items, TOKENIZER, most=ROOM)
-    cutter = Cutter(task, 0, Source.of(TOKENIZER), piece, 1)
+    most = None if tokenizer_for(task) is TWO_TOWERS else ROOM
+    examples = TaskExamples(task, items, tokenizer_for(task), most=most)
+    cutter = Cutter(task, 0, Source.of(tokenizer_for(task)), piece, 1)
     return Loader(
         examples, cutter, seed=1, examples=5, rank=rank, ranks=ranks, workers=workers, ahead=2
     )
@@ -324,7 +361,7 @@ def right(task, item):
 
 
 @pytest.mark.parametrize("windows", [{}, {"length": 24, "step": 5}, {"length": 30, "overlap": 11}])
-@pytest.mark.parametrize("task", CASES)
+@pytest.mark.parametrize("task", SCORING)
 def test_the_right_scores_decode_to_the_right_answer_wherever_windows_fall(task, windows):
     task = dataclasses.replace(task, windows=Windows(**windows))
     items = items_for(task, 12)
@@ -346,7 +383,7 @@ def test_the_right_scores_decode_to_the_right_answer_wherever_windows_fall(task,
 
 @pytest.mark.parametrize("task", CASES)
 def test_items_without_a_label_are_answered_but_not_trained_on(task):
-    bare = {"label": None, "tags": None, "answers": ()}
+    bare = {"label": None, "tags": None, "answers": (), "target": None}
     items = [
         dataclasses.replace(
             item,
@@ -357,4 +394,4 @@ def test_items_without_a_label_are_answered_but_not_trained_on(task):
     ]
     assert len(model_for(task).ask(items, task)) == 2
     with pytest.raises(InputError, match=r"^notes\.csv, row 7"):
-        TaskExamples(task, items, TOKENIZER, most=ROOM).take(0, np.array([0]))
+        TaskExamples(task, items, tokenizer_for(task), most=None).take(0, np.array([0]))

@@ -18,7 +18,8 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family, parts_of
-from clozeworks.tasks import answer, classify, tag
+from clozeworks.objectives.teacher_forcing import HEAD as VOCABULARY
+from clozeworks.tasks import answer, classify, tag, text_to_text
 from clozeworks.tasks.labels import labels_of
 from clozeworks.tasks.task import Task
 
@@ -37,6 +38,8 @@ def task_of(checkpoint: Checkpoint, place: str) -> AnyTask | None:
     """
     heads, config = checkpoint.model.blueprint.heads, checkpoint.config
     noted = _noted(checkpoint.notes, place)
+    if isinstance(noted, text_to_text.TextToText) and noted.head in heads:
+        return noted
     for head in (classify.OWN_HEAD, classify.FAMILY_HEAD, tag.HEAD, answer.HEAD):
         if head in heads:
             break
@@ -114,7 +117,7 @@ def with_task(
     blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
     network = task.equip(blueprint).build()
     rows = _old_rows(checkpoint, task, head)
-    known = _copy(family, old, network, rows)
+    known = _copy(family, Config(config), old, network, rows)
     initialize(network, seed=seed, known=known)
     if rows and None in rows:
         _remap(old, network, rows)
@@ -132,7 +135,7 @@ def about_head(checkpoint: Checkpoint, task: AnyTask, head: OldHead = "fit") -> 
         SettingError: `head` is refuse, and there is no head with the same labels.
     """
     rows, have = _old_rows(checkpoint, task, head), _old_labels(checkpoint, task)
-    if have is None:
+    if have is None or isinstance(task, text_to_text.TextToText):
         return ""
     if isinstance(task, answer.Answer):
         fate = "begins anew, as asked" if rows is None else "is kept and trained further"
@@ -179,6 +182,13 @@ def _head(task: AnyTask) -> str:
 
 def _old_rows(checkpoint: Checkpoint, task: AnyTask, head: OldHead) -> list[int | None] | None:
     """Where each label of a task stood in the head of a checkpoint; None if it begins anew."""
+    if isinstance(task, text_to_text.TextToText):
+        if head != "fit":
+            raise SettingError(
+                f"head is {head!r}, and a model that writes keeps its vocabulary; it has no effect "
+                "there; leave it out."
+            )
+        return None
     have, labels = _old_labels(checkpoint, task), _labels(task)
     same = have is not None and sorted(have) == sorted(labels)
     if head == "refuse" and not same:
@@ -193,17 +203,21 @@ def _old_rows(checkpoint: Checkpoint, task: AnyTask, head: OldHead) -> list[int 
     return rows if any(row is not None for row in rows) else None
 
 
-def _copy(family: Family, old: Model, new: Model, rows: list[int | None] | None) -> set[str]:
+def _copy(
+    family: Family, config: Config, old: Model, new: Model, rows: list[int | None] | None
+) -> set[str]:
     """Takes over every weight that means the same in both, and gives their names.
 
     Args:
         family: Knows the published names, which decide what means the same.
+        config: Decides how some of them are spelled.
         old: Where weights are taken from.
         new: Where they go.
         rows: Where the labels of a labelled head stood; None if they are others. A head that
             knows only some of them is not taken over here.
     """
-    theirs, ours = _published(family, old.blueprint), _published(family, new.blueprint)
+    theirs = _published(family, config, old.blueprint)
+    ours = _published(family, config, new.blueprint)
     # Heads may publish a layer under one name: ModernBERT's classifiers begin with the one that was
     # trained to name tokens. Rows of labels are another matter, whatever they are called.
     layers = {published: name for name, published in theirs.items() if ".project." not in name}
@@ -216,7 +230,9 @@ def _copy(family: Family, old: Model, new: Model, rows: list[int | None] | None)
             # Trap: RoBERTa's classifier has a pooler of its own; only the name tells.
             if before is None or theirs.get(source) != ours[name]:
                 continue
-            is_inside = any(name.startswith(family.paths[part]) for part in family.inside)
+            # A vocabulary has no labels: it is the same whatever is written.
+            unlabelled = (*family.inside, VOCABULARY)
+            is_inside = any(name.startswith(family.paths.get(part, "-")) for part in unlabelled)
             if name.startswith("heads.") and not from_another and not is_inside:
                 if rows is None or None in rows:
                     continue
@@ -248,9 +264,9 @@ def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
                 parameter.copy_(before)
 
 
-def _published(family: Family, blueprint: Blueprint) -> dict[str, str]:
+def _published(family: Family, config: Config, blueprint: Blueprint) -> dict[str, str]:
     """The published name of every weight."""
     parts = parts_of(blueprint) & family.paths.keys()
-    names = family.names(family.fitting(parts))
+    names = family.names(family.fitting(parts), config)
     meta = blueprint.build("meta")
     return {ours: names.theirs(ours, prefixed=True) for ours in meta.state_dict()}

@@ -12,7 +12,15 @@ from clozeworks.cli.asked_rows import Lines, Rows, refuse
 from clozeworks.data.decoding import decode, missing_file, open_file, printable, read_bytes
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns, parse_columns
-from clozeworks.data.labelled.items import Item, PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    Item,
+    PairItem,
+    QuestionItem,
+    SourceItem,
+    TextItem,
+    WordsItem,
+)
 from clozeworks.data.labelled.questions import wrong_text
 from clozeworks.data.labelled.reading import Reading, read_labelled
 from clozeworks.data.labelled.tables import Table
@@ -21,7 +29,7 @@ from clozeworks.data.streaming import PACKINGS
 from clozeworks.data.texts import STANDARD_INPUT, resolve_input
 from clozeworks.errors import ClozeworksError, InputError, SettingError
 
-Task = Literal["classify", "compare", "tag", "answer", "generate"]
+Task = Literal["classify", "compare", "tag", "answer", "generate", "text-to-text"]
 
 # A chunk has about so many characters, and at most so many items.
 CHUNK_CHARACTERS = 500_000
@@ -34,6 +42,7 @@ SUFFIXES: dict[Task, tuple[str, ...]] = {
     "compare": (*TABLES, ".json"),
     "tag": (".txt", *TABLES, ".json", *COLUMNS_OF_WORDS),
     "answer": (*TABLES, ".json"),
+    "text-to-text": (".txt", *TABLES, ".json"),
     "generate": (".txt", *TABLES, ".json"),
 }
 _PARTS = {"compare": ("first text", "second text"), "answer": ("question", "context")}
@@ -95,7 +104,7 @@ def asked_items(
         return Asked(STANDARD_INPUT, _arriving(task, encoding, bad))
     suffix = _suffix(path, task)
     named = {} if columns is None else _named(columns, task)
-    if suffix == ".json":
+    if suffix == ".json" or (task == "text-to-text" and suffix in TABLES):
         return _document(path, task, Reading(named, header, None, None, encoding), bad)
     if task == "tag" and suffix not in (".jsonl", ".parquet"):
         lines = Lines(path, encoding)
@@ -166,7 +175,7 @@ def _length(item: Item) -> int:
         return len(item.first) + len(item.second)
     if isinstance(item, QuestionItem):
         return len(item.question) + len(item.context)
-    return len(item.text)
+    return len(item.source if isinstance(item, SourceItem | ChatItem) else item.text)
 
 
 def _resolved(source: str, task: Task) -> str | Path | None:
@@ -228,6 +237,8 @@ def _from_texts(texts: tuple[str, ...], task: Task, place: str, bad: BadRows) ->
         yield QuestionItem(texts[0], texts[1], place=place)
     elif task == "tag":
         yield WordsItem.of_text(texts[0], place)
+    elif task == "text-to-text":
+        yield SourceItem(texts[0], place=place)
     else:
         yield TextItem(texts[0], place=place)
 

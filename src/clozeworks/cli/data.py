@@ -24,7 +24,7 @@ app = App(
 @app.command
 def check(
     *files: Path,
-    task: Literal["classify", "compare", "tag", "answer", "fill"],
+    task: Literal["classify", "compare", "tag", "answer", "fill", "text-to-text"],
     dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
     columns: str | None = None,
     header: bool | None = None,
@@ -42,7 +42,8 @@ def check(
         task: What they are for.
         dev: Files to judge by.
         columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers.
+            Roles: text, label; first, second; words, tags; question, context, answers; source,
+            target, input, prefix, task, messages.
         header: Whether the first row of .csv and .tsv is a header; found out if not given.
         labels: One label per row, several, or numbers; found out if not given.
         separator: What stands between several labels of one cell, such as |.

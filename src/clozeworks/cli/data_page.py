@@ -37,7 +37,7 @@ def _part(name: str, part: "Part") -> list[str]:
     lines += [f"  {part.found}"] if part.found else []
     for title, rows in (
         ("answers", part.answers),
-        ("tags of words" if part.kind == "tags" else "labels", part.labels),
+        ({"tags": "tags of words", "targets": "tasks"}.get(part.kind, "labels"), part.labels),
         ("entities", part.types),
     ):
         if rows:

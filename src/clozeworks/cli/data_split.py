@@ -25,7 +25,7 @@ UNITS = {"tag": "sentence", "answer": "question"}
 
 def split(
     *files: Path,
-    task: Literal["classify", "compare", "tag", "answer"],
+    task: Literal["classify", "compare", "tag", "answer", "text-to-text"],
     out: Annotated[Path, Parameter(alias="-o")],
     dev: float = 0.1,
     test: float = 0.1,
@@ -52,7 +52,8 @@ def split(
         test: The share to measure on once; 0 for none.
         seed: Another seed gives other parts.
         columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers.
+            Roles: text, label; first, second; words, tags; question, context, answers; source,
+            target, input, prefix, task, messages.
         header: Whether the first row of .csv and .tsv is a header; found out if not given.
         labels: One label per row, several, or numbers; found out if not given.
         separator: What stands between several labels of one cell, such as |.

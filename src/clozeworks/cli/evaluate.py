@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clozeworks.language_model.model import LanguageModel
     from clozeworks.tasks.metrics.measured import Measured
 
-TaskName = Literal["classify", "compare", "tag", "answer", "fill"]
+TaskName = Literal["classify", "compare", "tag", "answer", "fill", "text-to-text"]
 app = App(name="clozeworks evaluate", help_format="plaintext", version_flags=[])
 
 
@@ -71,7 +71,8 @@ def evaluate(
             fill: texts with [MASK], and the right words as label.
         task: What is measured; as the model folder says if not given.
         columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers.
+            Roles: text, label; first, second; words, tags; question, context, answers; source,
+            target, input, prefix, task, messages.
         header: Whether the first row of .csv and .tsv is a header; found out if not given.
         labels: One label per row, several, or numbers; as the model was trained if not given.
         separator: What stands between several labels of one cell, such as |.
@@ -97,7 +98,7 @@ def evaluate(
     check_able(loaded, chosen, threshold)
     bad = BadRows(skip=skip_bad_rows)
     reading = _reading(loaded, chosen, columns, header, labels, separator, encoding)
-    labelled = read(file, chosen, reading, bad)
+    labelled = read(file, chosen, reading, bad, loaded)
     begin = time.monotonic()
     found = _gaps(loaded, labelled) if chosen == "fill" else _asked(loaded, labelled, threshold)
     measured = found.measured
@@ -135,7 +136,8 @@ def task_name(
             loaded.ask([])  # complains
         return "fill"
     if not isinstance(task, Classify):
-        return "tag" if task.name == "tag" else "answer"
+        named: dict[str, TaskName] = {"tag": "tag", "text_to_text": "text-to-text"}
+        return named.get(task.name, "answer")
     if isinstance(task, Compare) or "task" in loaded.checkpoint.notes:
         return "compare" if isinstance(task, Compare) else "classify"
     guess, reason = _guessed(file, columns, header, encoding)
@@ -197,6 +199,8 @@ def check_able(loaded: "LanguageModel", task: TaskName, threshold: float | None)
         loaded.tag([])
     elif task == "answer":
         loaded.answer([], [])
+    elif task == "text-to-text":
+        loaded.text_to_text([])
     elif "vocabulary" not in loaded.blueprint.heads:
         loaded.fill([])
 
@@ -214,28 +218,52 @@ def _reading(
     from clozeworks.data.labelled.reading import Reading
 
     # Texts with gaps are read as texts with a label.
-    named = parse_columns(columns, "classify" if task == "fill" else task) if columns else {}
-    if labels is None and separator is None:
+    kind: Any = {"fill": "classify", "text-to-text": _kind(loaded)}.get(task, task)
+    named = parse_columns(columns, kind) if columns else {}
+    if labels is None and separator is None and task != "text-to-text":
         problem = "one" if task == "fill" else getattr(loaded.task, "problem", None)
         # A file of which all labels are whole numbers cannot say whether they are names.
         labels = {"one": "one", "number": "numbers"}.get(str(problem))  # type: ignore[assignment]
     return Reading(named, header, labels, separator, encoding)
 
 
-def read(file: Path, task: TaskName, reading: "Reading", bad: Any) -> "Labelled":
+def _kind(loaded: "LanguageModel") -> str:
+    """What files for a model that writes are read as."""
+    from clozeworks.tasks.text_to_text import TextToText
+    from clozeworks.tasks.text_to_text_formats import format_of
+
+    task = loaded.task
+    if isinstance(task, TextToText) and task.format is not None:
+        return format_of(task.format).kind
+    return "text-to-text"
+
+
+def read(
+    file: Path,
+    task: TaskName,
+    reading: "Reading",
+    bad: Any,
+    loaded: "LanguageModel | None" = None,
+) -> "Labelled":
     """Reads labelled data and says what was taken for what.
 
     Raises:
         InputError: It cannot be used as it is, or has no labels.
     """
     from clozeworks.data.labelled.items import QuestionItem
+    from clozeworks.data.labelled.labels import ROLE_OF_LABELS
     from clozeworks.data.labelled.reading import read_labelled
+    from clozeworks.tasks.text_to_text_data import named_format, read_texts
 
-    labelled = read_labelled(file, "classify" if task == "fill" else task, reading, bad=bad)
+    if task == "text-to-text" and loaded is not None:
+        writing = loaded.writing_task()
+        labelled = read_texts([file], writing, reading, bad, names=named_format(writing, file))
+    else:
+        labelled = read_labelled(file, "classify" if task == "fill" else task, reading, bad=bad)
     if labelled.found:
         print(labelled.found, file=sys.stderr)
     if labelled.kind == "none":
-        role = {"tag": "tags", "answer": "answers"}.get(task, "label")
+        role = ROLE_OF_LABELS.get(task, "label")
         raise InputError(
             f"{file} has no labels, and there is nothing to measure without them; name their "
             f"column with --columns {role}=NAME."
@@ -275,6 +303,8 @@ def _asked(loaded: "LanguageModel", labelled: "Labelled", threshold: float | Non
     task: Any = loaded.task
     if labelled.task == "compare":
         task = as_compare(task)
+    elif labelled.task == "text-to-text":
+        task = loaded.writing_task()
     if threshold is not None:
         task = replace(task, threshold=threshold)
     items: Sequence[Any] = labelled.items

@@ -31,6 +31,7 @@ _EXAMPLES = {
     "compare": "'one text' 'another'",
     "tag": "'a text of yours'",
     "answer": "'a question?' 'a context that holds the answer'",
+    "text-to-text": "'a text of yours'",
 }
 
 
@@ -50,8 +51,8 @@ def recipe(
         from clozeworks.jobs.finetune_recipe import TASKS
 
         raise InputError(
-            f"{file} is no task and no recipe; write finetune {'|'.join(TASKS)} MODEL TRAIN, or "
-            "name a .toml file."
+            f"{file} is no task and no recipe; write finetune {'|'.join(map(_typed, TASKS))} MODEL "
+            "TRAIN, or name a .toml file."
         )
     _run(file, changes, ["finetune", str(file), *changes], device)
 
@@ -88,7 +89,8 @@ def _command(task: str, what: str) -> None:
         words += ["--probe"] if probe else []
         files = [word for word in train if "=" not in word or Path(word).exists()]
         changes = [word for word in train if word not in files]
-        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows)
+        kind = _read_as(changes) if columns and task == "text-to-text" else task
+        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows, kind)
         if encoding:
             recipe["data"]["encoding"] = encoding
         _run(recipe, changes, words, device, probe=probe)
@@ -121,8 +123,12 @@ def settings(
     columns: str | None,
     seeds: int,
     skip_bad_rows: bool,
+    kind: str | None = None,
 ) -> dict[str, Any]:
-    """The recipe that a command line means."""
+    """The recipe that a command line means.
+
+    `kind` says of which task the columns are, if of another.
+    """
     from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.errors import InputError
 
@@ -132,16 +138,29 @@ def settings(
         raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
     data: dict[str, Any] = {"train": list(files), "dev": list(dev or [])}
     if columns:
-        data["columns"] = parse_columns(columns, task)  # type: ignore[arg-type]
+        data["columns"] = parse_columns(columns, kind or task)  # type: ignore[arg-type]
     if skip_bad_rows:
         data["skip_bad_rows"] = True
     return {
         "run": str(out or f"{task}-run"),
         "model": model,
-        "task": {"kind": task},
+        "task": {"kind": task.replace("-", "_")},
         "data": data,
         "seeds": list(range(seeds)),
     }
+
+
+def _typed(kind: str) -> str:
+    """A kind of task as its command is typed."""
+    return kind.replace("_", "-")
+
+
+def _read_as(changes: Sequence[str]) -> str:
+    """What the files of a task that writes are read as: its format may ask for something else."""
+    from clozeworks.tasks.text_to_text_formats import format_of
+
+    named = [change.partition("=")[2] for change in changes if change.startswith("task.format=")]
+    return format_of(named[-1], "task.format").kind if named else "text-to-text"
 
 
 def _run(
@@ -162,7 +181,7 @@ def _run(
     data = changed(source, changes)
     searches = "search" in data
     settled = read_finetune_recipe({key: data[key] for key in data if key != "search"})
-    if probe and settled.task["kind"] == "answer":
+    if probe and settled.task["kind"] in ("answer", "text_to_text"):
         raise SettingError("--probe is for classify, compare and tag; leave it out.")
     if probe and searches:
         raise SettingError("--probe does not go with search; type clozeworks probe instead.")
@@ -178,7 +197,7 @@ def _run(
     except (KeyboardInterrupt, Terminated) as stop:
         say(f"Stopped; the newest snapshot counts. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
-    _report(found, settled.task["kind"], command)
+    _report(found, _typed(settled.task["kind"]), command)
     if probe and isinstance(found, job.Finetuned) and found.model is not None:
         _probe(found, settled.model)
 
@@ -218,3 +237,6 @@ _command("classify", "Teach a model to label texts: one label, several, or a num
 _command("compare", "Teach a model to compare two texts: entailment, paraphrase, similarity.")
 _command("tag", "Teach a model to tag words: entities, parts of speech.")
 _command("answer", "Teach a model to find the answers to questions in a context.")
+_command(
+    "text-to-text", "Teach a model to write a text for a text: summaries, translations, chats."
+)

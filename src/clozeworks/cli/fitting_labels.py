@@ -52,9 +52,9 @@ def _by_number(given: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
 
 
 def _renamed(item: "Item", names: Mapping[str, str]) -> "Item":
-    from clozeworks.data.labelled.items import QuestionItem, WordsItem
+    from clozeworks.data.labelled.items import ChatItem, QuestionItem, SourceItem, WordsItem
 
-    if isinstance(item, QuestionItem):
+    if isinstance(item, QuestionItem | SourceItem | ChatItem):
         return item
     if isinstance(item, WordsItem):
         return replace(item, tags=tuple(names[tag] for tag in item.tags or ()))

@@ -21,6 +21,10 @@ COMMANDS = {
     "compare": ("clozeworks.cli.compare", "say how two texts are related"),
     "tag": ("clozeworks.cli.tag", "find entities, or parts of speech"),
     "answer": ("clozeworks.cli.answer", "find the answer to a question in a text"),
+    "text-to-text": (
+        "clozeworks.cli.text_to_text",
+        "write a text for a text, as a model was taught",
+    ),
     "generate": ("clozeworks.cli.generate", "go on with a text, or answer it"),
     "score": ("clozeworks.cli.score", "say how likely texts are"),
     "choose": ("clozeworks.cli.choose", "choose among labels by likelihood, without training"),

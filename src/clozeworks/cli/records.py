@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from clozeworks.tasks.answer import Answered
     from clozeworks.tasks.classify import Classified
     from clozeworks.tasks.tag import Tagged
+    from clozeworks.tasks.text_to_text import Composed
 
 Record = dict[str, Any]
 
@@ -20,7 +21,15 @@ def record_of(item: "Item", answer: Any, top: int | None = None) -> Record:
         answer: The answer.
         top: How many scores of labels, or candidates for an answer, are kept; all if not given.
     """
-    from clozeworks.data.labelled.items import PairItem, QuestionItem, WordsItem
+    from clozeworks.data.labelled.items import (
+        ChatItem,
+        PairItem,
+        QuestionItem,
+        SourceItem,
+        WordsItem,
+    )
+    from clozeworks.jobs.predictions import source_of
+    from clozeworks.tasks.text_to_text import Composed
 
     place = {"place": item.place} if item.place else {}
     if isinstance(item, QuestionItem):
@@ -31,6 +40,10 @@ def record_of(item: "Item", answer: Any, top: int | None = None) -> Record:
     if isinstance(item, PairItem):
         texts = {"first": item.first, "second": item.second}
         return {**texts, **_classified(answer, top), **place}
+    if isinstance(item, SourceItem | ChatItem):
+        return {**source_of(item), **_written(answer), **place}
+    if isinstance(answer, Composed):  # a text that a format wrote as a source
+        return {"source": item.text, **_written(answer), **place}
     return {"text": item.text, **_classified(answer, top), **place}
 
 
@@ -45,6 +58,13 @@ def _classified(answer: "Classified", top: int | None) -> Record:
     if answer.score is not None:  # a number has none
         found |= {"score": answer.score, "scores": best_scores(answer.scores, top)}
     return {**found, "windows": answer.windows}
+
+
+def _written(answer: "Composed") -> Record:
+    found: Record = {"text": answer.text, "score": answer.score, "ended": answer.ended}
+    if answer.label != answer.text:
+        found["label"] = answer.label
+    return {**found, "cut": True} if answer.cut else found
 
 
 def _tagged(answer: "Tagged") -> Record:

@@ -132,7 +132,7 @@ def finetune(
     watcher = watcher or Quiet()
     folder = Path(recipe.run)
     start = load(recipe.model, dtype=torch.float32)
-    data = labelled_task(recipe, start.tokenizer)
+    data = labelled_task(recipe, start)
     with Ranks(device) as ranks:
         if not ranks.leads:
             return _run(recipe, folder, start, data, ranks, Quiet())

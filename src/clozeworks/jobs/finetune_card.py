@@ -17,6 +17,7 @@ from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import FAMILY_HEAD, Classify
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.text_to_text import TextToText
 
 # What the hub calls a task, and what people do.
 PIPELINES = {
@@ -24,6 +25,7 @@ PIPELINES = {
     "compare": "text-classification",
     "tag": "token-classification",
     "answer": "question-answering",
+    "text_to_text": "text-generation",
 }
 # What the hub calls a value, where that is another name than ours.
 _METRICS = {
@@ -143,7 +145,7 @@ def _data(told: Told) -> str:
 
 
 def _tokens(part: Part) -> str:
-    return next((f"{each.mean:,.1f}" for each in part.lengths if each.what == "tokens"), "")
+    return next((f"{each.mean:,.1f}" for each in part.lengths if each.what.endswith("tokens")), "")
 
 
 def _training(told: Told) -> str:
@@ -177,6 +179,7 @@ def _use(told: Told) -> str:
         "compare": 'model.compare([("one text", "another")])',
         "tag": 'model.tag(["a text"])',
         "answer": 'model.answer("a question?", "a context that holds the answer")',
+        "text_to_text": 'model.text_to_text(["a text"])',
     }[kind]
     found = [f'```python\nimport clozeworks as cw\n\nmodel = cw.load("FOLDER")\n{ours}\n```']
     if _published(task):
@@ -198,6 +201,8 @@ def _theirs(kind: str, task: Any) -> str:
     """How transformers is asked."""
     if kind == "answer":  # there is no pipeline for it any more
         return _POINTERS
+    if isinstance(task, TextToText):
+        return _writers(task)
     option, call = "", 'ask("a text")'
     if isinstance(task, Tag) and task.rules.begins:
         option = ', aggregation_strategy="first"'
@@ -209,6 +214,22 @@ def _theirs(kind: str, task: Any) -> str:
     return (
         "from transformers import pipeline\n\n"
         f'ask = pipeline("{PIPELINES[kind]}", "FOLDER"{option})\n{call}'
+    )
+
+
+def _writers(task: TextToText) -> str:
+    """How transformers writes the same."""
+    kind = "Seq2SeqLM" if task.between is None else "CausalLM"
+    read = repr(f"{task.prefix}a text{task.between or ''}")
+    first = 'inputs["input_ids"].shape[1]' if task.between is not None else "0"
+    beams = f", num_beams={task.writing.beams}" if task.writing.beams > 1 else ""
+    return (
+        f"from transformers import AutoModelFor{kind}, AutoTokenizer\n\n"
+        'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
+        f'model = AutoModelFor{kind}.from_pretrained("FOLDER")\n'
+        f'inputs = tokenizer({read}, return_tensors="pt")\n'
+        f"found = model.generate(**inputs, max_new_tokens={task.writing.tokens}{beams})\n"
+        f"tokenizer.decode(found[0, {first}:], skip_special_tokens=True)"
     )
 
 

@@ -14,6 +14,7 @@ from clozeworks.checkpoints.tasks import OldHead
 from clozeworks.compress.lora import Lora
 from clozeworks.core.spec import spec
 from clozeworks.data.augment import AugmentSpec
+from clozeworks.data.labelled.mixing import Mixture
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.engine.gradients import Precision
 from clozeworks.engine.rates import Rates
@@ -22,7 +23,7 @@ from clozeworks.errors import SettingError, UnknownName
 from clozeworks.jobs.recipe import changed
 from clozeworks.objectives.adversarial import Move
 
-TASKS = ("answer", "classify", "compare", "tag")
+TASKS = ("answer", "classify", "compare", "tag", "text_to_text")
 # Below so many items a set is small, and is gone through more often.
 _FEW = 5_000
 # Parameters of a model, and the rate that suits a model of at least that many.
@@ -53,6 +54,8 @@ class LabelledData:
     encoding: str = "utf-8"
     skip_bad_rows: bool = False
     """Whether rows that cannot be used are dropped and counted rather than refused."""
+    mixture: Mixture | None = None
+    """How several tasks are mixed, for text_to_text: each file is a task, or a column says it."""
 
     def __post_init__(self) -> None:
         if not self.train:
@@ -154,7 +157,8 @@ class FinetuneRecipe:
     model: str
     """A model folder or hub name."""
     task: dict[str, Any]
-    """kind (classify, compare, tag or answer) and its settings; labels come from the data."""
+    """kind (classify, compare, tag, answer or text_to_text) and its settings; labels come from the
+    data."""
     data: LabelledData
     head: OldHead = "fit"
     """What becomes of a head the model has for such a task. fit: it is kept if it has the same
@@ -175,6 +179,16 @@ class FinetuneRecipe:
         if "labels" in self.task:
             raise SettingError(
                 f"task.labels is {self.task['labels']}; labels come from the data; leave it out."
+            )
+        if self.data.mixture is not None and kind != "text_to_text":
+            raise SettingError(
+                f"data.mixture is set, and task.kind is {kind!r}; only text_to_text mixes tasks; "
+                "leave it out."
+            )
+        if self.training.augment is not None and kind == "text_to_text":
+            raise SettingError(
+                "training.augment is set, and task.kind is 'text_to_text'; a changed source may "
+                "want another target; leave it out."
             )
         if "problem" in self.task:
             raise SettingError(

@@ -42,12 +42,15 @@ from clozeworks.jobs.task_details import details, mistakes_section
 from clozeworks.language_model import load
 from clozeworks.tasks.answering import answers
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.text_to_text import TextToText
+from clozeworks.tasks.writing import Writing
 
 TASKS = {
     "classify": "Classification of texts",
     "compare": "Comparison of two texts",
     "tag": "Tagging of words",
     "answer": "Answers to questions",
+    "text_to_text": "Texts written for texts",
 }
 
 
@@ -250,7 +253,9 @@ def _curves(told: Told) -> str:
 def _training(told: Told) -> str:
     sentences = []
     windows = [answer.windows for answer in told.answers]
-    if windows:
+    if isinstance(told.data.task, TextToText):
+        sentences += _written(told, told.data.task.writing)
+    elif windows:
         several = sum(count > 1 for count in windows)
         sentences.append(
             f"{several:,} of {len(windows):,} items of the dev set were read through more than one "
@@ -266,6 +271,19 @@ def _training(told: Told) -> str:
         f"({tokens / max(seconds, 1e-9):,.0f} a second)."
     )
     return "".join(paragraph(sentence) for sentence in sentences if sentence)
+
+
+def _written(told: Told, writing: Writing) -> list[str]:
+    """How sources were read and texts written, in sentences."""
+    cut = sum(answer.cut for answer in told.answers)
+    endless = sum(not answer.ended for answer in told.answers)
+    how = f"a search of {writing.beams} beams" if writing.beams > 1 else "the likeliest tokens"
+    said = [f"Texts are written by {how}, of up to {writing.tokens or 0:,} tokens."]
+    total = f"{len(told.answers):,} items of the dev set"
+    said.append(f"Sources that were cut: {cut:,} of {total}." if cut else "No source was cut.")
+    if endless:
+        said.append(f"Texts that had no end when there was no more room: {endless:,} of {total}.")
+    return said
 
 
 def _sessions(told: Told) -> str:

@@ -123,7 +123,7 @@ class Seed:
         self.objective = objective_of(self.data.task, recipe.training)
         self.seed, self.folder, self.ranks, self.watcher = seed, folder, ranks, watcher
         self.said: list[Any] = []  # what the best weights say of the dev set, once that is known
-        self.plan = Plan.of(recipe, len(data.train), start.blueprint.count())
+        self.plan = Plan.of(recipe, data.shown, start.blueprint.count())
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
 
     @property
@@ -274,6 +274,7 @@ class Seed:
             model.tokenizer,
             most=model.max_length,
             change=_change(self.recipe.training.augment, self.seed, self.start),
+            mixed=self.data.mixed(self.seed),
         )
         return Loader(
             examples,

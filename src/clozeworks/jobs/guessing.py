@@ -17,6 +17,7 @@ from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.task import Task
+from clozeworks.tasks.text_to_text import Composed, TextToText
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ def guess(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> Gue
     elif isinstance(task, Tag):
         how = "giving each word the tag it has most often in the training data"
         said = _tags(train, dev)
+    elif isinstance(task, TextToText):
+        how = "always writing the most frequent target of the training data"
+        said = _targets(train, dev)
     else:
         how = "never giving an answer"
         # The lead is larger than any threshold.
@@ -77,6 +81,17 @@ def _label(task: Classify, items: Sequence[Any]) -> tuple[str, Classified]:
     held = tuple(label for label, share in shares.items() if share >= 0.5) or (first,)
     sure = {label: float(label in held) for label in task.labels}
     return f"always saying {' + '.join(map(repr, held))}", Classified(held, 1.0, sure)
+
+
+def _targets(items: Sequence[Any], dev: Sequence[Any]) -> list[Composed]:
+    """The most frequent target of each task; of a task that is not known, of all."""
+    counts: dict[str, Counter[str]] = {}
+    for item in items:
+        counts.setdefault(item.task, Counter())[item.target] += 1
+    every = sum(counts.values(), Counter[str]())
+    usual = {task: own.most_common(1)[0][0] for task, own in counts.items()}
+    rest = every.most_common(1)[0][0]
+    return [Composed(usual.get(item.task, rest), 1.0) for item in dev]
 
 
 def _given(label: Any) -> Sequence[str]:

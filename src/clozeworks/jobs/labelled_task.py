@@ -8,19 +8,23 @@ from clozeworks import config
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import QuestionItem, WordsItem
 from clozeworks.data.labelled.labels import check_labels
+from clozeworks.data.labelled.mixing import Mixed, Mixture
 from clozeworks.data.labelled.reading import Labelled, read_labelled
 from clozeworks.data.labelled.report import Report, report_on
 from clozeworks.data.labelled.splitting import split
-from clozeworks.errors import InputError
+from clozeworks.errors import InputError, UnknownName
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe
+from clozeworks.jobs.writing_task import settled_task, writing_task
+from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.tagging.convert import convert
 from clozeworks.tasks.tagging.schemes import BIO, IOB1, Scheme, find_scheme, scheme_of_sequences
 from clozeworks.tasks.tagging.tags import NOT_TAGS, OUTSIDE, PLAIN_SPELLING, spelling_of
 from clozeworks.tasks.tagging.tags import Tag as Written
 from clozeworks.tasks.task import Task
+from clozeworks.tasks.text_to_text import TextToText
+from clozeworks.tasks.text_to_text_data import dev_names, read_texts, task_names
 from clozeworks.text.characters import is_chinese
-from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
 # The seed of the dev split: the same for every seed of a run, so that all are judged alike.
@@ -39,6 +43,7 @@ class LabelledTask:
         said: Sentences about what was found and done.
         report: What there is to know about the data.
         files: The same items as they were read, to learn from and to be judged by.
+        mixture: How several tasks are mixed; None if they are not.
     """
 
     task: Task[Any, Any]
@@ -47,9 +52,22 @@ class LabelledTask:
     said: tuple[str, ...]
     report: Report
     files: tuple[Labelled, Labelled]
+    mixture: Mixture | None = None
+
+    def mixed(self, seed: int) -> Mixed | None:
+        """Which item each example of an epoch is; None if each item is one."""
+        if self.mixture is None:
+            return None
+        return Mixed([item.task for item in self.train], self.mixture, seed)
+
+    @property
+    def shown(self) -> int:
+        """How many examples an epoch has."""
+        mixed = self.mixed(0)
+        return len(self.train) if mixed is None else mixed.size
 
 
-def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
+def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
     """Reads the files of a recipe and settles what the task is.
 
     Raises:
@@ -57,8 +75,8 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
     """
     data, kind = recipe.data, recipe.task["kind"]
     bad = BadRows(skip=data.skip_bad_rows)
-    train = read_labelled(data.train, kind, data.reading(), bad=bad)
-    dev = read_labelled(data.dev, kind, train.reading, bad=bad) if data.dev else None
+    writing = writing_task(recipe.task, start) if kind == "text_to_text" else None
+    train, dev = _read(recipe, writing, bad)
     said = [train.found]
     if bad.rows:
         dropped = counted(len(bad.rows), "bad row was", "bad rows were")
@@ -83,12 +101,53 @@ def labelled_task(recipe: FinetuneRecipe, tokenizer: Tokenizer) -> LabelledTask:
             "the dev set is empty; a model needs items to be judged by; name another file, or "
             "raise data.dev_share."
         )
-    task = _task(recipe, train, learnable.labels, [*items, *judged], scheme)
+    task: Task[Any, Any]
+    if writing is not None:
+        task, more = settled_task(writing, items, judged, start)
+        said += [*more, *_mixing(items, data.mixture)]
+    else:
+        task = _task(recipe, train, learnable.labels, [*items, *judged], scheme)
     if isinstance(task, Tag) and task.characters:
         said.append("Words are single characters: raw texts will be tagged by character, too.")
     files = (replace(train, items=items), replace(train if dev is None else dev, items=judged))
-    report = report_on(*files, tokenizer=tokenizer, window=task.windows.length)
-    return LabelledTask(task, items, judged, tuple(said), report, files)
+    report = report_on(*files, tokenizer=start.tokenizer, window=task.windows.length)
+    return LabelledTask(task, items, judged, tuple(said), report, files, data.mixture)
+
+
+def _read(
+    recipe: FinetuneRecipe, writing: TextToText | None, bad: BadRows
+) -> tuple[Labelled, Labelled | None]:
+    """The training files, and the dev files if there are any, read alike."""
+    data, kind = recipe.data, recipe.task["kind"]
+    if writing is None:
+        train = read_labelled(data.train, kind, data.reading(), bad=bad)
+        return train, read_labelled(data.dev, kind, train.reading, bad=bad) if data.dev else None
+    by_file = data.mixture is not None or bool(writing.formats)
+    names = task_names(data.train) if by_file else None
+    for name in writing.formats:
+        if name not in (names or ()):
+            raise UnknownName("task.formats", name, names or ())
+    train = read_texts(data.train, writing, data.reading(), bad, names=names)
+    if not data.dev:
+        return train, None
+    judged = None if names is None else dev_names(names, data.dev)
+    return train, read_texts(data.dev, writing, data.reading(), bad, names=judged)
+
+
+def _mixing(items: Sequence[Any], mixture: Mixture | None) -> list[str]:
+    """How often each task is shown, in a sentence."""
+    if mixture is None:
+        return []
+    mixed = Mixed([item.task for item in items], mixture, 0)
+    if len(mixed.names) < 2:
+        raise InputError(
+            f"data.mixture is set, and all items are of the task {mixed.names[0]!r}; there must be "
+            "two tasks to mix; name another file, or leave it out."
+        )
+    shares = [
+        f"{name} {count:,}" for name, count in zip(mixed.names, mixed.counts.tolist(), strict=True)
+    ]
+    return [f"An epoch shows {counted(mixed.size, 'example')}: {', '.join(shares)}."]
 
 
 def _task(

@@ -16,9 +16,11 @@ from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.answers import cmrc_exact, cmrc_f1, squad_exact, squad_f1_or_none
+from clozeworks.tasks.metrics.written import likeness
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.tagging.entities import entities_of
 from clozeworks.tasks.tagging.tags import Entity
+from clozeworks.tasks.text_to_text import Composed, TextToText
 
 MOST = 50
 GOLD, SAID = "gold", "said"
@@ -78,6 +80,8 @@ def mistakes(task: Any, items: Sequence[Any], answers: Sequence[Any], most: int 
         found = _tagged(task, pairs) if task.rules.begins else _words(pairs)
     elif isinstance(task, Answer):
         found = _answered(task, pairs)
+    elif isinstance(task, TextToText):
+        found = _written(task, pairs)
     else:
         assert isinstance(task, Classify)
         found = _numbers(pairs) if task.problem == "number" else _classified(task, pairs)
@@ -235,3 +239,25 @@ def _answered(task: Answer, pairs: Iterable[tuple[QuestionItem, Answered]]) -> I
             answer.score,
             (excerpt(item.question), excerpt(item.context, marks)),
         )
+
+
+def _written(task: TextToText, pairs: Iterable[tuple[Any, Composed]]) -> Iterator[Mistake]:
+    for item, answer in pairs:
+        asked = task.as_asked(item)
+        right = [asked.target or "", *getattr(asked, "others", ())]
+        if answer.text.strip() in (text.strip() for text in right):
+            continue
+        form = task.format_for(asked)
+        if form is not None and form.words:
+            kind = (
+                "no word of the format"
+                if answer.label is None
+                else f"{answer.label} instead of {right[0]}"
+            )
+        elif not answer.ended:
+            kind = "no end"
+        else:
+            alike = max(likeness(text, answer.text) for text in right)
+            kind = "mostly right" if alike >= 0.5 else "partly right" if alike else "nothing right"
+        texts = (excerpt(task.text_of(asked)),)
+        yield Mistake(item.place, kind, " | ".join(right), answer.text, answer.score, texts)

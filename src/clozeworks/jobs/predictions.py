@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.data.atomic import atomic_file
-from clozeworks.data.labelled.items import Item, PairItem, QuestionItem, WordsItem
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    Item,
+    PairItem,
+    QuestionItem,
+    SourceItem,
+    WordsItem,
+)
 from clozeworks.tasks.answer import Answered
 from clozeworks.tasks.classify import Classified
 from clozeworks.tasks.tag import Tagged
+from clozeworks.tasks.text_to_text import Composed
 
 FILE = "predictions.jsonl"
 # Candidates for an answer that are kept of each.
@@ -37,7 +45,17 @@ def _asked(item: Item) -> Mapping[str, Any]:
         return {**place, "text": item.text, "words": list(item.words)}
     if isinstance(item, PairItem):
         return {**place, "first": item.first, "second": item.second}
+    if isinstance(item, SourceItem | ChatItem):
+        return {**place, **source_of(item)}
     return {**place, "text": item.text}
+
+
+def source_of(item: SourceItem | ChatItem) -> dict[str, Any]:
+    """What a model that writes is asked, as JSON can hold it."""
+    task = {"task": item.task} if item.task else {}
+    if isinstance(item, ChatItem):
+        return {**task, "messages": [{"role": t.role, "content": t.text} for t in item.asked]}
+    return {**task, "source": item.source}
 
 
 def gold_of(item: Item) -> Any:
@@ -46,6 +64,8 @@ def gold_of(item: Item) -> Any:
         return [{"text": each.text, "begin": each.begin} for each in item.answers]
     if isinstance(item, WordsItem):
         return list(item.tags or ())
+    if isinstance(item, SourceItem | ChatItem):
+        return item.target
     return list(item.label) if isinstance(item.label, tuple) else item.label
 
 
@@ -60,5 +80,5 @@ def _said(answer: Any) -> Mapping[str, Any]:
     if isinstance(answer, Answered):
         candidates = [vars(each) for each in answer.candidates[:_CANDIDATES]]
         return {**vars(answer), "candidates": candidates}
-    assert isinstance(answer, Classified)
+    assert isinstance(answer, Classified | Composed)
     return vars(answer)

@@ -189,7 +189,7 @@ def search(
     budget.check(data.get("training", {}))
     recipe = read_finetune_recipe(data)
     start = load(recipe.model, dtype=torch.float32)
-    labelled = labelled_task(recipe, start.tokenizer)
+    labelled = labelled_task(recipe, start)
     folder = Path(recipe.run)
     with Ranks(device) as ranks:
         if not ranks.leads:

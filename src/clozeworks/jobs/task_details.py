@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from clozeworks.data.labelled.oddities import texts_of
 from clozeworks.jobs.finetune_charts import (
     MOST_CELLS,
     calibration_chart,
@@ -24,10 +25,13 @@ from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.calibration import calibration_bins
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.text_to_text import TextToText
 from clozeworks.wording import counted
 
 MOST_ROWS = 200
 _LONGEST = 160
+# Written texts that are shown.
+_SHOWN = 10
 
 
 def details(task: Any, items: Sequence[Any], answers: Sequence[Any], measured: Measured) -> str:
@@ -44,6 +48,8 @@ def details(task: Any, items: Sequence[Any], answers: Sequence[Any], measured: M
         return _charts(*_square(known)) + _labels(known)
     if isinstance(task, Answer):
         return _answered(task, items, answers, measured)
+    if isinstance(task, TextToText):
+        return _written(items, answers, measured)
     assert isinstance(task, Classify)
     pairs = list(zip(items, answers, strict=True))
     if task.problem == "number":
@@ -101,6 +107,29 @@ def _answered(
             f"{values['best_f1']:.3f}. Chosen here, it would flatter here."
         )
     return table(["questions", "count", "exact match", "F1"], rows, "numbers") + paragraph(said)
+
+
+def _written(items: Sequence[Any], answers: Sequence[Any], measured: Measured) -> str:
+    """What decides in each of several tasks, and some texts beside their targets."""
+    parts = []
+    tasks = [item.task for item in items]
+    if len(set(tasks)) > 1:
+        values = [name.rpartition(" ") for name in measured.values if " " in name]
+        rows = [
+            [task, name, f"{measured.values[f'{task} {name}']:.3f}", f"{tasks.count(task):,}"]
+            for task, _, name in values
+        ]
+        parts.append(table(["task", "", "value", "items"], rows, "numbers"))
+    chosen = np.linspace(0, len(items) - 1, min(_SHOWN, len(items))).astype(int).tolist()
+    rows = [
+        [
+            _short(texts_of(items[place])[0]),
+            _short(items[place].target or ""),
+            _short(answers[place].text),
+        ]
+        for place in chosen
+    ]
+    return "".join([*parts, table(["source", "target", "written"], rows, "examples")])
 
 
 def _square(known: KnownLabels) -> list[str]:

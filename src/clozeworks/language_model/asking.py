@@ -1,4 +1,4 @@
-"""What a model with a task can be asked: classify, compare, tag, answer."""
+"""What a model with a task can be asked: classify, compare, tag, answer, text to text."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -7,7 +7,14 @@ from typing import Any, TypeVar, overload
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.tasks import AnyTask, task_of
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    PairItem,
+    QuestionItem,
+    SourceItem,
+    TextItem,
+    WordsItem,
+)
 from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.answering import Progress, answers
@@ -15,6 +22,7 @@ from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.compare import Compare, as_compare
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
+from clozeworks.tasks.text_to_text import BETWEEN, Composed, TextToText
 from clozeworks.text.tokenizer import Tokenizer
 
 Pair = tuple[str, str]
@@ -153,6 +161,44 @@ class Asking(ABC):
         items = [QuestionItem(*pair) for pair in zip(question, context, strict=True)]
         return self.ask(items, task, **options)
 
+    @overload
+    def text_to_text(self, texts: str, **options: Any) -> Composed: ...
+    @overload
+    def text_to_text(
+        self, texts: Sequence[str | SourceItem | ChatItem], **options: Any
+    ) -> list[Composed]: ...
+    def text_to_text(
+        self, texts: str | Sequence[str | SourceItem | ChatItem], **options: Any
+    ) -> Composed | list[Composed]:
+        """What the model writes for each text.
+
+        Args:
+            texts: One text or several; each may also be a `SourceItem` or a `ChatItem`.
+            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+
+        Returns:
+            For one text a `Composed`, for several a list of them.
+        """
+        task = self.writing_task()
+        several: list[Any] = [texts] if isinstance(texts, str) else list(texts)
+        items = [task.item_of(each) if isinstance(each, str) else each for each in several]
+        found = self.ask(items, task, **options)
+        return found[0] if isinstance(texts, str) else found
+
+    def writing_task(self) -> TextToText:
+        """The task of a model that writes: what it was trained for, or the plain one.
+
+        Raises:
+            UnsupportedError: It cannot write.
+        """
+        task = self.task
+        if isinstance(task, TextToText):
+            return task
+        blueprint = self.model.blueprint
+        if not blueprint.writes or "vocabulary" not in blueprint.heads:
+            self._task(TextToText, "write texts", "…ForConditionalGeneration or …ForCausalLM")
+        return TextToText(between=None if blueprint.decoder is not None else BETWEEN)
+
     def ask(
         self,
         items: Sequence[Any],
@@ -164,7 +210,8 @@ class Asking(ABC):
         """The answer of a task for every item.
 
         Args:
-            items: `TextItem`, `PairItem`, `WordsItem` or `QuestionItem`, as the task wants them.
+            items: `TextItem`, `PairItem`, `WordsItem`, `QuestionItem`, `SourceItem` or `ChatItem`,
+                as the task wants them.
             task: What is asked; the model's own task if not given.
             budget: Tokens per batch; chosen for the device if not given.
             progress: Called with tokens done and tokens in all.

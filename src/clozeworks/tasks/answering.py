@@ -1,6 +1,6 @@
 """Asks a model about many items: windows in batches of equal cost, side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from clozeworks.data.batch import by_budget
 from clozeworks.data.labelled.items import ItemPlaces
 from clozeworks.tasks.embed import default_budget
 from clozeworks.tasks.packing import check_finite, device_of, evaluating, pack
-from clozeworks.tasks.task import Scores, Task
+from clozeworks.tasks.task import Progress, Scores, Task
 from clozeworks.tasks.windows import Window, by_item
 from clozeworks.text.tokenizer import Tokenizer
 
-Progress = Callable[[int, int], None]
+__all__ = ["Progress", "answers", "scored_answers", "window_scores"]
 
 
 def answers(
@@ -42,7 +42,21 @@ def answers(
     """
     if not items:
         return []
-    items = [task.as_asked(item) for item in items]
+    asked = [task.as_asked(item) for item in items]
+    return task.answered(model, tokenizer, asked, most=most, budget=budget, progress=progress)
+
+
+def scored_answers(
+    task: Task[Any, Any],
+    model: Model,
+    tokenizer: Tokenizer,
+    items: Sequence[Any],
+    *,
+    most: int | None,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> list[Any]:
+    """An answer for every item by the scores of its windows; the arguments are those above."""
     windows = task.windows_of(items, tokenizer, most)
     found = window_scores(
         task, model, windows, budget=budget, progress=progress, places=ItemPlaces(items)

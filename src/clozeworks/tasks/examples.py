@@ -12,6 +12,7 @@ import numpy as np
 
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.arrangements.arrangement import Arrangement
+from clozeworks.data.labelled.mixing import Mixed
 from clozeworks.data.shards import Numbers
 from clozeworks.errors import InputError
 from clozeworks.tasks.task import Task
@@ -36,6 +37,7 @@ class TaskExamples(Arrangement):
         tokenizer: The model's tokenizer.
         most: The most tokens the model takes.
         change: Changes an item for an epoch; a pure function.
+        mixed: Says which item each example is, where several tasks are mixed.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TaskExamples(Arrangement):
         *,
         most: int | None,
         change: Change | None = None,
+        mixed: Mixed | None = None,
     ) -> None:
         if not items:
             raise InputError("there are no items; training needs at least one; check the file.")
@@ -54,6 +57,7 @@ class TaskExamples(Arrangement):
         self.tokenizer = tokenizer
         self.most = most
         self.change = change
+        self.mixed = mixed
         limit = task.windows.limit(most)
         self.longest = limit if limit is not None else 1 << 30
 
@@ -67,17 +71,18 @@ class TaskExamples(Arrangement):
         return sum(map(len, windows)) / wanted
 
     def size(self, epoch: int) -> int:
-        """Every epoch shows every item."""
-        return len(self.items)
+        """Every epoch shows every item; of mixed tasks as many as they come to together."""
+        return len(self.items) if self.mixed is None else self.mixed.size
 
     def take(self, epoch: int, indices: Numbers) -> Arranged:
         """Some items of an epoch; the windows of each stand one after the other."""
         self._check(epoch, indices)
-        numbers = indices.tolist()
+        numbers = (indices if self.mixed is None else self.mixed.chosen(epoch, indices)).tolist()
         items = [self.items[index] for index in numbers]
         if self.change is not None:
             items = [
-                self.change(item, epoch, index) for item, index in zip(items, numbers, strict=True)
+                self.change(item, epoch, index)
+                for item, index in zip(items, indices.tolist(), strict=True)
             ]
         windows = self.task.windows_of(items, self.tokenizer, self.most)
         targets = [

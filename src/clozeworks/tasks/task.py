@@ -27,6 +27,8 @@ AnswerType = TypeVar("AnswerType")
 Scores = NDArray[np.float32]
 # An item, its windows and their scores to an answer.
 Decoder = Callable[[Any, Sequence[Window], Sequence[Scores]], Any]
+# Told tokens done and tokens in all.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,35 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def decoder(self, model: Model) -> Decoder:
         """`decode`, with what else a model has learned that decoding needs."""
         return self.decode
+
+    def answered(
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        items: Sequence[ItemType],
+        *,
+        most: int | None,
+        budget: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[AnswerType]:
+        """An answer for every item, from the scores of its windows.
+
+        A task whose answers are not found by scores, such as texts that are written token by token,
+        has its own way.
+
+        Args:
+            model: A model with the head the task needs.
+            tokenizer: Its tokenizer.
+            items: What it is asked about, as the task asks about them; at least one.
+            most: The most tokens the model takes.
+            budget: Tokens per batch; chosen for the device if not given.
+            progress: Called with tokens done and tokens in all.
+        """
+        from clozeworks.tasks.answering import scored_answers
+
+        return scored_answers(
+            self, model, tokenizer, items, most=most, budget=budget, progress=progress
+        )
 
     def measure(
         self, items: Sequence[ItemType], answers: Sequence[AnswerType], *, intervals: bool = False

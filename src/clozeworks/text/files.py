@@ -71,7 +71,7 @@ STYLE_KEYS: dict[type[Style], frozenset[str]] = {
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads `tokenizer_config.json`.
+    """Reads `tokenizer_config.json`, and `chat_template.jinja` beside it.
 
     Args:
         path: The file; none is an empty one.
@@ -79,13 +79,19 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         TokenizerError: A key that decides how texts are cut is neither true nor false.
     """
-    config = read_object(path)
+    config = read_object(path) | _read_chat_template(path.parent)
     for key in sorted(frozenset().union(*STYLE_KEYS.values()) & config.keys()):
         if not isinstance(config[key], bool | None):
             raise TokenizerError(
                 f"{path}: {key} is {config[key]!r}; it must be true or false; correct it."
             )
     return config
+
+
+def _read_chat_template(folder: Path) -> dict[str, str]:
+    """Reads `chat_template.jinja`, where newer folders keep what the config held before."""
+    path = folder / "chat_template.jinja"
+    return {"chat_template": read_text(path)} if path.is_file() else {}
 
 
 def token_name(value: Any) -> str | None:
@@ -222,21 +228,6 @@ def has_t5_pieces(folder: Path, config: Mapping[str, Any], style: Style | None) 
     stated = str(config.get("tokenizer_class") or "").removesuffix("Fast")
     is_t5 = stated in PUBLISHED_CLASSES if stated else isinstance(style, AnsweringUnigramStyle)
     return is_t5 and (folder / FILE).is_file()
-
-
-def without_files(folder: Path) -> TokenizerError:
-    """Says that a folder has no tokenizer, or one that must be converted.
-
-    Args:
-        folder: The folder.
-    """
-    name = sentence_piece(folder)
-    if name is not None:
-        return TokenizerError(f"{folder / name} {CONVERT}")
-    return TokenizerError(
-        f"{folder} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or "
-        "vocab.json with merges.txt; copy the files there or name another folder."
-    )
 
 
 def special_tokens(

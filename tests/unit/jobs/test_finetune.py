@@ -192,7 +192,7 @@ def test_tags_of_any_scheme_become_one_the_head_can_say(recipe, tmp_path, start)
     sentence = "the O\ncat I-PER\nin O\nNew I-LOC\nYork I-LOC\nLondon B-LOC\n\n"
     (tmp_path / "train.conll").write_text(sentence * 12, encoding="utf-8")
     recipe |= {"task": {"kind": "tag"}, "data": {"train": [str(tmp_path / "train.conll")]}}
-    data = labelled_task(read_finetune_recipe(recipe), cw.load(start).tokenizer)
+    data = labelled_task(read_finetune_recipe(recipe), cw.load(start))
     assert data.task.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert data.train[0].tags == ("O", "B-PER", "O", "B-LOC", "I-LOC", "B-LOC")
     assert "The tags are IOB1; they are used as BIO." in data.said
@@ -205,7 +205,7 @@ def test_tags_can_be_learned_in_another_scheme(recipe, tmp_path, start):
     (tmp_path / "train.conll").write_text(sentence * 12, encoding="utf-8")
     recipe |= {"task": {"kind": "tag", "scheme": "BIOES"}}
     recipe["data"] = {"train": [str(tmp_path / "train.conll")]}
-    data = labelled_task(read_finetune_recipe(recipe), cw.load(start).tokenizer)
+    data = labelled_task(read_finetune_recipe(recipe), cw.load(start))
     assert data.train[0].tags == ("O", "S-PER", "O", "B-LOC", "E-LOC")
     assert "The tags are BIO; they are used as BIOES." in data.said
     done = finetune(recipe)
@@ -240,7 +240,7 @@ def test_questions_without_answers_get_a_threshold(recipe, tmp_path, start):
     place = tmp_path / "train.jsonl"
     place.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     recipe |= {"task": {"kind": "answer"}, "data": {"train": [str(place)]}}
-    data = labelled_task(read_finetune_recipe(recipe), cw.load(start).tokenizer)
+    data = labelled_task(read_finetune_recipe(recipe), cw.load(start))
     assert data.task.threshold == 0.0
     done = finetune(recipe)
     tuned = cw.load(done.model).task.threshold

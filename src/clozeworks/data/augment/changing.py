@@ -103,6 +103,8 @@ class WordByWord(Augment):
             return replace(item, first=first, second=second)
         if isinstance(item, WordsItem):
             return self._words(item, Draw(chance.stream("words"), epoch, index))
+        if not isinstance(item, QuestionItem):  # another source may want another target
+            return item
         changed = self._context(item, Draw(chance.stream("context"), epoch, index))
         return replace(changed, question=text(item.question, "question"))
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from clozeworks.data.labelled.tables import Table
 from clozeworks.errors import InputError, SettingError, UnknownName
 
-Task = Literal["classify", "compare", "tag", "answer", "fill", "generate"]
+Task = Literal["classify", "compare", "tag", "answer", "fill", "generate", "text-to-text"]
 How = Literal["named", "known", "place", "content"]
 
 # Rows that are looked at to see what a column holds.
@@ -35,6 +35,25 @@ PAIRS = (
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2")),
     *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("text1", "text2"), ("first", "second")),
     *(("#1_string", "#2_string"), ("question", "sentence"), ("query", "passage"), ("s1", "s2")),
+)
+_SOURCES = (
+    *("source", "instruction", "prompt", "question", "document", "article", "dialogue", "input"),
+    *("inputs", "text", "email_body", "email", "src", "query", "sentence", "原文", "问题", "输入"),
+)
+_TARGETS = (
+    *("target", "targets", "output", "outputs", "completion", "response", "answer", "chosen"),
+    *(
+        "summary",
+        "highlights",
+        "subject_line",
+        "subject",
+        "translation",
+        "tgt",
+        "译文",
+        "回答",
+        "输出",
+        "摘要",
+    ),
 )
 _ROW_NAMES = ("id", "idx", "index", "guid", "uid")
 
@@ -74,9 +93,19 @@ ROLES: dict[str, tuple[Role, ...]] = {
         Role("id", ("id", "qid", "question_id"), needed=False),
     ),
     "fill": (Role("text", _TEXTS),),
+    "text-to-text": (
+        Role("messages", ("messages", "conversations", "conversation"), needed=False),
+        Role("source", _SOURCES),
+        Role("input", ("input",), needed=False),
+        Role("target", _TARGETS, needed=False),
+        Role("prefix", ("prefix",), needed=False),
+        Role("task", ("task", "task_name"), needed=False),
+    ),
     "generate": (Role("text", ("prompt", "prompts", "instruction", *_TEXTS)),),
 }
-_BY_CONTENT = {"text", "first", "second"}
+# Of two columns of texts the left one is the first, the right one its partner.
+_PARTNERS = {"first": "second", "source": "target"}
+_BY_CONTENT = {"text", *_PARTNERS, *_PARTNERS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +244,15 @@ def _find_known(table: Table, task: Task, found: dict[str, Column]) -> None:
 
 def _find_by_content(table: Table, task: Task, found: dict[str, Column]) -> None:
     for role in ROLES[task]:
-        if role.name in found:
+        if role.name in found or "messages" in found:  # a chat holds everything
             continue
         taken = {column.number for column in found.values()}
         free = [n for n in range(1, len(table.names) + 1) if n not in taken]
         if role.name in _BY_CONTENT:
-            if role.name == "first":  # of the two longest the left one is the first
-                pair = sorted(_texts(table, free)[: 1 if "second" in found else 2])
-                number = pair[0] if len(pair) > ("second" not in found) else 0
+            if role.name in _PARTNERS:
+                alone = _PARTNERS[role.name] in found
+                pair = sorted(_texts(table, free)[: 1 if alone else 2])
+                number = pair[0] if len(pair) > (task == "compare" and not alone) else 0
             else:
                 number = next(iter(_texts(table, free)), 0)
         elif role.name == "label":

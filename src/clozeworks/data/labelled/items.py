@@ -1,4 +1,4 @@
-"""What one labelled example is: a text, two texts, words with tags, or a question.
+"""What one labelled example is: a text, two, words with tags, a question, a text to write, a chat.
 
 Every item remembers its place (`reviews.csv, row 8,412`), so that a later message can say which one
 it is about. An item without a label can still be answered; it cannot be trained on or scored.
@@ -133,7 +133,74 @@ class QuestionItem:
     place: str = ""
 
 
-Item = TextItem | PairItem | WordsItem | QuestionItem
+@dataclass(frozen=True, slots=True)
+class SourceItem:
+    """A text, and the text a model is to write for it.
+
+    Attributes:
+        source: What the model reads.
+        target: What it is to write; None if it is not known.
+        task: Which of several tasks it belongs to; empty if there is one only.
+        prefix: What stands before the source; None for what stands before all.
+        others: Further texts that are as right as the target.
+        place: Where it came from, for messages.
+    """
+
+    source: str
+    target: str | None = None
+    task: str = ""
+    prefix: str | None = None
+    others: tuple[str, ...] = ()
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What somebody says in a chat.
+
+    Attributes:
+        role: Who: system, user or assistant, or what else a template knows.
+        text: What they say.
+    """
+
+    role: str
+    text: str
+
+
+ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatItem:
+    """A chat in which a model is to write what the assistant says.
+
+    Attributes:
+        turns: What was said, in order.
+        task: Which of several tasks it belongs to; empty if there is one only.
+        place: Where it came from, for messages.
+    """
+
+    turns: tuple[Turn, ...]
+    task: str = ""
+    place: str = ""
+
+    @property
+    def target(self) -> str | None:
+        """What the assistant says last; None if somebody else speaks last."""
+        return self.turns[-1].text if self.turns[-1].role == ASSISTANT else None
+
+    @property
+    def asked(self) -> tuple[Turn, ...]:
+        """What was said before that."""
+        return self.turns if self.target is None else self.turns[:-1]
+
+    @property
+    def source(self) -> str:
+        """The same as one text for people."""
+        return "\n".join(f"{turn.role}: {turn.text}" for turn in self.asked)
+
+
+Item = TextItem | PairItem | WordsItem | QuestionItem | SourceItem | ChatItem
 
 
 class ItemPlaces(Sequence[str]):

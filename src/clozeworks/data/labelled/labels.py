@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clozeworks.data.fields import json_type
 from clozeworks.data.labelled.columns import is_number
-from clozeworks.data.labelled.items import Item, Label, PairItem, TextItem, WordsItem
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    Item,
+    Label,
+    PairItem,
+    SourceItem,
+    TextItem,
+    WordsItem,
+)
 from clozeworks.errors import InputError
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.reading import Labelled
 
-LabelKind = Literal["one", "several", "numbers", "tags", "answers", "none"]
+LabelKind = Literal["one", "several", "numbers", "tags", "answers", "targets", "none"]
 AskedKind = Literal["one", "several", "numbers"]
 
 # So many of the labels must be numbers for the others to be taken for mistakes.
@@ -128,7 +136,9 @@ def ordered(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def labels_of_item(item: Item) -> tuple[str, ...]:
-    """The labels or tags that an item has; none for numbers and questions."""
+    """The labels or tags that an item has, or the task it belongs to; none for numbers."""
+    if isinstance(item, SourceItem | ChatItem):
+        return (item.task,) if item.task else ()
     if isinstance(item, WordsItem):
         return item.tags or ()
     if isinstance(item, TextItem | PairItem):
@@ -167,9 +177,10 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     if train.task == "fill":
         return Learnable(())
     if train.kind == "none":
-        role = {"tag": "tags", "answer": "answers"}.get(train.task, "label")
+        role = ROLE_OF_LABELS.get(train.task, "label")
+        absent = "targets" if role == "target" else "labels"
         raise InputError(
-            f"{named} has no labels, and training needs them; name their column with --columns "
+            f"{named} has no {absent}, and training needs them; name their column with --columns "
             f"{role}=NAME. {train.found}"
         )
     if dev is not None and dev.kind != train.kind:
@@ -177,7 +188,7 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
             f"{', '.join(dev.files)} has {KINDS[dev.kind]}, and {named} has {KINDS[train.kind]}; "
             "both must be of one kind; correct one, or name the column of the label with --columns."
         )
-    if train.kind == "answers":
+    if train.kind in ("answers", "targets"):
         return Learnable(())
     if train.kind == "numbers":
         numbers = {item.label for item in train.items if isinstance(item, TextItem | PairItem)}
@@ -220,6 +231,9 @@ def _learned(of: "Labelled", item: Item) -> tuple[str, ...]:
     return tuple(map(entity_type, labels)) if of.kind == "tags" else labels
 
 
+# The column that says what is right, where it is not the label.
+ROLE_OF_LABELS = {"tag": "tags", "answer": "answers", "text-to-text": "target"}
+
 # What a person calls the kinds.
 KINDS: dict[LabelKind, str] = {
     "one": "one label per row",
@@ -227,6 +241,7 @@ KINDS: dict[LabelKind, str] = {
     "numbers": "numbers as labels",
     "tags": "a tag per word",
     "answers": "answers",
+    "targets": "texts to write",
     "none": "no labels",
 }
 

@@ -8,7 +8,15 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from clozeworks.data.labelled.items import Item, PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    Item,
+    PairItem,
+    QuestionItem,
+    SourceItem,
+    TextItem,
+    WordsItem,
+)
 
 _EXAMPLES = 3
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -62,6 +70,8 @@ def texts_of(item: Item) -> tuple[str, ...]:
         return item.first, item.second
     if isinstance(item, QuestionItem):
         return item.question, item.context
+    if isinstance(item, SourceItem | ChatItem):
+        return (item.source,)
     return (item.text,)
 
 
@@ -101,6 +111,8 @@ def _answer(item: Item) -> Hashable:
         return item.label
     if isinstance(item, WordsItem):
         return item.tags
+    if isinstance(item, SourceItem | ChatItem):
+        return item.target
     return (item.answers, item.impossible) if item.answers or item.impossible else None
 
 
@@ -121,6 +133,8 @@ def _difference(item: Item, other: Item) -> str:
         return f"{word!r} is {here}, in {where} {there or 'it has a tag'}"
     if isinstance(item, TextItem | PairItem) and isinstance(other, TextItem | PairItem):
         return f"{_shown(item.label)}, in {where} {_shown(other.label)}"
+    if isinstance(item, SourceItem | ChatItem):
+        return f"another target in {where}"
     return f"other answers in {where}"
 
 

@@ -8,7 +8,16 @@ from typing import Any, get_args
 from clozeworks.data.decoding import open_file, printable
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import ROLES, Column, Task, find_columns
-from clozeworks.data.labelled.items import Item, Label, PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    Item,
+    Label,
+    PairItem,
+    QuestionItem,
+    SourceItem,
+    TextItem,
+    WordsItem,
+)
 from clozeworks.data.labelled.labels import (
     CELLS,
     AskedKind,
@@ -20,6 +29,7 @@ from clozeworks.data.labelled.labels import (
     shown,
 )
 from clozeworks.data.labelled.questions import is_squad, question_rows, read_squad, wrong_text
+from clozeworks.data.labelled.sources import source_rows
 from clozeworks.data.labelled.tables import (
     TABLE_SUFFIXES,
     Table,
@@ -44,6 +54,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "answer": TABLE_SUFFIXES,
     "tag": (*CONLL_SUFFIXES, CONLLU_SUFFIX, ".jsonl", ".json", ".parquet"),
     "fill": (*TABLE_SUFFIXES, ".txt"),
+    "text-to-text": TABLE_SUFFIXES,
     "generate": (*TABLE_SUFFIXES, ".txt"),
 }
 
@@ -235,6 +246,8 @@ def _read_file(path: Path, task: Task, reading: Reading, bad: BadRows) -> _Part:
         return _Part(columns, tagged_rows(table, columns, bad), header=header)
     if task == "answer":
         return _Part(columns, question_rows(table, columns, bad), header=header)
+    if task == "text-to-text":
+        return _Part(columns, source_rows(table, columns, bad), header=header)
     return _text_rows(table, columns, bad)
 
 
@@ -289,6 +302,8 @@ def _labelled(
     elif task == "answer":
         questions = [item for item in items if isinstance(item, QuestionItem)]
         kind = "answers" if any(i.answers or i.impossible for i in questions) else "none"
+    elif task == "text-to-text":
+        kind = _check_targets(items)
     if task not in ("classify", "compare"):
         texts = [
             TextItem(row[0], None, place)
@@ -347,6 +362,19 @@ def _check_tagged(items: Sequence[Item]) -> None:
             f"{bare.place}: the words have no tags, and those of another file have; tag them, or "
             "leave this file out."
         )
+
+
+def _check_targets(items: Sequence[Item]) -> LabelKind:
+    written = [item for item in items if isinstance(item, SourceItem | ChatItem)]
+    bare = next((item for item in written if item.target is None), None)
+    if bare is None or all(item.target is None for item in written):
+        return "none" if bare is not None else "targets"
+    lacks = (
+        "the assistant does not speak last" if isinstance(bare, ChatItem) else "it has no target"
+    )
+    raise InputError(
+        f"{bare.place}: {lacks}, and other rows have a target; give it one, or leave it out."
+    )
 
 
 def _sentence(part: _Part, kind: LabelKind, task: Task) -> str:

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clozeworks.data.labelled.columns import Task
-from clozeworks.data.labelled.items import Item, PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    Item,
+    PairItem,
+    QuestionItem,
+    SourceItem,
+    TextItem,
+    WordsItem,
+)
 from clozeworks.data.labelled.labels import (
     LabelKind,
     check_labels,
@@ -86,7 +94,8 @@ class Part:
         bad_rows: The first of them, with what is wrong.
         mended: How many were repaired: answers that did not stand where the file said.
         mended_rows: The first of them.
-        labels: The labels with their shares of the rows, or the tags with their shares of words.
+        labels: The labels with their shares of the rows, or the tags with their shares of words, or
+            the tasks that texts are written for.
         types: The types of tags such as `B-PER`, counted by entity.
         numbers: The labels, if they are numbers.
         lengths: Characters, words, and tokens if there is a tokenizer.
@@ -183,7 +192,10 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Pa
     over = None
     if tokenizer is not None:
         tokens = _tokens(items, tokenizer)
-        lengths.append(Spread.of("tokens", tokens))
+        targets = _targets(items)
+        lengths.append(Spread.of("source tokens" if targets else "tokens", tokens))
+        if targets:
+            lengths.append(Spread.of("target tokens", map(len, tokenizer.encode(targets))))
         if window is not None:
             count = sum(length > window for length in tokens)
             over = Amount(f"over {window:,} tokens", count, count / len(tokens))
@@ -238,6 +250,8 @@ def _lengths(items: Sequence[Item]) -> Iterable[Spread]:
     names = ("question ", "context ") if isinstance(items[0], QuestionItem) else ("", "")
     if isinstance(items[0], PairItem):
         names = ("first ", "second ")
+    if isinstance(items[0], SourceItem | ChatItem):
+        names = ("source ", "")
     texts = list(zip(*map(texts_of, items), strict=True))
     for name, column in zip(names, texts, strict=False):
         counted: dict[str, int] = {}
@@ -255,6 +269,15 @@ def _lengths(items: Sequence[Item]) -> Iterable[Spread]:
     if spans:
         yield Spread.of("answer characters", (len(span.text) for span in spans))
         yield Spread.of("answer words", (len(words_of(span.text)) for span in spans))
+    if targets := _targets(items):
+        yield Spread.of("target characters", map(len, targets))
+        yield Spread.of("target words", (len(words_of(text)) for text in targets))
+
+
+def _targets(items: Sequence[Item]) -> list[str]:
+    """What is to be written, where that is known."""
+    found = (item.target for item in items if isinstance(item, SourceItem | ChatItem))
+    return [target for target in found if target is not None]
 
 
 def _tokens(items: Sequence[Item], tokenizer: Tokenizer) -> list[int]:

@@ -1,0 +1,57 @@
+"""`clozeworks text-to-text`: write a text for each text, as a model was taught."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cyclopts import App
+
+from clozeworks.cli.asking import Options, answer_all
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from clozeworks.data.labelled.items import Item
+    from clozeworks.tasks.text_to_text import Composed
+
+app = App(name="clozeworks text-to-text", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def text_to_text(model: str, source: str, /, *, options: Options | None = None) -> None:
+    """Write a text for each text: summaries, translations, answers, what the model was taught.
+
+    The prefix the model was taught with is put before each text. Answers come in the order of the
+    texts, and as soon as they are there.
+
+    Args:
+        model: A model folder or hub name that writes: T5, GPT-2, LLaMA and their relatives.
+        source: A text, a file (.txt one text per line, .csv, .tsv, .jsonl, .json, .parquet with a
+            source or messages; packed or not), or - for the lines of standard input.
+        options: How items are read and answers written.
+    """
+    options = options or Options()
+    options.check(None)
+    asked, bad = options.open(source, "text-to-text")
+
+    from clozeworks.data.labelled.items import SourceItem
+    from clozeworks.language_model import load
+
+    loaded = load(model)
+    task = loaded.writing_task()
+
+    def fitting(item: "Item") -> "Item":
+        """A text as the model's format takes it."""
+        bare = isinstance(item, SourceItem) and item.prefix is None and item.target is None
+        return task.item_of(item.source, item.place) if bare else item  # type: ignore[union-attr]
+
+    chunks = ([fitting(item) for item in chunk] for chunk in asked.chunks)
+    asked = replace(asked, chunks=chunks)
+    answer_all(loaded, task, asked, bad, options, what="text", show=_show)
+
+
+def _show(console: "Console", item: "Item", answer: "Composed") -> None:
+    from rich.text import Text
+
+    from clozeworks.cli.highlight import safe
+
+    console.print(Text(safe(answer.text)))

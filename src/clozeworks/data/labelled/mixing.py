@@ -1,0 +1,97 @@
+"""How often each of several tasks is shown: by its size, up to a limit, made more alike.
+
+Paper: Raffel et al. 2020 (T5), section 3.5.2; Arivazhagan et al. 2019 (temperature).
+The idea: a task with e items has the weight min(e, limit) ** (1 / temperature). An epoch is as long
+as all tasks together, each up to the limit; each task has its share of it, to the example, and goes
+through its items in random order, on and on over epochs, before one comes again.
+Where paper and code differ: the paper's code draws a task for each example; here shares are kept
+exactly, so no task is lucky. The loader shuffles the examples of an epoch.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from clozeworks.core.chance import Chance
+from clozeworks.core.spec import spec
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError
+
+_PASSES = 64  # orders of items that are kept at hand
+
+
+@spec
+class Mixture:
+    """How tasks are mixed."""
+
+    limit: int | None = None
+    """A task counts as if it had at most so many items; no limit if not given."""
+    temperature: float = 1.0
+    """1 shows tasks by their size; the higher, the more alike."""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise SettingError(f"mixture.limit is {self.limit}; it must be at least 1.")
+        if not 1 <= self.temperature < math.inf:
+            raise SettingError(
+                f"mixture.temperature is {self.temperature}; it must be a number of at least 1."
+            )
+
+    def limited(self, sizes: Sequence[int]) -> list[int]:
+        """How many items each task counts for."""
+        return [size if self.limit is None else min(size, self.limit) for size in sizes]
+
+    def rates(self, sizes: Sequence[int]) -> list[float]:
+        """The share of each task: first the limit, then the power."""
+        weights = [math.exp(math.log(size) / self.temperature) for size in self.limited(sizes)]
+        return [weight / sum(weights) for weight in weights]
+
+
+class Mixed:
+    """Which item each example of an epoch is: a pure function of seed, epoch and number.
+
+    Args:
+        tasks: The task of each item, in the order of the items.
+        mixture: How tasks are mixed.
+        seed: Decides the order of the items of each task.
+
+    Attributes:
+        names: The tasks, in the order they are first met.
+        size: Examples of an epoch.
+        counts: How many of them each task has.
+    """
+
+    def __init__(self, tasks: Sequence[str], mixture: Mixture, seed: int) -> None:
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(tasks):
+            places.setdefault(name, []).append(place)
+        self.names = tuple(places)
+        self._items = [np.array(own, np.int64) for own in places.values()]
+        sizes = [len(own) for own in self._items]
+        self.size = sum(mixture.limited(sizes))
+        ends = np.rint(np.cumsum(mixture.rates(sizes)) * self.size).astype(np.int64)
+        self._begins = np.concatenate([[0], ends[:-1]])
+        self.counts: Numbers = np.diff(np.concatenate([[0], ends]))
+        chance = Chance(seed, "mixture")
+        self._order = lru_cache(_PASSES)(
+            lambda task, number: chance.stream(self.names[task]).permutation(
+                number, len(self._items[task])
+            )
+        )
+
+    def task_of(self, indices: Numbers) -> Numbers:
+        """The task of each example of any epoch, (B,)."""
+        return np.searchsorted(self._begins, indices, side="right") - 1
+
+    def chosen(self, epoch: int, indices: Numbers) -> Numbers:
+        """The item of each example of an epoch, (B,)."""
+        found = np.empty(len(indices), np.int64)
+        for place, (task, index) in enumerate(
+            zip(self.task_of(indices).tolist(), indices.tolist(), strict=True)
+        ):
+            shown = epoch * int(self.counts[task]) + index - int(self._begins[task])
+            number, at = divmod(shown, len(self._items[task]))
+            found[place] = self._items[task][self._order(task, number)[at]]
+        return found

@@ -1,0 +1,105 @@
+"""What fine-tuning settles for a task that writes: how the model reads, and how long texts are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from clozeworks import config
+from clozeworks.data.labelled.items import ChatItem
+from clozeworks.language_model import LanguageModel
+from clozeworks.tasks.task import Task
+from clozeworks.tasks.text_to_text import BETWEEN, TextToText
+from clozeworks.tasks.text_to_text_rows import Reading
+from clozeworks.text.chat import PLAIN_TEMPLATE
+from clozeworks.wording import counted
+
+
+def writing_task(settings: dict[str, Any], start: LanguageModel) -> TextToText:
+    """The task of a recipe, fitted to the model.
+
+    Raises:
+        SettingError: The model cannot write, or a setting does not go with it.
+    """
+    asked = dict(settings)
+    if start.blueprint.decoder is None and start.blueprint.writes:
+        asked.setdefault("between", BETWEEN)
+    task = config.read(Task, asked, "task")
+    assert isinstance(task, TextToText)
+    task.check(start.blueprint)
+    return task
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found out about all items.
+
+    Attributes:
+        longest: Tokens of the longest target.
+        cut: Items that are cut.
+        chats: How many are chats.
+        unwritable: How many targets hold what the tokenizer has no token for.
+    """
+
+    longest: int
+    cut: int
+    chats: int
+    unwritable: int
+
+
+def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -> Looked:
+    """Makes every row once, so that what is too long is said before anything is trained.
+
+    Raises:
+        InputError: An item is too long and may not be cut, or a chat cannot be written.
+    """
+    reading = Reading(start.tokenizer, task.lengths, start.max_length)
+    unknown, end = start.tokenizer.unknown_id, start.tokenizer.last_id
+    unknown = None if unknown == end else unknown  # of bytes everything can be written
+    longest = cut = chats = unwritable = 0
+    for item in items:
+        row = task.row_of(item, reading)
+        longest = max(longest, sum(row.asked))
+        cut += row.cut
+        chats += isinstance(item, ChatItem)
+        unwritable += any(
+            asked and token == unknown for token, asked in zip(row.ids, row.asked, strict=True)
+        )
+    return Looked(longest, cut, chats, unwritable)
+
+
+def settled_task(
+    task: TextToText, train: Sequence[Any], dev: Sequence[Any], start: LanguageModel
+) -> tuple[TextToText, list[str]]:
+    """The task with the room that its targets need, and what a person should know.
+
+    A tokenizer without a template for chats is given the plain one, so that the saved folder says
+    how its chats are written.
+
+    Raises:
+        InputError: An item is too long and may not be cut, or a chat cannot be written.
+    """
+    found, judged = look_through(task, train, start), look_through(task, dev, start)
+    said = []
+    if task.between is not None and found.chats < len(train):
+        said.append(
+            f"Source and target stand in one row, {task.between!r} between them; what is read "
+            "costs nothing."
+        )
+    if task.writing.tokens is None:
+        longest = max(found.longest, judged.longest)
+        task = replace(task, writing=replace(task.writing, tokens=longest))
+        tokens = counted(longest, "token")
+        said.append(f"Texts of up to {tokens} are written, as the longest target has.")
+    if cut := found.cut + judged.cut:
+        total = counted(len(train) + len(dev), "item")
+        said.append(f"Too long, and cut at their end as asked: {cut:,} of {total}.")
+    if lost := found.unwritable + judged.unwritable:
+        total = counted(len(train) + len(dev), "item")
+        said.append(
+            f"Targets that hold what the tokenizer has no token for: {lost:,} of {total}; they can "
+            "never be written to the letter."
+        )
+    if found.chats + judged.chats and not start.tokenizer.has_chat_template:
+        start.checkpoint.tokenizer = start.tokenizer.with_chat_template(PLAIN_TEMPLATE)
+        said.append("The tokenizer has no template for chats; a plain one is used and saved.")
+    return task, said

@@ -1,0 +1,304 @@
+"""What a model reads and what it is to write, as tokens: in two towers, or one behind the other.
+
+Paper: Raffel et al. 2020 (an encoder reads, a decoder writes); Ouyang et al. 2022 (one tower that
+reads the prompt and goes on, with what it reads outside the loss).
+The idea: a row is all tokens of an item, and which of them are asked for. An encoder-decoder parts
+them: the rest goes to the encoder, what is asked to the decoder. One tower keeps them together;
+each asked token is named from the place before it, the first one from the end of the prompt.
+Used by: `TextToText`.
+
+Shapes: N tokens, n asked tokens, B rows, W width.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem
+from clozeworks.errors import InputError, SettingError, TokenizerError
+from clozeworks.objectives.draft import ANSWERS, Draft, Part, Tensors
+from clozeworks.objectives.teacher_forcing import answer_part, decoded
+from clozeworks.text.encoded import Encoded
+from clozeworks.text.tokenizer import Tokenizer
+
+PLACES = "places"
+WritingItem = SourceItem | ChatItem
+
+
+@spec
+class Lengths:
+    """The most tokens of what is read and of what is written."""
+
+    source: int | None = None
+    """Of a source; what the model takes if not given."""
+    target: int | None = None
+    """Of a target, its end among them; no limit but the model's if not given."""
+    cut: bool = False
+    """Whether longer ones are cut at their end; otherwise they are refused."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("source", self.source), ("target", self.target)):
+            if value is not None and value < 2:
+                raise SettingError(f"lengths.{name} is {value}; it must be at least 2.")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The tokens of an item.
+
+    Attributes:
+        ids: All of them.
+        asked: Which of them the model is to write.
+        cut: Whether tokens were left out.
+    """
+
+    ids: list[int]
+    asked: list[bool]
+    cut: bool = False
+
+    def encoded(self) -> Encoded:
+        """As windows hold it."""
+        return Encoded(self.ids, [0] * len(self.ids), [False] * len(self.ids))
+
+
+class Rows(Protocol):
+    """Slot: how items become rows, and how a model is asked about them."""
+
+    def row(self, item: WritingItem, text: str, reading: "Reading", *, answer: bool) -> Row:
+        """The tokens of an item, with those of its target if `answer` and if it has one."""
+        ...
+
+    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+        """What is asked; `tokens` are the asked ones and -1 for others, (N,)."""
+        ...
+
+    def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
+        """The vectors that name the asked tokens, (n, W)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is needed to make rows.
+
+    Attributes:
+        tokenizer: The model's tokenizer.
+        lengths: The most tokens.
+        most: The most tokens the model takes.
+    """
+
+    tokenizer: Tokenizer
+    lengths: Lengths
+    most: int | None
+
+    @property
+    def end(self) -> int:
+        """What stands behind everything that is written.
+
+        Raises:
+            TokenizerError: There is no such token.
+        """
+        if self.tokenizer.last_id is None:
+            raise TokenizerError(
+                "the tokenizer's end token is None; a model that writes must know where a text "
+                "ends; use a tokenizer with one, such as </s> or <|endoftext|>."
+            )
+        return self.tokenizer.last_id
+
+    def target(self, item: WritingItem) -> tuple[list[int], bool]:
+        """The tokens of what is to be written with the end behind them, and whether it was cut."""
+        assert item.target is not None
+        ids = self.tokenizer.encode([item.target], special=False)[0].ids
+        most = self.lengths.target
+        long = most is not None and len(ids) + 1 > most
+        if long:
+            assert most is not None
+            self.refuse_unless_cut(item, "target", len(ids) + 1, most)
+            ids = ids[: most - 1]
+        return [*ids, self.end], long
+
+    def refuse_unless_cut(self, item: WritingItem, what: str, count: int, most: int) -> None:
+        """Complains about a text that is too long and may not be cut."""
+        if self.lengths.cut:
+            return
+        of = "" if getattr(self.lengths, what, None) is not None else ", which is what is left"
+        raise InputError(
+            f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}"
+            f"{of}; shorten it, or have it cut with task.lengths.cut=true."
+        )
+
+
+def messages(item: ChatItem) -> list[dict[str, str]]:
+    """The turns of a chat as templates take them."""
+    return [{"role": turn.role, "content": turn.text} for turn in item.turns]
+
+
+def asked_messages(item: ChatItem) -> list[dict[str, str]]:
+    """The turns before the last one of the assistant."""
+    return [{"role": turn.role, "content": turn.text} for turn in item.asked]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """An encoder reads the source, a decoder writes the target."""
+
+    def row(self, item: WritingItem, text: str, reading: Reading, *, answer: bool) -> Row:
+        """The source as the tokenizer writes it, and behind it the target with its end.
+
+        Of a chat the last turn of the assistant is asked.
+        """
+        if isinstance(item, ChatItem):
+            text = reading.tokenizer.chat.render(
+                asked_messages(item), asks=True, place=item.place or "the chat"
+            )
+        source, most = reading.tokenizer.encode([text])[0], _least(reading)
+        long = most is not None and len(source) > most
+        if long:
+            assert most is not None
+            reading.refuse_unless_cut(item, "source", len(source), most)
+            source = reading.tokenizer.encode([text], max_length=most, truncate=True)[0]
+        if not answer or item.target is None:
+            return Row(source.ids, [False] * len(source), long)
+        ids, cut = reading.target(item)
+        asked = [False] * len(source) + [True] * len(ids)
+        return Row([*source.ids, *ids], asked, long or cut)
+
+    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+        """The encoder is shown what is not asked, the decoder what is."""
+        if start is None:
+            raise TokenizerError(
+                "the tokenizer's padding token is None; the answers of an encoder-decoder begin "
+                "with it; use a tokenizer with one."
+            )
+        clean, asked = draft.clean, tokens >= 0
+        owners = np.repeat(np.arange(len(clean)), clean.lengths)
+        counts = np.bincount(owners[asked], minlength=len(clean))
+        draft.ids = draft.ids[~asked]
+        draft.clean = replace(
+            clean,
+            ids=clean.ids[~asked],
+            types=clean.types[~asked],
+            special=clean.special[~asked],
+            word_starts=clean.word_starts[~asked],
+            lengths=clean.lengths - counts,
+            token_labels=None,
+        )
+        return answer_part(tokens[asked], counts, start)
+
+    def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
+        """Those of the decoder, told all before each token, (n, W)."""
+        return decoded(model, tensors, part)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """One tower reads the source and goes on with the target."""
+
+    between: str
+
+    def row(self, item: WritingItem, text: str, reading: Reading, *, answer: bool) -> Row:
+        """The prompt, and behind it the target with its end; of a chat, turn by turn."""
+        if isinstance(item, ChatItem):
+            return self._chat(item, reading, answer=answer)
+        prompt = self._prompt(text + self.between, reading.tokenizer)
+        ids, cut = reading.target(item) if answer and item.target is not None else ([], False)
+        most, room = reading.lengths.source, _left(reading, max(len(ids), 1))
+        most = min((each for each in (most, room) if each is not None), default=None)
+        if most is not None and len(prompt) > most:
+            reading.refuse_unless_cut(item, "source", len(prompt), most)
+            prompt, cut = self._shorter(text, most, reading.tokenizer), True
+        _check_any(prompt, item)
+        asked = [False] * len(prompt) + [True] * len(ids)
+        return Row([*prompt, *ids], asked, cut)
+
+    def _prompt(self, text: str, tokenizer: Tokenizer) -> list[int]:
+        encoded = tokenizer.encode([text])[0]
+        ids, special = encoded.ids, encoded.special
+        # What a template puts behind a text would say that nothing follows.
+        while ids and special[len(ids) - 1]:
+            ids = ids[:-1]
+        return ids
+
+    def _shorter(self, text: str, most: int, tokenizer: Tokenizer) -> list[int]:
+        """The beginning of the source, and whole what stands between it and the target."""
+        behind = tokenizer.encode([self.between], special=False)[0].ids if self.between else []
+        return [*self._prompt(text, tokenizer)[: max(most - len(behind), 0)], *behind][:most]
+
+    def _chat(self, item: ChatItem, reading: Reading, *, answer: bool) -> Row:
+        place = item.place or "the chat"
+        tokenizer, chat = reading.tokenizer, reading.tokenizer.chat
+        ids: list[int] = []
+        asked: list[bool] = []
+        if not answer or item.target is None:
+            text = chat.render(asked_messages(item), asks=True, place=place)
+            ids = tokenizer.encode([text], special=False)[0].ids
+            asked = [False] * len(ids)
+        else:
+            for piece in chat.pieces(messages(item), place):
+                more = tokenizer.encode([piece.text], special=False)[0].ids
+                if piece.asked:
+                    more, count = turn_end(more, reading)
+                    asked += [True] * count + [False] * (len(more) - count)
+                else:
+                    asked += [False] * len(more)
+                ids += more
+        if reading.most is not None and len(ids) > reading.most:
+            raise InputError(
+                f"{place} has {len(ids):,} tokens; the model takes {reading.most:,}; leave out "
+                "turns, or leave it out."
+            )
+        _check_any(ids, item)
+        return Row(ids, asked)
+
+    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+        """Each asked token is named from the place before it."""
+        places = np.flatnonzero(tokens >= 0)
+        return {ANSWERS: tokens[places], PLACES: places - 1}
+
+    def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
+        """Those of the places before, (n, W)."""
+        hidden: Tensor = model(tensors.ids, tensors.layout, tensors.types)
+        return hidden[part[PLACES]]
+
+
+def turn_end(ids: list[int], reading: Reading) -> tuple[list[int], int]:
+    """What the assistant says as tokens, and how many of them are asked for.
+
+    That is everything up to the first special token, with it; behind it stands only what a template
+    puts between turns. Where a template marks no end, one is put there.
+    """
+    special = reading.tokenizer.special_ids
+    first = next((place for place, token in enumerate(ids) if token in special), None)
+    if first is None:
+        return [*ids, reading.end], len(ids) + 1
+    return ids, first + 1
+
+
+def chat_end(reading: Reading) -> int:
+    """The token that ends a turn of the assistant, as the template writes it."""
+    turns = [{"role": "user", "content": "a"}, {"role": ASSISTANT, "content": "b"}]
+    said = reading.tokenizer.chat.pieces(turns)[-1].text
+    ids, count = turn_end(reading.tokenizer.encode([said], special=False)[0].ids, reading)
+    return ids[count - 1]
+
+
+def _least(reading: Reading) -> int | None:
+    limits = [limit for limit in (reading.lengths.source, reading.most) if limit is not None]
+    return min(limits, default=None)
+
+
+def _left(reading: Reading, taken: int) -> int | None:
+    """The tokens that are left of those the model takes."""
+    return None if reading.most is None else max(reading.most - taken, 0)
+
+
+def _check_any(ids: list[int], item: WritingItem) -> None:
+    if not ids:
+        raise InputError(
+            f"{item.place or 'the item'}: nothing is left of the source as tokens; a text is "
+            "written behind another; give it words the tokenizer knows, or raise task.lengths."
+        )

@@ -1,0 +1,268 @@
+"""`clozeworks finetune text-to-text`: a model that writes, from rows to answers, by one command."""
+
+import json
+
+import pytest
+
+import clozeworks as cw
+from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
+from clozeworks.text.style import GPT2_STYLE, T5_STYLE
+from clozeworks.text.train import train_from_iterator
+
+ANIMALS = ("cat", "dog", "fox", "hen")
+WORDS = (
+    "translate : the a cat dog fox hen is good bad yes no on day user assistant system summarize "
+    "cola sentence acceptable unacceptable 0 1 2 3 4 5 6 7 8 9 . ,"
+)
+FAST = ("training.rate=0.01", "training.items=8")
+
+
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory):
+    """A T5 and a GPT-2 folder with random weights."""
+    folder = tmp_path_factory.mktemp("writers")
+    t5 = train_from_iterator([WORDS] * 5, kind="unigram", size=240, style=T5_STYLE)
+    shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4}
+    cw.new("t5-small", t5, heads=["decoder", "vocabulary"], num_decoder_layers=1, **shape).save(
+        folder / "t5"
+    )
+    gpt2 = train_from_iterator([WORDS] * 5, kind="bpe", size=400, style=GPT2_STYLE)
+    cw.new("gpt2", gpt2, heads=["vocabulary"], n_embd=32, n_layer=1, n_head=4, n_positions=96).save(
+        folder / "gpt2"
+    )
+    return {name: folder / name for name in ("t5", "gpt2")}
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """The animal of a sentence is to be written."""
+    path = tmp_path / "rows.jsonl"
+    lines = [
+        {"source": f"the {animal} is {word} on day {n}", "target": f"{animal} {word}"}
+        for n in range(10)
+        for animal in ANIMALS
+        for word in ("good", "bad")
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", ["t5", "gpt2"])
+def test_one_command_teaches_saves_and_says_what_to_type_next(
+    name, writers, rows, command, tmp_path
+):
+    run = tmp_path / "run"
+    typed = ["finetune", "text-to-text", writers[name], rows, "--out", run, *FAST]
+    outcome = command(*typed, "training.epochs=12", "choosing.evaluations=1")
+    assert outcome.code == 0, outcome.err
+    assert "Texts of up to " in outcome.err
+    assert ("Source and target stand in one row" in outcome.err) == (name == "gpt2")
+    assert f"try it: clozeworks text-to-text {run}/model 'a text of yours'" in outcome.out
+    assert outcome.out.startswith("chrf ")
+    measured = json.loads((run / "metrics.json").read_text())
+    assert measured["seeds"]["0"]["values"]["chrf"] > 0.6
+    page = (run / "report.html").read_text()
+    for word in ("source", "target", "written", "always writing the most frequent target"):
+        assert word in page
+    assert "could not be" not in outcome.err
+    card = (run / "model" / "README.md").read_text()
+    assert "model.text_to_text(" in card
+    assert ("AutoModelForSeq2SeqLM" in card) == (name == "t5")
+    lines = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
+    assert {"source", "place"} <= lines[0]["item"].keys()
+    assert lines[0]["gold"]
+    assert "text" in lines[0]["answer"]
+    generation = json.loads((run / "model" / "generation_config.json").read_text())
+    assert generation["eos_token_id"] == (1 if name == "t5" else 0)
+    assert ("decoder_start_token_id" in generation) == (name == "t5")
+
+    asked = command("text-to-text", run / "model", "the fox is good on day 3", "--json")
+    assert asked.code == 0, asked.err
+    said = json.loads(asked.out)
+    assert set(said) >= {"source", "text", "score", "ended"}
+    model = cw.load(run / "model")
+    assert model.text_to_text("the fox is good on day 3").text == said["text"]
+    found = command("evaluate", run / "model", rows, "--json", "--metric", "exact_match")
+    assert found.code == 0, found.err
+    values = json.loads(found.out)
+    assert values["primary"] == "exact_match"
+    assert values["count"] == 80
+    again = command(*typed, "training.epochs=12", "choosing.evaluations=1")
+    assert again.code == 0
+    assert again.out == outcome.out
+
+
+def test_seeds_and_beams_and_a_recipe(writers, rows, command, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'run = "{tmp_path / "run"}"\nmodel = "{writers["t5"]}"\n'
+        f'data = {{train = ["{rows}"]}}\nseeds = [0, 1]\n'
+        'task = {kind = "text_to_text", prefix = "translate: ", metric = "bleu", '
+        "writing = {tokens = 4, beams = 2, length_penalty = 0.6}}\ntraining = {epochs = 0.5}\n"
+    )
+    outcome = command("finetune", recipe)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("bleu over 2 seeds: mean")
+    task = cw.load(tmp_path / "run" / "model").task
+    assert (task.prefix, task.writing.beams, task.between) == ("translate: ", 2, None)
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_weights(writers, rows, tmp_path):
+    from clozeworks.jobs.finetune import finetune
+
+    def recipe(name):
+        return {
+            "run": str(tmp_path / name),
+            "model": str(writers["t5"]),
+            "task": {"kind": "text_to_text", "writing": {"tokens": 4}},
+            "data": {"train": [str(rows)]},
+            "training": {"epochs": 1.0, "items": 8, "rate": 0.01},
+            "snapshots": {"every": 3},
+        }
+
+    finetune(recipe("whole"))
+    with pytest.raises(KeyboardInterrupt):
+        finetune(recipe("stopped"), watcher=Stopping())
+    finetune(recipe("stopped"))
+    weights = [
+        (tmp_path / name / "model" / "model.safetensors").read_bytes()
+        for name in ("whole", "stopped")
+    ]
+    assert weights[0] == weights[1]
+
+
+class Stopping:
+    """Interrupts after some lines."""
+
+    def __init__(self):
+        self.lines = 0
+
+    def note(self, text):
+        pass
+
+    def __getattr__(self, name):
+        def told(*given, **named):
+            self.lines += 1
+            if self.lines > 8:
+                raise KeyboardInterrupt
+
+        return told
+
+
+@pytest.mark.parametrize("name", ["t5", "gpt2"])
+def test_chats_are_learned_with_the_plain_template_which_is_saved(name, writers, command, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    lines = [
+        {
+            "messages": [
+                {"role": "user", "content": f"the {animal} is good"},
+                {"role": "assistant", "content": "yes"},
+                {"role": "user", "content": f"the {animal} is bad on day {n}"},
+                {"role": "assistant", "content": f"no {animal}"},
+            ]
+        }
+        for n in range(5)
+        for animal in ANIMALS
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    run = tmp_path / "run"
+    outcome = command(
+        "finetune", "text-to-text", writers[name], path, "--out", run, "training.epochs=1", *FAST
+    )
+    assert outcome.code == 0, outcome.err
+    assert "The tokenizer has no template for chats; a plain one is used and saved." in outcome.err
+    assert "could not be" not in outcome.err
+    model = cw.load(run / "model")
+    assert model.tokenizer.has_chat_template
+    (said,) = model.text_to_text([ChatItem((Turn("user", "the hen is bad"),))])
+    assert isinstance(said.text, str)
+    assert command("evaluate", run / "model", path).code == 0
+
+
+def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    lines = [{"source": f"the cat {n}", "target": "ж" if n == 3 else "yes"} for n in range(20)]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    typed = ("finetune", "text-to-text", writers["t5"], path, "training.epochs=1", *FAST)
+    outcome = command(*typed, "--out", tmp_path / "t5")
+    assert outcome.code == 0, outcome.err
+    assert "Targets that hold what the tokenizer has no token for: 1 of 20 items" in outcome.err
+    cut = command(
+        *typed, "--out", tmp_path / "cut", "task.lengths.source=3", "task.lengths.cut=true"
+    )
+    assert cut.code == 0, cut.err
+    assert "Too long, and cut at their end as asked: 20 of 20 items." in cut.err
+    assert (
+        "Sources that were cut: 2 of 2 items of the dev set."
+        in (tmp_path / "cut" / "report.html").read_text()
+    )
+
+
+def test_labelled_files_are_written_in_a_published_format(writers, command, tmp_path):
+    path = tmp_path / "cola.tsv"
+    lines = [f"{n % 2}\tthe {ANIMALS[n % 4]} is good on day {n}" for n in range(40)]
+    path.write_text("\n".join(["label\tsentence", *lines]) + "\n")
+    run = tmp_path / "run"
+    outcome = command(
+        "finetune", "text-to-text", writers["t5"], path, "--out", run, "task.format=cola",
+        "--columns", "text=sentence,label=label", "training.epochs=1", *FAST,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "They are written as 'cola' asks for." in outcome.err
+    assert outcome.out.startswith("matthews ")
+    assert "could not be" not in outcome.err
+    found = command("evaluate", run / "model", path, "--json")
+    assert found.code == 0, found.err
+    assert json.loads(found.out)["primary"] == "matthews"
+    assert command("text-to-text", run / "model", "the hen is good").code == 0
+
+
+def test_tasks_are_mixed_and_measured_one_by_one(writers, rows, command, tmp_path):
+    path = tmp_path / "cola.tsv"
+    lines = [f"{n % 2}\tthe {ANIMALS[n % 4]} is good on day {n}" for n in range(20)]
+    path.write_text("\n".join(["label\tsentence", *lines]) + "\n")
+    run = tmp_path / "run"
+    outcome = command(
+        "finetune", "text-to-text", writers["t5"], rows, path, "--out", run, "training.epochs=1",
+        "data.mixture.limit=36", "data.mixture.temperature=2", "task.formats.cola=cola", *FAST,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "An epoch shows 54 examples: rows 32, cola 22." in outcome.err
+    assert outcome.out.startswith("mean ")
+    assert "\ncola matthews " in outcome.out
+    assert "\nrows chrf " in outcome.out
+    assert "could not be" not in outcome.err
+    assert command("evaluate", run / "model", path).code == 0
+    model = cw.load(run / "model")
+    answers = model.evaluate([SourceItem("the hen is bad", "hen bad", "rows")])
+    assert answers.primary == "chrf"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["{bert}", "{rows}"], "the model cannot write: its tokens see later ones"),
+        (["{t5}", "{rows}", "--probe"], "--probe is for classify, compare and tag; leave it out."),
+        (["{t5}", "{rows}", "task.between=x"], "the model reads the source in a tower of its own"),
+        (["{t5}", "{rows}", "head=fresh"], "head is 'fresh', and a model that writes keeps its v"),
+        (["{t5}", "{rows}", "data.mixture.limit=0"], "mixture.limit is 0; it must be at least 1."),
+        (["{t5}", "{rows}", "data.mixture.limit=5"], "all items are of the task 'rows'; there"),
+        (["{t5}", "{rows}", "task.formats.x=cola"], "task.formats is 'x'; known: rows"),
+        (["{t5}", "{rows}", "task.lengths.source=4"], "the source has "),
+        (["{t5}", "{rows}", "training.augment.kind=delete"], "a changed source may want another t"),
+        (["{t5}", "{rows}", "training.adversarial.weight=1.0"], "it must choose one of several"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_said(
+    arguments, sentence, writers, tiny_models, rows, command, tmp_path
+):
+    known = {"bert": tiny_models["bert"], "rows": rows, **writers}
+    words = [word.format(**known) for word in arguments]
+    outcome = command("finetune", "text-to-text", *words, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert sentence in outcome.err.replace("\n", " ")
+
+
+def test_mixing_is_for_tasks_that_write(tiny_models, rows, command):
+    outcome = command("finetune", "classify", tiny_models["bert"], rows, "data.mixture.limit=5")
+    assert "data.mixture is set, and task.kind is 'classify'; only text_to_text" in outcome.err
