@@ -25,12 +25,12 @@ class Chatting:
     @property
     def has_chat_template(self) -> bool:
         """Whether it says how chats are written."""
-        return _template(self._config) is not None
+        return template_of(self._config) is not None
 
     @property
     def chat(self) -> ChatTemplate:
         """How chats are written; a plain way if the tokenizer does not say it."""
-        source = _template(self._config)
+        source = template_of(self._config)
         return ChatTemplate(
             PLAIN_TEMPLATE if source is None else source,
             _tokens(self._config, self.special),
@@ -42,7 +42,7 @@ class Chatting:
         return type(self)(self._backend, special=self.special, config=config)
 
 
-def _template(config: Mapping[str, Any]) -> str | None:
+def template_of(config: Mapping[str, Any]) -> str | None:
     """The template for chats; of several the one called default."""
     stated = config.get("chat_template")
     if isinstance(stated, list):
