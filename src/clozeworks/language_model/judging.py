@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, overload
 
+from clozeworks.checkpoints.generation import start_of
 from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.language_model.asking import Asking
 from clozeworks.tasks import choose as choosing
@@ -19,9 +20,9 @@ class Judging(Asking):
     @property
     def start(self) -> int | None:
         """What the answers of an encoder-decoder begin with."""
-        key = "decoder_start_token_id"
-        stated = self.checkpoint.config.get(key, self.checkpoint.family.unstated.get(key))
-        return self.tokenizer.pad_id if stated is None else int(stated)
+        point = self.checkpoint
+        rows = point.model.blueprint.embeddings.tokens
+        return start_of(point.generation, point.config, self.tokenizer, rows)
 
     @overload
     def score(  # type: ignore[overload-overlap]
