@@ -281,9 +281,12 @@ def compare(folder: Path, repeats: int, most: int) -> None:
         middle = time.perf_counter()
         with torch.inference_mode():
             whole = peer.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=most,
+                ids,
+                attention_mask=torch.ones_like(ids),
+                do_sample=False,
+                max_new_tokens=most,
                 pad_token_id=0,
-            )[0].tolist()  # fmt: skip
+            )[0].tolist()
         seconds["ours"].append(middle - begin)
         seconds["peer"].append(time.perf_counter() - middle)
         assert ours == whole[ids.shape[1] :], "the two must write the same"

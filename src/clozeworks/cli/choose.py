@@ -106,6 +106,7 @@ def choose(
                 template=written,
                 normalize=normalize,
                 before=before,
+                places=[item.place for item in items],
                 budget=budget,
                 progress=progress,
             )

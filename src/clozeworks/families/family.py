@@ -142,11 +142,15 @@ class Architecture:
 
     parts: Parts
     rules: Sequence[Rule] = ()
+    prefix: str | None = None
+    """What stands before its body names, if not what the family says."""
 
 
-def architecture(*parts: str, rules: Sequence[Rule] = ()) -> Architecture:
+def architecture(
+    *parts: str, rules: Sequence[Rule] = (), prefix: str | None = None
+) -> Architecture:
     """An architecture with these parts."""
-    return Architecture(frozenset(parts), rules)
+    return Architecture(frozenset(parts), rules, prefix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +170,7 @@ class Family:
     """Head names that mean the same in every architecture."""
     ignored: Sequence[str] = ()
     spellings: Callable[[Config], Sequence[Rule]] = lambda config: ()
-    """Names of heads that depend on the config; they count before all others."""
+    """Names that depend on the config; they count before all others."""
     forms: Callable[[Config], Sequence[Form]] = lambda config: ()
     """Published weights that are several of ours, or of another shape."""
     extras: Parts = frozenset()
@@ -224,8 +228,13 @@ class Family:
 
     def names(self, name: str, config: Config | None = None) -> Names:
         """The weight names of an architecture, as this config spells them."""
-        own = (*self.spellings(config or Config({})), *self.architectures[name].rules)
-        return Names(self.prefix, tuple(self.body), (*own, *self.head), tuple(self.ignored))
+        shape = self.architectures[name]
+        spelled = self.spellings(config or Config({}))
+        own = [rule for rule in spelled if rule.ours.startswith("heads.")]
+        body = [rule for rule in spelled if rule not in own]
+        prefix = self.prefix if shape.prefix is None else shape.prefix
+        head = (*own, *shape.rules, *self.head)
+        return Names(prefix, (*body, *self.body), head, tuple(self.ignored))
 
     def fitting(self, parts: Parts) -> str:
         """The architecture that holds exactly these parts, or else all of them, extras aside."""

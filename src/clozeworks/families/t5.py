@@ -243,8 +243,11 @@ FAMILY = Family(
         "T5EncoderModel": architecture(),
         "T5Model": architecture(DECODER),
         "T5ForConditionalGeneration": architecture(DECODER, "vocabulary"),
+        # Compat: the only one that keeps the encoder under a name of its own.
         "T5ForTokenClassification": architecture(
-            "tokens", rules=rules(("heads.tokens.project.{kind}", "classifier.{kind}"))
+            "tokens",
+            rules=rules(("heads.tokens.project.{kind}", "classifier.{kind}")),
+            prefix="transformer.",
         ),
     },
     body=BODY,

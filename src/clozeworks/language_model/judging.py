@@ -116,6 +116,7 @@ class Judging(Asking):
         template: str = ...,
         normalize: Normalize = ...,
         before: Sequence[str] | None = ...,
+        places: Sequence[str] | None = ...,
         budget: int | None = ...,
         progress: Progress | None = ...,
     ) -> Chosen: ...
@@ -128,6 +129,7 @@ class Judging(Asking):
         template: str = ...,
         normalize: Normalize = ...,
         before: Sequence[str] | None = ...,
+        places: Sequence[str] | None = ...,
         budget: int | None = ...,
         progress: Progress | None = ...,
     ) -> list[Chosen]: ...
@@ -139,6 +141,7 @@ class Judging(Asking):
         template: str = TEMPLATE,
         normalize: Normalize = "token",
         before: Sequence[str] | None = None,
+        places: Sequence[str] | None = None,
         budget: int | None = None,
         progress: Progress | None = None,
     ) -> Chosen | list[Chosen]:
@@ -151,6 +154,7 @@ class Judging(Asking):
             normalize: How labels are compared: by their log probability per "token", by the whole
                 of it ("none"), or less what it is without the text ("unconditional").
             before: What stands before each prompt, such as `demonstrations`.
+            places: Where each text came from, for messages: `reviews.csv, row 8,412`.
             budget: Tokens per batch.
             progress: Called with tokens done and tokens in all.
 
@@ -160,11 +164,21 @@ class Judging(Asking):
         self._check_writes("choose by likelihood")
         several = [texts] if isinstance(texts, str) else list(texts)
 
-        def score(prompts: Sequence[str], continuations: Sequence[str]) -> list[Scored]:
-            return self.score(prompts, continuations, budget=budget, progress=progress)
+        def score(
+            prompts: Sequence[str], continuations: Sequence[str], places: Sequence[str]
+        ) -> list[Scored]:
+            return self.score(
+                prompts, continuations, places=places, budget=budget, progress=progress
+            )
 
         found = choosing.choose(
-            score, several, labels, template=template, normalize=normalize, before=before
+            score,
+            several,
+            labels,
+            template=template,
+            normalize=normalize,
+            before=before,
+            places=places,
         )
         return found[0] if isinstance(texts, str) else found
 

@@ -14,10 +14,11 @@ from typing import Literal, get_args
 
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.tasks.likelihood import Scored
+from clozeworks.text.valid import place_of
 
 Normalize = Literal["token", "none", "unconditional"]
-# Scores of continuations of prompts.
-Score = Callable[[Sequence[str], Sequence[str]], list[Scored]]
+# Prompts, what follows each, and where each came from: to how likely that is.
+Score = Callable[[Sequence[str], Sequence[str], Sequence[str]], list[Scored]]
 TEMPLATE = "{text}\nAnswer: {label}"
 TEXT, LABEL = "{text}", "{label}"
 
@@ -49,6 +50,7 @@ def choose(
     template: str = TEMPLATE,
     normalize: Normalize = "token",
     before: Sequence[str] | None = None,
+    places: Sequence[str] | None = None,
 ) -> list[Chosen]:
     """The likeliest label of each text.
 
@@ -59,35 +61,40 @@ def choose(
         template: How text and label stand together.
         normalize: How labels of different lengths are compared.
         before: What stands before each prompt, such as demonstrations.
+        places: Where each text came from, for messages.
 
     Raises:
-        InputError: Labels are too few, empty or repeated.
+        InputError: Labels are too few, empty or repeated; or not every text has what stands before.
         SettingError: The template lacks a place for the text or for the label.
     """
     check_labels(labels)
     check_template(template)
     if normalize not in get_args(Normalize):
         raise UnknownName("normalize", normalize, get_args(Normalize))
-    shown = before or [""] * len(texts)
-    pairs = [
-        parts(template, text, label)
-        for text in texts
-        for label in labels
-    ]  # fmt: skip
-    prompts = [
-        shown[number // len(labels)] + prompt for number, (prompt, _) in enumerate(pairs)
-    ]  # fmt: skip
-    found = score(prompts, [continuation for _, continuation in pairs])
+    without = [parts(template, "", label) for label in labels]
+    if normalize == "unconditional" and not without[0][0].strip():
+        raise SettingError(
+            f"template is {template!r}; to know how likely a label is without the text, a word "
+            f"must stand before it, as in {TEMPLATE!r}; add one, or compare by token."
+        )
+    shown = [""] * len(texts) if before is None else before
+    if len(shown) != len(texts):
+        raise InputError(
+            f"before has {len(shown):,} texts and texts has {len(texts):,}; each text needs one; "
+            f"give lists of equal length."
+        )
+    pairs = [parts(template, text, label) for text in texts for label in labels]
+    owners = [number for number in range(len(texts)) for _ in labels]
+    found = score(
+        [shown[owner] + prompt for owner, (prompt, _) in zip(owners, pairs, strict=True)],
+        [continuation for _, continuation in pairs],
+        [place_of(owner, places) for owner in owners],
+    )
     usual = [0.0] * len(labels)
-    if normalize == "unconditional" and texts:
-        without = [parts(template, "", label) for label in labels]
-        if not without[0][0].strip():
-            raise SettingError(
-                f"template is {template!r}; to know how likely a label is without the text, a word "
-                f"must stand before it, as in {TEMPLATE!r}; add one, or compare by token."
-            )
-        alone = score(*map(list, zip(*without, strict=True)))
-        usual = [scored.total for scored in alone]
+    if normalize == "unconditional":
+        prompts, continuations = zip(*without, strict=True)
+        named = [f"the label {label!r}" for label in labels]
+        usual = [scored.total for scored in score(prompts, continuations, named)]
     chosen = []
     for number in range(len(texts)):
         own = found[number * len(labels) : (number + 1) * len(labels)]

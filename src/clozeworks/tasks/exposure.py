@@ -151,9 +151,8 @@ def exposure(
         read = tokenizer.encode(texts, max_length=room, advice="shorten it")
         right = tokenizer.encode(answers)
         walks = [
-            _Walk(text.ids, answer.ids[:length])
-            for text, answer in zip(read, right, strict=True)
-        ]  # fmt: skip
+            _Walk(text.ids, answer.ids[:length]) for text, answer in zip(read, right, strict=True)
+        ]
     long = [walk for walk in walks if walk.reference]
     if not long:
         raise InputError(

@@ -108,9 +108,7 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
     pieces = found.pieces + [(name, 0.0) for name in sentinels if name not in known]
     numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
     unknown = found.kinds.index(_UNKNOWN)
-    backend = Backend(
-        models.Unigram(pieces, unk_id=unknown, byte_fallback=found.writes_bytes)
-    )  # fmt: skip
+    backend = Backend(models.Unigram(pieces, unk_id=unknown, byte_fallback=found.writes_bytes))
     if found.table:
         backend.normalizer = normalizers.Precompiled(found.table)
     backend.pre_tokenizer = pre_tokenizers.Sequence(

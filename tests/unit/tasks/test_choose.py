@@ -19,7 +19,7 @@ EXAMPLES = [(f"text {number}", "yes" if number % 2 else "no") for number in rang
 def told(logs, asked):
     """A scorer that says what a table says of (prompt, continuation), and notes the questions."""
 
-    def score(prompts, continuations):
+    def score(prompts, continuations, places):
         asked.extend(zip(prompts, continuations, strict=True))
         found = [logs[pair] for pair in zip(prompts, continuations, strict=True)]
         return [Scored(["x"] * len(own), list(own)) for own in found]
@@ -103,12 +103,33 @@ def test_braces_of_a_text_stay():
     ],
 )  # fmt: skip
 def test_complaints(error, sentence, labels, options):
-    def score(prompts, continuations):
+    def score(prompts, continuations, places):
         return [Scored(["x"], [0.0]) for _ in prompts]
 
     with pytest.raises(error) as caught:
         choose(score, ["film"], labels, **options)
     assert str(caught.value) == sentence
+
+
+def test_what_stands_before_must_be_there_for_each_text():
+    with pytest.raises(InputError) as caught:
+        choose(told({}, []), ["film"], ["a", "b"], before=[])
+    assert str(caught.value) == (
+        "before has 0 texts and texts has 1; each text needs one; give lists of equal length."
+    )
+
+
+def test_messages_name_the_text():
+    model = cw.new(
+        "byt5-small", heads=("decoder", "vocabulary"), d_model=16, d_ff=8, num_layers=1,
+        num_decoder_layers=1, num_heads=2,
+    )  # fmt: skip
+    model.tokenizer.max_length = 20
+    with pytest.raises(InputError) as caught:
+        model.choose(["a", "a", "b" * 30], ["x", "y"], places=["row 1", "row 2", "row 3"])
+    assert str(caught.value) == (
+        "row 3 has 40 tokens; at most 20 are allowed (2 of 6 texts are too long); shorten it."
+    )
 
 
 def test_an_unknown_way_to_compare():
