@@ -10,7 +10,7 @@ Used by: `TextToText`.
 Shapes: N tokens, n asked tokens, B rows, W width.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -177,16 +177,7 @@ class Apart:
         clean, asked = draft.clean, tokens >= 0
         owners = np.repeat(np.arange(len(clean)), clean.lengths)
         counts = np.bincount(owners[asked], minlength=len(clean))
-        draft.ids = draft.ids[~asked]
-        draft.clean = replace(
-            clean,
-            ids=clean.ids[~asked],
-            types=clean.types[~asked],
-            special=clean.special[~asked],
-            word_starts=clean.word_starts[~asked],
-            lengths=clean.lengths - counts,
-            token_labels=None,
-        )
+        draft.rewrite(draft.ids[~asked], clean.lengths - counts)
         return answer_part(tokens[asked], counts, start)
 
     def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
