@@ -12,6 +12,7 @@ from clozeworks.objectives.causal_lm import CausalLM  # noqa: E402
 from clozeworks.objectives.draft import Source  # noqa: E402
 from clozeworks.objectives.prefix_lm import PrefixLM  # noqa: E402
 from clozeworks.objectives.span_corruption import SpanCorruption  # noqa: E402
+from clozeworks.text.byte_tokens import byte_tokenizer  # noqa: E402
 from clozeworks.text.template import Template  # noqa: E402
 
 pytestmark = pytest.mark.parity
@@ -100,3 +101,14 @@ def test_gpt2_costs_what_its_labels_cost(objective, tmp_path):
     table = theirs.transformer.wte.weight.grad
     difference = ours.embeddings.tokens.weight.grad - table
     assert difference.abs().max() < 1e-5 * max(1, table.abs().max().item())
+
+
+@pytest.mark.parametrize("text", ["A text.", "中文 and 🙂\n\ttwo  lines", "é\x00\x7f", ""])
+def test_bytes_have_the_ids_of_byt5(text, tmp_path):
+    tokenizer, theirs = byte_tokenizer(), transformers.ByT5Tokenizer()
+    ids = tokenizer.encode([text])[0].ids
+    assert ids == theirs(text)["input_ids"]
+    names = ("<pad>", "</s>", "<unk>", "<extra_id_0>", "<extra_id_124>")
+    assert [tokenizer.id_of(name) for name in names] == theirs.convert_tokens_to_ids(list(names))
+    tokenizer.save(tmp_path)
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path)(text)["input_ids"] == ids
