@@ -45,8 +45,8 @@ def test_refusals(tmp_path, refused):
     path.write_text("mine")
     refused(f"{path} exists; name another file, or remove it first.", "init", "pretrain", path)
     refused(
-        "objective is 'brt'; known: albert, bert, deberta, deberta-v3, electra, "
-        "roberta, simcse, spanbert, xlnet. "
+        "objective is 'brt'; known: albert, bert, byt5, deberta, deberta-v3, "
+        "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
         "Did you mean 'bert'?",
         "init", "pretrain", tmp_path / "other.toml", "--objective", "brt",
     )  # fmt: skip

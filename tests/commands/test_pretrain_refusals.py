@@ -36,8 +36,8 @@ def run(tmp_path):
          "training.compile is true and the device is a CPU; there the pieces of a step run side by "
          "side, which gains more; leave it out."),
         ("objective=bart",
-         "objective is 'bart'; known: albert, bert, deberta, deberta-v3, electra, "
-         "roberta, simcse, spanbert, xlnet. "
+         "objective is 'bart'; known: albert, bert, byt5, deberta, deberta-v3, "
+         "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
          "Did you mean 'bert'?"),
         ("data.stages=[{length=24, share=0.75}, {length=40, share=0.5}]",
          "data.stages have shares of 1.25 together; they must add up to 1; change one."),

@@ -224,8 +224,8 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
         ),
         (
             ["tokenizer", "trian"],
-            'Unknown command "trian". Did you mean "train"? Available commands: train, inspect, '
-            "extend. See: clozeworks tokenizer --help",
+            'Unknown command "trian". Did you mean "train"? Available commands: train, bytes, '
+            "inspect, extend. See: clozeworks tokenizer --help",
         ),
         (
             ["show", "bert-tini"],

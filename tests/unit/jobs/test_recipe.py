@@ -77,11 +77,11 @@ def test_another_length_changes_nothing_else(name):
          "A setting of Recipe is 'trainig'; known: data, model, objective, run, seed, snapshots, "
          "training, watching. Did you mean 'training'?"),
         ("training.optimizer={kind='adam_v', rate=1.0}",
-         "training.optimizer.kind is 'adam_v'; known: adam_w, bert_adam, lamb. Did you mean "
-         "'adam_w'?"),
+         "training.optimizer.kind is 'adam_v'; known: adafactor, adam_w, bert_adam, lamb. Did "
+         "you mean 'adam_w'?"),
         ("objective=brt",
-         "objective is 'brt'; known: albert, bert, deberta, deberta-v3, electra, "
-         "roberta, simcse, spanbert, xlnet. "
+         "objective is 'brt'; known: albert, bert, byt5, deberta, deberta-v3, "
+         "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
          "Did you mean 'bert'?"),
         ("training.steps=0", "training.steps is 0; it must be at least 1."),
         ("training.tokens=many", "training.tokens is 'many'; it must be int."),

@@ -117,6 +117,33 @@ def test_from_text_to_a_folder_and_on_from_the_middle(name, recipe, tmp_path, li
     assert all(torch.equal(before[key], after[key]) for key in before)
 
 
+def test_scheduled_sampling_goes_on_where_it_was(recipe, tmp_path):
+    objective = {
+        "kind": "scheduled_sampling",
+        "objective": {
+            "kind": "causal_lm", "arrangement": {"kind": "document_pieces", "length": 32},
+        },
+        "told": {"kind": "falling_share", "fall": 0.2},
+        "choose": "drawn",
+    }  # fmt: skip
+    done = pretrain(recipe("gpt2", objective=objective))
+    plain = pretrain(recipe("gpt2"), f"run={tmp_path / 'plain'}")
+    losses = [
+        [record["causal_lm"]["loss"] for record in run.records if "causal_lm" in record]
+        for run in (done, plain)
+    ]
+    assert losses[0][0] == losses[1][0], "at step 0 all is told"
+    assert losses[0][1:] != losses[1][1:]
+    run = shutil.copytree(done.folder, tmp_path / "again")
+    shutil.rmtree(run / "model")
+    Snapshots(run / "snapshots", 9).remove_after(2)
+    pretrain(recipe("gpt2", objective=objective), f"run={run}")
+    before, after = (
+        load_file(folder / "model" / "model.safetensors") for folder in (done.folder, run)
+    )
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
 def test_a_vocabulary_for_t5_has_its_sentinels_last(corpora):
     tokenizer = Corpus.open(corpora / "t5").tokenizer
     assert (tokenizer.pad_id, tokenizer.last_id, tokenizer.unknown_id) == (0, 1, 2)
