@@ -117,18 +117,19 @@ class Reading:
         long = most is not None and len(ids) + 1 > most
         if long:
             assert most is not None
-            self.refuse_unless_cut(item, "target", len(ids) + 1, most)
+            self.refuse_unless_cut(item, "target", len(ids) + 1, most, "as task.lengths says")
             ids = ids[: most - 1]
         return [*ids, self.end], long
 
-    def refuse_unless_cut(self, item: WritingItem, what: str, count: int, most: int) -> None:
+    def refuse_unless_cut(
+        self, item: WritingItem, what: str, count: int, most: int, why: str
+    ) -> None:
         """Complains about a text that is too long and may not be cut."""
         if self.lengths.cut:
             return
-        of = "" if getattr(self.lengths, what, None) is not None else ", which is what is left"
         raise InputError(
-            f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}"
-            f"{of}; shorten it, or have it cut with task.lengths.cut=true."
+            f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}, "
+            f"{why}; shorten it, or have it cut with task.lengths.cut=true."
         )
 
 
@@ -155,11 +156,12 @@ class Apart:
             text = reading.tokenizer.chat.render(
                 asked_messages(item), asks=True, place=item.place or "the chat"
             )
-        source, most = reading.tokenizer.encode([text])[0], _least(reading)
+        source, most = reading.tokenizer.encode([text])[0], reading.lengths.source or reading.most
         long = most is not None and len(source) > most
         if long:
             assert most is not None
-            reading.refuse_unless_cut(item, "source", len(source), most)
+            why = "as task.lengths says" if reading.lengths.source else "as the tokenizer says"
+            reading.refuse_unless_cut(item, "source", len(source), most, why)
             source = reading.tokenizer.encode([text], max_length=most, truncate=True)[0]
         if not answer or item.target is None:
             return Row(source.ids, [False] * len(source), long)
@@ -209,7 +211,8 @@ class Behind:
         most, room = reading.lengths.source, _left(reading, max(len(ids), 1))
         most = min((each for each in (most, room) if each is not None), default=None)
         if most is not None and len(prompt) > most:
-            reading.refuse_unless_cut(item, "source", len(prompt), most)
+            why = "as task.lengths says" if most == reading.lengths.source else "which is left"
+            reading.refuse_unless_cut(item, "source", len(prompt), most, why)
             prompt, cut = self._shorter(text, most, reading.tokenizer), True
         _check_any(prompt, item)
         asked = [False] * len(prompt) + [True] * len(ids)
@@ -284,11 +287,6 @@ def chat_end(reading: Reading) -> int:
     said = reading.tokenizer.chat.pieces(turns)[-1].text
     ids, count = turn_end(reading.tokenizer.encode([said], special=False)[0].ids, reading)
     return ids[count - 1]
-
-
-def _least(reading: Reading) -> int | None:
-    limits = [limit for limit in (reading.lengths.source, reading.most) if limit is not None]
-    return min(limits, default=None)
 
 
 def _left(reading: Reading, taken: int) -> int | None:
