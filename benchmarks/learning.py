@@ -71,8 +71,10 @@ def main() -> None:
     steps = options.tokens // EACH
     for name in options.only:
         run(name, options, steps, "tokens")
-        if abs(rates[name] / rates[YARDSTICK] - 1) > ALIKE:
-            run(name, options, max(1, round(steps * rates[name] / rates[YARDSTICK])), "time")
+    for name in options.only:
+        share = rates[name] / rates[YARDSTICK]
+        if abs(share - 1) > ALIKE:
+            run(name, options, max(1, round(steps * share)), "time")
     report(options.out)
 
 

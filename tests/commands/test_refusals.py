@@ -218,9 +218,9 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
     [
         (
             ["fil"],
-            "command is 'fil'; known: answer, classify, compare, corpus, data, embed, env, "
-            "evaluate, fill, finetune, init, new, pretrain, probe, quickstart, runs, show, tag, "
-            "tokenizer. Did you mean 'fill'?",
+            "command is 'fil'; known: answer, choose, classify, compare, corpus, data, embed, env, "
+            "evaluate, exposure, fill, finetune, init, new, pretrain, probe, quickstart, runs, "
+            "score, show, tag, tokenizer. Did you mean 'fill'?",
         ),
         (
             ["tokenizer", "trian"],

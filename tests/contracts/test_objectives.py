@@ -19,20 +19,23 @@ from clozeworks.core.initialize import initialize
 from clozeworks.data.arranged import Arranged, place
 from clozeworks.data.arrangements import ArrangementSpec
 from clozeworks.data.corpus import in_memory
-from clozeworks.families.bert import FAMILY
-from clozeworks.families.family import Config
+from clozeworks.errors import SettingError
+from clozeworks.families.family import Config, families
 from clozeworks.objectives.combine import leaves
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec
 from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.told import ToldSpec
 from clozeworks.text.template import Template
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
-SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec)
+SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec, ToldSpec)
 NAMES = {cls.__name__: cls for slot in SLOTS for cls in registry.specs(slot).values()}
-SPECIAL, MASK, VOCABULARY = (0, 1, 2, 3, 4), 4, 90
+SPECIAL, MASK, TEXT, VOCABULARY = (0, 1, 2, 3, 4), 4, 90, 150
+# Behind the tokens of text, as in T5: sentinels, the first of them last.
+NAMED = {f"<extra_id_{number}>": VOCABULARY - 1 - number for number in range(50)}
 PAIR = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
 
 
@@ -44,7 +47,9 @@ def files():
         own = [
             cls
             for _, cls in inspect.getmembers(module, inspect.isclass)
-            if issubclass(cls, Objective) and cls.__module__ == path and cls is not Objective
+            if issubclass(cls, Objective)
+            and cls.__module__ == path
+            and not cls.__dict__.get("is_slot", False)
         ]
         if own:
             found[name] = (module, own)
@@ -83,7 +88,7 @@ def clean(seed=0, first=0, epoch=0, groups=4) -> Arranged:
     texts = []
     for _ in range(3 * groups):
         sizes = generator.integers(6, 40, 2)
-        drawn = [generator.integers(5, VOCABULARY, size) for size in sizes]
+        drawn = [generator.integers(5, TEXT, size) for size in sizes]
         texts.append([(tokens, generator.random(len(tokens)) < 0.7) for tokens in drawn])
     made = place(
         PAIR,
@@ -124,23 +129,73 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def source():
-    split = in_memory([[list(range(5, VOCABULARY))] * 3], VOCABULARY)
-    return Source(VOCABULARY, mask_id=MASK, special_ids=SPECIAL, split=split)
+    split = in_memory([[list(range(5, TEXT))] * 3], VOCABULARY)
+    return Source(
+        VOCABULARY,
+        mask_id=MASK,
+        special_ids=(*SPECIAL, *NAMED.values()),
+        split=split,
+        named=NAMED,
+        start_id=0,
+        end_id=3,
+    )
+
+
+TINY = {
+    "bert": (
+        "bert-tiny", ("pooler", "vocabulary", "next_sentence"),
+        {
+            "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24,
+            "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+        },
+    ),
+    "gpt2": (
+        "gpt2", ("vocabulary",),
+        {
+            "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128,
+            "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+        },
+    ),
+    "t5": (
+        "t5-v1_1-small", ("decoder", "vocabulary"),
+        {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_kv": 8, "d_ff": 24, "dropout_rate": 0},
+    ),
+}  # fmt: skip
+
+
+def blueprint(name):
+    """A tiny network of a family, without dropout."""
+    size, parts, small = TINY[name]
+    settings = {**families()[name].published(size), **small, "vocab_size": VOCABULARY}
+    return families()[name].blueprint(Config(settings), frozenset(parts))
 
 
 def built(objective):
-    """A tiny model in float64 without dropout, with every head the objective wants."""
-    settings = {
-        **FAMILY.published("bert-tiny"), "hidden_size": 16, "num_attention_heads": 2,
-        "intermediate_size": 24, "vocab_size": VOCABULARY, "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }  # fmt: skip
-    blueprint = FAMILY.blueprint(
-        Config(settings), frozenset({"pooler", "vocabulary", "next_sentence"})
-    )
-    model = objective.equip(blueprint).build()
+    """A tiny model in float64, with every head the objective wants: the first that can learn it."""
+    refused = []
+    for name in TINY:
+        try:
+            equipped = objective.equip(blueprint(name))
+            break
+        except SettingError as error:
+            refused.append(error)
+    else:
+        raise refused[0]
+    model = equipped.build()
     initialize(model, seed=2, spread=0.3)
     return model.double().train()
+
+
+@pytest.mark.parametrize("objective", CASES)
+def test_what_cannot_learn_it_is_told_so_in_a_sentence(objective):
+    refused = 0
+    for name in TINY:
+        try:
+            objective.equip(blueprint(name))
+        except SettingError as error:
+            refused += 1
+            assert ";" in str(error) and str(error).endswith(".")
+    assert refused < len(TINY), "nobody can learn it"
 
 
 def test_the_folder_was_read():
@@ -161,7 +216,9 @@ def test_every_file_has_a_card(name):
     assert {type(objective) for objective in (*shown, *inner)} >= set(own)
 
 
-@pytest.mark.parametrize("slot", [Objective, ChoiceSpec, BudgetSpec], ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    "slot", [Objective, ChoiceSpec, BudgetSpec, ToldSpec], ids=lambda s: s.__name__
+)
 def test_specs_are_small_frozen_and_name_their_paper(slot):
     specs = [*registry.specs(slot).values(), Shown]
     for spec in (spec for spec in specs if spec.__module__.startswith("clozeworks.")):
@@ -183,6 +240,7 @@ def test_a_batch_is_a_pure_function(objective, source):
     assert same(batch, again)
     assert set(batch.parts) == set(objective.asks)
     hides = batch.ids.tolist() != clean().ids.tolist()
+    assert len(batch.ids) == len(batch.types) == sum(batch.lengths)
     if hides:
         assert not same(batch, objective.batch(clean(), 6, source))
         assert not same(batch, objective.batch(clean(epoch=1), 5, source))
@@ -198,16 +256,28 @@ def same(left, right) -> bool:
     return parts and np.array_equal(left.ids, right.ids)
 
 
+def answers(batch):
+    """What is asked of each text whose answers are texts; nothing if they are not."""
+    found = [[] for _ in batch.lengths]
+    for part in batch.parts.values():
+        if "lengths" in part:
+            cut = np.split(part["answers"], np.cumsum(part["lengths"])[:-1])
+            found = [[*own, more.tolist()] for own, more in zip(found, cut, strict=True)]
+    return found
+
+
 @pytest.mark.parametrize("objective", CASES)
 def test_neighbours_size_and_order_change_nothing(objective, source):
     whole = clean()
     together = objective.batch(whole, 5, source)
-    pieces = np.split(together.ids, np.cumsum(whole.lengths)[:-1])
+    pieces = np.split(together.ids, np.cumsum(together.lengths)[:-1])
+    asked = answers(together)
     groups = np.arange(len(whole)).reshape(-1, whole.views)
     for chosen in (*groups, groups[::-1].ravel(), groups[[2, 0]].ravel()):
         alone = objective.batch(some(whole, chosen), 5, source)
         expected = np.concatenate([pieces[number] for number in chosen])
         assert alone.ids.tolist() == expected.tolist()
+        assert answers(alone) == [asked[number] for number in chosen]
     counts = [objective.batch(some(whole, group), 5, source).counts() for group in groups]
     assert together.counts() == {
         name: sum(count[name] for count in counts) for name in objective.asks
@@ -219,6 +289,9 @@ def test_what_is_hidden_is_asked_and_nothing_else(objective, source):
     whole = clean(groups=40)
     batch = objective.batch(whole, 5, source)
     assert batch.ids.dtype == np.int64
+    if len(batch.ids) != len(whole.ids):
+        assert_each_token_is_shown_or_asked(whole, batch)
+        return
     changed = batch.ids != whole.ids
     assert not changed[whole.special].any(), "a special token was hidden"
     places = [part["places"] for part in batch.parts.values() if "places" in part]
@@ -230,6 +303,19 @@ def test_what_is_hidden_is_asked_and_nothing_else(objective, source):
         assert (whole.ids[part["places"]] == part["answers"]).all()
         # An answer stands in the input only where it was kept, or drawn, by law: one in ten.
         assert (batch.ids[part["places"]] == part["answers"]).mean() < 0.2
+
+
+def assert_each_token_is_shown_or_asked(whole, batch):
+    """Where texts are rewritten, each token of text is shown or asked, and never both."""
+    rows = np.split(whole.ids, np.cumsum(whole.lengths)[:-1])
+    shown = np.split(batch.ids, np.cumsum(batch.lengths)[:-1])
+    for row, seen, (asked,) in zip(rows, shown, answers(batch), strict=True):
+        text = [[token for token in ids if 5 <= token < TEXT] for ids in (row, seen, asked)]
+        assert sorted(text[0]) == sorted(text[1] + text[2]), "a token was lost, or given away"
+        assert text[2], "nothing is asked"
+        special = [token for token in seen.tolist() if token in SPECIAL]
+        assert special == [token for token in row.tolist() if token in SPECIAL]
+        assert asked[-1] == 3, "an answer has no end"
 
 
 @pytest.mark.parametrize("objective", CASES)

@@ -52,6 +52,8 @@ def test_they_load_what_we_save(architecture, peer, batch, tmp_path):
     assert not report["mismatched_keys"]
     data = batch([5, 9])
     inputs = {"input_ids": data["padded_ids"], "attention_mask": data["mask"]}
+    if getattr(original, "decoder", None) is not None:
+        inputs["decoder_input_ids"] = data["padded_ids"][:, :3]
     with torch.no_grad():
         left, right = again.eval()(**inputs)[0], original(**inputs)[0]
     weights = zip(again.parameters(), original.parameters(), strict=True)

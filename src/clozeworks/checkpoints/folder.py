@@ -16,6 +16,7 @@ from clozeworks.checkpoints.sentence import (
     Prompts,
     read_pooling,
     read_prompts,
+    usual_pooling,
     write_pooling,
     write_prompts,
 )
@@ -34,6 +35,7 @@ from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family, parts_of
 from clozeworks.families.weights import Names
+from clozeworks.text.files import CONVERT, sentence_piece
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
@@ -59,6 +61,8 @@ class Checkpoint:
     """What `clozeworks.json` says."""
     generation: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What `generation_config.json` says."""
+    unread: str | None = None
+    """A tokenizer file that the folder has, and that must be converted first."""
 
 
 def read_config(folder: Path) -> tuple[Config, Family]:
@@ -108,11 +112,12 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
         family=found,
         config=dict(config),
         tokenizer=tokenizer,
-        pooling=read_pooling(folder),
+        pooling=read_pooling(folder, usual_pooling(blueprint)),
         report=report,
         prompts=read_prompts(folder),
         notes=notes,
         generation=read_generation(folder),
+        unread=sentence_piece(folder) if tokenizer is None else None,
     )
 
 
@@ -326,8 +331,10 @@ def _tokenizer(
     folder: Path, found: Family, blueprint: Blueprint, expected: object, report: LoadReport
 ) -> Tokenizer | None:
     """The folder's tokenizer, checked against the weights; None if it has none."""
-    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
+    if not Tokenizer.is_in(folder, found.style):
         report.notes.append("no tokenizer in the folder")
+        if name := sentence_piece(folder):
+            report.notes[-1] += f"; {name} {CONVERT.rstrip('.')}"
         return None
     tokenizer = Tokenizer.load(folder, style=found.style)
     rows = blueprint.embeddings.tokens

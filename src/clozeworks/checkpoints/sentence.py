@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clozeworks.config import read_any_json, read_json
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.pooling import check_modes
 from clozeworks.errors import CheckpointError, UnknownName
 
@@ -60,8 +61,18 @@ class Pooling:
         small = ", texts in small letters" if self.lowercase else ""
         prompt = "" if self.include_prompt else ", the prompt left out"
         scaled = ", scaled to length 1" if self.normalize else ""
-        source = "as the model folder says" if self.stated else "the default"
+        usual = "the default of decoders" if self.modes == ("last",) else "the default"
+        source = "as the model folder says" if self.stated else usual
         return f"{' + '.join(self.modes)} pooling{small}{prompt}{scaled} ({source})"
+
+
+def usual_pooling(blueprint: Blueprint) -> Pooling:
+    """How texts become vectors where nobody says it: by their mean, of a decoder by the last token.
+
+    A decoder's last token alone has seen the whole text. Of an encoder-decoder the encoder speaks.
+    """
+    is_decoder = blueprint.decoder is None and blueprint.writes
+    return Pooling(modes=("last",)) if is_decoder else Pooling()
 
 
 class Prompt(NamedTuple):
@@ -128,10 +139,10 @@ def write_prompts(folder: Path, prompts: Prompts) -> None:
         _write(folder / PROMPTS, prompts.file)
 
 
-def read_pooling(folder: Path) -> Pooling:
-    """What the folder says, or plain mean pooling if it says nothing."""
+def read_pooling(folder: Path, usual: Pooling) -> Pooling:
+    """What the folder says, or what is usual if it says nothing."""
     if not (folder / "modules.json").exists():
-        return Pooling()
+        return usual
     steps = _steps(folder / "modules.json")
     modes: tuple[str, ...] = ()
     normalize = False

@@ -31,7 +31,7 @@ def build(
     documents: Literal["blank-line", "file", "line"] = "blank-line",
     column: Annotated[list[str] | None, Parameter(negative="")] = None,
     encoding: str = "utf-8",
-    sentences: Literal["split", "wrapped", "lines"] = "split",
+    sentences: Literal["split", "wrapped", "lines", "whole"] = "split",
     words: str | None = None,
     validation: float = 0.01,
     keep_duplicates: Annotated[bool, Parameter(negative="")] = False,
@@ -50,7 +50,8 @@ def build(
             Several, as pairs and triplets have them, become a line each; see --sentences lines.
         encoding: What text files are written in.
         sentences: split finds sentences in English and Chinese; the end of a line ends one.
-            wrapped is for text wrapped at some column; lines takes each line as a sentence.
+            wrapped is for text wrapped at some column; lines takes each line as a sentence;
+            whole keeps a document as it is, ends of lines among it: for models that write.
         words: A segmenter for whole words in Chinese: jieba. Without it each character is a word.
         validation: The share of documents that is held out.
         keep_duplicates: Keep documents that came before.
@@ -186,8 +187,8 @@ def batch(
 
     Args:
         corpus: The corpus folder.
-        objective: What is learned: bert, roberta, albert, electra, spanbert or simcse, or a table
-            as in a recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
+        objective: What is learned: bert, roberta, t5, gpt2 or another paper's, or a table as in a
+            recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
         step: Which step, counted from 0.
         length: The most tokens of an example; as in the paper if not given.
         tokens: Tokens of a step.

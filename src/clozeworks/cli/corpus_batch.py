@@ -7,6 +7,7 @@ import numpy as np
 from clozeworks.cli.corpus_page import visible
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.arrangements import Arrangement
+from clozeworks.data.shards import Numbers
 from clozeworks.objectives.draft import ANSWERS, Batch, Part
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -15,6 +16,8 @@ LABELS = {
     "next_sentence": ("the second text follows", "the second text is a random one"),
     "sentence_order": ("the texts stand in order", "the texts were swapped, or one is random"),
 }
+# Those who rewrite a text, and ask for another.
+ANSWERING = {"span_corruption", "prefix_lm", "denoisers"}
 # Where it is known from which documents the texts come: from one, or from two.
 WRONG_ORDER = ("the texts were swapped", "the second text is a random one")
 
@@ -35,12 +38,17 @@ def lines(
         begin, length = int(clean.starts[number]), int(clean.lengths[number])
         example, view = divmod(number, batch.views)
         of_several = f", view {view + 1} of {batch.views}" if batch.views > 1 else ""
+        shown = int(batch.lengths[number])
+        others = f", {shown:,} shown" if shown != length else ""
         yield (
             f"example {example + 1} (epoch {clean.epochs[number]}, "
             f"number {clean.indices[number] // batch.views:,}{of_several}): "
-            f"{counted(length, 'token')}"
+            f"{counted(length, 'token')}{others}"
         )
-        yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
+        if ANSWERING & set(batch.parts):
+            yield f"  {_row(batch.ids, batch.lengths, tokenizer, number)}"
+        else:
+            yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
         yield from _asked(clean, batch, tokenizer, number, arrangement)
         yield ""
 
@@ -57,6 +65,12 @@ def _tokens(clean: Arranged, batch: Batch, tokenizer: Tokenizer, begin: int, end
         else:
             words.append(f"⟨{_token(tokenizer, clean.ids[place])}→{shown}⟩")
     return " ".join(words)
+
+
+def _row(ids: Numbers, lengths: Numbers, tokenizer: Tokenizer, number: int) -> str:
+    """The tokens of one text of several."""
+    end = int(lengths[: number + 1].sum())
+    return " ".join(_token(tokenizer, token) for token in ids[end - int(lengths[number]) : end])
 
 
 def _token(tokenizer: Tokenizer, number: np.int64) -> str:
@@ -94,6 +108,13 @@ def _asked(
             chosen = (part["judged"] >= begin) & (part["judged"] < end)
             tokens = counted(int(chosen.sum()), "token is", "tokens are")
             yield f"  {name}: {tokens} judged, once the generator has filled the gaps"
+        elif name in ANSWERING:
+            asked = counted(int(part["lengths"][number]), "token is", "tokens are")
+            yield f"  {name}: {asked} asked"
+            yield f"  {_row(part[ANSWERS], part['lengths'], tokenizer, number)}"
+        elif name == "causal_lm":
+            asked = counted(int(part["lengths"][number]), "token is", "tokens are")
+            yield f"  {name}: {asked} asked, each from those before it"
         elif name == "permuted_lm":
             yield f"  {name}: {_in_order(clean, part, tokenizer, number)}"
         elif len(part[ANSWERS]) == len(clean):

@@ -43,27 +43,19 @@ def embed(
         prompt: What is put before each text: the name of a prompt of the model folder, or any other
             text, "" for nothing. The folder's default, if it names one, if not given.
         pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several with commas. As
-            the model folder says if not given, else mean.
+            the model folder says if not given, else mean, or last if the model is a decoder.
         normalize: Scale vectors to length 1, or not. As the model folder says if not given.
         max_length: The most tokens a text may have; the model's limit if not given.
         truncate: Cut longer texts instead of complaining about them.
         budget: Tokens per batch.
         overwrite: Replace the output file if it exists.
     """
-    from clozeworks.data.texts import Texts, read_texts, resolve_input
+    from clozeworks.cli.given_texts import given_texts
     from clozeworks.data.vectors import VECTOR_SUFFIXES, check_output, write_jsonl, write_vectors
 
     if out is not None:
         check_output(out, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
-    given = resolve_input(source)
-    if isinstance(given, str):
-        _check_unused({"--column": column, "--encoding": encoding, "--skip-blank": skip_blank})
-        texts = Texts([given], ["the text"], "the command line")
-    else:
-        stream = sys.stdin.buffer if given is None else given
-        texts = read_texts(
-            stream, column=column, encoding=encoding or "utf-8", skip_blank=skip_blank
-        )
+    texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
 
     from clozeworks.cli.progress import Progress
     from clozeworks.language_model import load
@@ -100,18 +92,6 @@ def embed(
     )
     if out is not None and out.suffix == ".npy":
         print(f"Read them with: numpy.load({str(out)!r})", file=sys.stderr)
-
-
-def _check_unused(options: dict[str, object]) -> None:
-    """A text on the command line is not a file, and takes no options of one."""
-    from clozeworks.errors import SettingError
-
-    for name, value in options.items():
-        if value:
-            raise SettingError(
-                f"{name} is given, but the input is a text, not a file; leave {name} out, or name "
-                f"a file."
-            )
 
 
 def _say_how(pooling: object, modes: list[str] | None, normalize: bool | None) -> None:

@@ -27,7 +27,7 @@ def pretrain(
         file: The file to write.
         corpus: The corpus to train on.
         size: A published size for fresh weights, or a model folder to go on from.
-        objective: bert, roberta, albert, electra, spanbert or simcse.
+        objective: bert, roberta, t5, gpt2 or another paper's name.
         run: The folder of the run.
     """
     from clozeworks.data.atomic import atomic_file

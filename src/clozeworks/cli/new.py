@@ -13,7 +13,7 @@ def new(
     size: str,
     /,
     *changes: str,
-    tokenizer: Path,
+    tokenizer: Path | None = None,
     out: Annotated[Path, Parameter(alias="-o")],
     heads: str = "vocabulary",
     seed: int = 0,
@@ -24,7 +24,8 @@ def new(
     Args:
         size: A published size such as bert-tiny; `clozeworks show` lists them.
         changes: Settings of config.json to change, for example hidden_size=256.
-        tokenizer: The folder of a tokenizer; it decides the vocabulary size.
+        tokenizer: The folder of a tokenizer; it decides the vocabulary size. Sizes whose tokens are
+            bytes, as byt5-small, need none.
         out: The folder to make.
         heads: Parts beside the encoder, separated by commas.
         seed: The same seed gives the same weights.

@@ -31,6 +31,7 @@ def train(
     size: int = 30000,
     min_frequency: int = 2,
     cased: Annotated[bool, Parameter(negative="")] = False,
+    extra: Annotated[list[str] | None, Parameter(negative="")] = None,
     column: Annotated[list[str] | None, Parameter(negative="")] = None,
     encoding: str = "utf-8",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
@@ -42,10 +43,12 @@ def train(
         out: The folder to make.
         kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5);
             wordpiece if nothing else says it.
-        family: Write texts as this family does, such as xlnet; it decides the kind.
+        family: Write texts as this family does, such as xlnet, t5, gpt2 or llama; it decides the
+            kind and the special tokens.
         size: Entries of the vocabulary.
         min_frequency: How often a piece must occur.
         cased: Keep upper and lower case apart (WordPiece; byte-level and unigram always do).
+        extra: A further special token, such as [NLU]; may be given several times.
         column: The column or field that holds the text; "text" if not given.
         encoding: What text files are written in.
         overwrite: Replace the folder if it holds something.
@@ -65,6 +68,10 @@ def train(
         )
     if isinstance(style, WordPieceStyle):
         style = replace(style, lowercase=not cased)
+    if extra:
+        _check_extra(extra, style)
+        special = replace(style.special, extra=(*style.special.extra, *extra))
+        style = replace(style, special=special)
     check_target(out, overwrite=overwrite)
     begin = time.monotonic()
     with Progress("bytes") as progress:
@@ -106,6 +113,39 @@ def _style(kind: "Kind | None", family: str | None) -> "Style":
             "one of them out."
         )
     return style
+
+
+def _check_extra(extra: list[str], style: "Style") -> None:
+    """Complains about names that are none, or are taken."""
+    from clozeworks.errors import SettingError
+
+    for place, name in enumerate(extra):
+        if not name.strip():
+            raise SettingError(f"--extra is {name!r}; a token needs a name; leave it out.")
+        if name in style.special.names() or name in extra[:place]:
+            raise SettingError(f"--extra is {name!r}, which is there already; leave it out.")
+
+
+@app.command(name="bytes")
+def byte_tokens(
+    *,
+    out: Annotated[Path, Parameter(alias="-o")],
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Make the tokenizer of ByT5, whose tokens are the bytes of a text; nothing is learned.
+
+    Args:
+        out: The folder to make.
+        overwrite: Replace the folder if it holds something.
+    """
+    from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
+    from clozeworks.text.tokenizer import Tokenizer
+
+    check_target(out, overwrite=overwrite)
+    tokenizer = Tokenizer.of_bytes()
+    with fresh_folder(out, overwrite=overwrite) as place:
+        tokenizer.save(place)
+    print(f"{out}: {tokenizer.size:,} entries, one for each byte and the special ones.")
 
 
 @app.command

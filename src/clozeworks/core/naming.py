@@ -3,7 +3,8 @@
 The idea: scores (one for every entry) are the largest tensor of a small model, and all anybody
 wants of them is one number and its gradient. So scores, their softmax and their gradient are the
 same memory, one after the other, and the memory is used again for the next batch. Computed a slice
-of the vocabulary at a time, the product stays in the cache.
+of the vocabulary at a time, the product stays in the cache. Many tokens, as where every token is
+asked for, are done some at a time: the memory has a bound, whatever the batch.
 Where it is used: on a CPU, for training and evaluation. Elsewhere the plain formula is as fast.
 
 Shapes: n asked tokens, E width of the table, V vocabulary.
@@ -19,6 +20,8 @@ from torch.autograd.function import once_differentiable
 
 # Entries of the vocabulary whose vectors are multiplied at once.
 _SLICE = 1024
+# Scores that exist at once; with 50,000 entries that is 671 tokens and 134 MB.
+_SCORES = 1 << 25
 _held = threading.local()
 
 
@@ -53,21 +56,29 @@ def right_answers(scores: Tensor, answers: Tensor) -> Tensor:
 class _Named(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, answers: Tensor) -> Any:
-        scores = _scores(x, weight, bias)  # (n, V)
-        rows = torch.arange(len(answers))
-        given = scores[rows, answers]
-        # Of rows whose answer has the highest score, another entry may have it, too.
-        best = (given == scores.amax(dim=1)).nonzero().squeeze(1) if len(answers) else rows
-        right = right_answers(scores[best], answers[best])
-        shares = torch.log_softmax(scores, dim=1, out=scores)
-        total = -shares[rows, answers].sum()
+        size = max(_SCORES // len(weight), 1)
+        wanted = any(ctx.needs_input_grad)
+        costs, rights, of_x = [], [], []
+        of_weight: Tensor | None = None
+        of_bias: Tensor | None = None
+        for begin in range(0, max(len(x), 1), size):
+            part, asked = x[begin : begin + size], answers[begin : begin + size]
+            cost, right, shares = _of_some(part, weight, bias, asked)
+            costs.append(cost)
+            rights.append(right)
+            if wanted:
+                grad = shares.exp_()  # in the memory that the next tokens will overwrite
+                grad[torch.arange(len(asked)), asked] -= 1
+                of_x.append(grad @ weight)
+                of_weight = grad.T @ part if of_weight is None else of_weight.addmm_(grad.T, part)
+                if bias is not None:
+                    own = grad.sum(dim=0)
+                    of_bias = own if of_bias is None else of_bias.add_(own)
+        right = torch.stack(rights).sum()
         ctx.mark_non_differentiable(right)
-        if any(ctx.needs_input_grad):
-            grad = shares.exp_()
-            grad[rows, answers] -= 1
-            of_bias = None if bias is None else grad.sum(dim=0)
-            ctx.grads = (grad @ weight, grad.T @ x, of_bias)
-        return total, right
+        if wanted:
+            ctx.grads = (torch.cat(of_x), of_weight, of_bias)
+        return torch.cat(costs).sum(), right
 
     @staticmethod
     @once_differentiable
@@ -76,6 +87,20 @@ class _Named(torch.autograd.Function):
         grads = [None if grad is None else grad.mul_(of_total) for grad in ctx.grads]
         ctx.grads = None
         return (*grads, None)
+
+
+def _of_some(
+    x: Tensor, weight: Tensor, bias: Tensor | None, answers: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The costs of some tokens (n,), how many were right, and all log shares (n, V)."""
+    scores = _scores(x, weight, bias)  # (n, V)
+    rows = torch.arange(len(answers))
+    given = scores[rows, answers]
+    # Of rows whose answer has the highest score, another entry may have it, too.
+    best = (given == scores.amax(dim=1)).nonzero().squeeze(1) if len(answers) else rows
+    right = right_answers(scores[best], answers[best])
+    shares = torch.log_softmax(scores, dim=1, out=scores)
+    return -shares[rows, answers], right, shares
 
 
 def _scores(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -103,6 +103,28 @@ class Arranged:
             views=self.views,
         )
 
+    def tokens_of(self, numbers: Numbers) -> Numbers:
+        """The places of the tokens of some examples, one after the other."""
+        sizes = self.lengths[numbers]
+        shift = self.starts[numbers] - (np.cumsum(sizes) - sizes)
+        places: Numbers = np.arange(sizes.sum()) + np.repeat(shift, sizes)
+        return places
+
+    def some(self, numbers: Numbers) -> "Arranged":
+        """Some examples (n,) in this order, each on its own: views are not kept together."""
+        tokens = self.tokens_of(numbers)
+        return Arranged(
+            ids=self.ids[tokens],
+            types=self.types[tokens],
+            special=self.special[tokens],
+            word_starts=self.word_starts[tokens],
+            lengths=self.lengths[numbers],
+            epochs=self.epochs[numbers],
+            indices=self.indices[numbers],
+            labels=None if self.labels is None else self.labels[numbers],
+            token_labels=None if self.token_labels is None else self.token_labels[tokens],
+        )
+
     def rows(self, x: NDArray[Any], fill: Any) -> NDArray[Any]:
         """Packed values (N,) as rows (B, L), filled behind the end of each example."""
         rows = np.full(self.real.shape, fill, dtype=x.dtype)

@@ -46,7 +46,7 @@ class BuildSettings:
         columns: The columns or fields that hold the text; empty for `text`, or the only one.
         encoding: What text files are written in.
         sentences: `split` finds sentences within lines, `wrapped` across them; `lines` takes every
-            line as one.
+            line as one, `whole` every document.
         words: A segmenter for whole words in Chinese, such as `jieba`.
         validation: The share of documents that is held out.
         keep_duplicates: Whether a document that came before is kept.

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from clozeworks.data.shards import token_dtype
 from clozeworks.text.plain import PlainText
-from clozeworks.text.sentences import lines_as_sentences, split_sentences, wrapped_sentences
+from clozeworks.text.sentences import (
+    lines_as_sentences,
+    split_sentences,
+    whole_text,
+    wrapped_sentences,
+)
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.text.words import Segmenter, segmented_starts, segmenter, word_starts
 
@@ -23,11 +28,12 @@ _AT_A_TIME = 500_000
 # Lengths are counted in classes: 0, 1, 2-3, 4-7 and so on.
 LENGTH_CLASSES = 34
 
-Sentences = Literal["split", "wrapped", "lines"]
+Sentences = Literal["split", "wrapped", "lines", "whole"]
 SENTENCES = {
     "split": split_sentences,
     "wrapped": wrapped_sentences,
     "lines": lines_as_sentences,
+    "whole": whole_text,
 }
 Arrays = dict[str, NDArray[Any]]
 
@@ -39,7 +45,7 @@ class PieceSettings:
     Attributes:
         sentences: `split` finds sentences in English and Chinese text, and takes a line's end for
             one; `wrapped` does not, for text wrapped at some column; `lines` takes each line as a
-            sentence.
+            sentence; `whole` takes a document as it is, spaces and ends of lines among it.
         words: The segmenter that says what a word is, such as `jieba`; None for the tokenizer's
             own rule, under which each Chinese character is a word.
     """

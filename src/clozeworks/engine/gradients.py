@@ -125,7 +125,7 @@ class Gradients:
             counts: Questions of the whole step; those of the piece if not given.
         """
         with self.drawing(step, number), self.computing():
-            loss = self._cost(piece.tensors(self._ranks.device))
+            loss = self._cost(piece.tensors(self._ranks.device, step))
             value = loss.value(counts)
         return loss, torch.autograd.grad(value, self._parameters, allow_unused=True)
 

@@ -64,6 +64,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
 
 def plain(config: Config, parts: Parts) -> Blueprint:
     """What both versions have in common: everything but what attention knows of positions."""
+    config.own_positions("relative, as pos_att_type says")
     width = config.whole("hidden_size", 768)
     dropout = config.share("hidden_dropout_prob", 0.1)
     activation = config.activation("hidden_act")

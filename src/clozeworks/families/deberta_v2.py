@@ -22,7 +22,8 @@ from clozeworks.core.sublayer import PostNorm
 from clozeworks.families import bert, deberta
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
-from clozeworks.text.style import BERT_TOKENS, UnigramStyle
+from clozeworks.text.special import BERT_TOKENS
+from clozeworks.text.style import UnigramStyle
 
 # What the published library assumes where a config is silent: the largest sizes of v2.
 DEFAULTS = {

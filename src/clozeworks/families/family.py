@@ -117,6 +117,16 @@ class Config(Mapping[str, Any]):
         if key in self and self[key] is not None and self[key] not in allowed:
             raise self.complaint(key, f"{why}; Clozeworks computes only {allowed[0]!r}.")
 
+    def own_positions(self, scheme: str, *names: str) -> None:
+        """Complains about BERT's key for positions where a family has a scheme of its own.
+
+        Compat: published configs say `absolute` where nobody chose anything; others may have a name
+        for what the family does.
+        """
+        key = "position_embedding_type"
+        if self.get(key) not in (None, "absolute", *names):
+            raise self.complaint(key, f"positions of this family are {scheme}; leave it out.")
+
     def complaint(self, key: str, rule: str) -> CheckpointError:
         """The error for one key."""
         return CheckpointError(f"{self.place}: {key} is {self.get(key)!r}; {rule}")
@@ -132,11 +142,15 @@ class Architecture:
 
     parts: Parts
     rules: Sequence[Rule] = ()
+    prefix: str | None = None
+    """What stands before its body names, if not what the family says."""
 
 
-def architecture(*parts: str, rules: Sequence[Rule] = ()) -> Architecture:
+def architecture(
+    *parts: str, rules: Sequence[Rule] = (), prefix: str | None = None
+) -> Architecture:
     """An architecture with these parts."""
-    return Architecture(frozenset(parts), rules)
+    return Architecture(frozenset(parts), rules, prefix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +170,7 @@ class Family:
     """Head names that mean the same in every architecture."""
     ignored: Sequence[str] = ()
     spellings: Callable[[Config], Sequence[Rule]] = lambda config: ()
-    """Names of heads that depend on the config; they count before all others."""
+    """Names that depend on the config; they count before all others."""
     forms: Callable[[Config], Sequence[Form]] = lambda config: ()
     """Published weights that are several of ours, or of another shape."""
     extras: Parts = frozenset()
@@ -167,6 +181,8 @@ class Family:
     """First values that are not spread like all others: patterns of our names, the first counts."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
+    of_bytes: frozenset[str] = frozenset()
+    """Published sizes whose tokens are bytes; they need no tokenizer file."""
     unstated: Mapping[str, Any] = field(default_factory=dict)
     """What a written config says where nobody stated it, because the published library would assume
     something that holds for its own vocabulary only."""
@@ -212,8 +228,13 @@ class Family:
 
     def names(self, name: str, config: Config | None = None) -> Names:
         """The weight names of an architecture, as this config spells them."""
-        own = (*self.spellings(config or Config({})), *self.architectures[name].rules)
-        return Names(self.prefix, tuple(self.body), (*own, *self.head), tuple(self.ignored))
+        shape = self.architectures[name]
+        spelled = self.spellings(config or Config({}))
+        own = [rule for rule in spelled if rule.ours.startswith("heads.")]
+        body = [rule for rule in spelled if rule not in own]
+        prefix = self.prefix if shape.prefix is None else shape.prefix
+        head = (*own, *shape.rules, *self.head)
+        return Names(prefix, (*body, *self.body), head, tuple(self.ignored))
 
     def fitting(self, parts: Parts) -> str:
         """The architecture that holds exactly these parts, or else all of them, extras aside."""

@@ -19,7 +19,7 @@ from clozeworks.errors import UnknownName
 from clozeworks.families import gpt2
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules
-from clozeworks.text.style import GPT2_STYLE
+from clozeworks.text.style import GPT_STYLE
 
 # Published names of activations in this family, and ours.
 ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
@@ -30,7 +30,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
     dropout = config.share("resid_pdrop", 0.1)
     afn = config.get("afn", "gelu")
-    if afn not in ACTIVATIONS:
+    if not isinstance(afn, str) or afn not in ACTIVATIONS:
         raise UnknownName(f"{config.place}: afn", str(afn), ACTIVATIONS)
     known = {"gelu_tanh": "gelu_new"}
     own = Config({**config, "afn": known.get(ACTIVATIONS[afn], ACTIVATIONS[afn])}, config.place)
@@ -82,7 +82,7 @@ FAMILY = Family(
     ignored=("position_ids", "h.{layer}.attn.bias"),
     forms=_forms,
     sizes={"openai-gpt": {"n_layer": 12, "n_embd": 768, "n_head": 12}},
-    style=GPT2_STYLE,
+    style=GPT_STYLE,
     read=read,
     write=write,
 )

@@ -43,6 +43,7 @@ POOLINGS = {"cls": "first", "mean": "mean"}
 
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a ModernBERT config."""
+    config.own_positions("rotary", "rotary", "sans_pos")
     norm = LayerNorm(eps=config.number("norm_eps", 1e-5), bias=config.truth("norm_bias", False))
     width = config.whole("hidden_size", 768)
     types = _layer_types(config)
@@ -68,7 +69,7 @@ def _layer_types(config: Config) -> Sequence[str]:
         rule = f"it must be a list of {depth} types, one for each layer; correct it."
         raise config.complaint("layer_types", rule)
     for layer, kind in enumerate(stated):
-        if kind not in THETAS:
+        if not isinstance(kind, str) or kind not in THETAS:
             raise UnknownName(f"{config.place}: layer_types[{layer}]", str(kind), THETAS)
     return stated
 
@@ -146,7 +147,7 @@ def _heads(config: Config, parts: Parts, norm: LayerNorm) -> dict[str, HeadSpec]
     if "vocabulary" in parts:
         config.refuse("decoder_bias", [True], "without a bias every entry begins alike")
     pooling = config.get("classifier_pooling") or "cls"
-    if pooling not in POOLINGS:
+    if not isinstance(pooling, str) or pooling not in POOLINGS:
         raise UnknownName(f"{config.place}: classifier_pooling", str(pooling), POOLINGS)
     activation = config.activation("classifier_activation")
     bias = config.truth("classifier_bias", False)

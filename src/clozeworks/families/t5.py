@@ -98,7 +98,7 @@ def _feed_forward(config: Config, dropout: float) -> PartSpec:
 
 def _published_feed_forward(config: Config) -> tuple[str, bool]:
     kind = config.get("feed_forward_proj") or "relu"
-    if kind not in FEED_FORWARDS:
+    if not isinstance(kind, str) or kind not in FEED_FORWARDS:
         raise UnknownName(f"{config.place}: feed_forward_proj", str(kind), FEED_FORWARDS)
     return FEED_FORWARDS[kind]
 
@@ -214,7 +214,8 @@ def spreads(blueprint: Blueprint) -> dict[str, float]:
         "*.query.weight": (width * head_width) ** -0.5,
         "*.output.weight": (heads * head_width) ** -0.5,
         "*.part.down.weight": inner**-0.5,
-        "heads.vocabulary.decoder.weight": 1.0,
+        # Compat: the output's own table, too, as in t5x; transformers draws it as wide as the
+        # embeddings, from which a first loss of several times that of guessing comes.
         "*.weight": width**-0.5,
     }
 
@@ -242,8 +243,11 @@ FAMILY = Family(
         "T5EncoderModel": architecture(),
         "T5Model": architecture(DECODER),
         "T5ForConditionalGeneration": architecture(DECODER, "vocabulary"),
+        # Compat: the only one that keeps the encoder under a name of its own.
         "T5ForTokenClassification": architecture(
-            "tokens", rules=rules(("heads.tokens.project.{kind}", "classifier.{kind}"))
+            "tokens",
+            rules=rules(("heads.tokens.project.{kind}", "classifier.{kind}")),
+            prefix="transformer.",
         ),
     },
     body=BODY,
@@ -267,6 +271,7 @@ FAMILY = Family(
         "t5-v1_1-large": _size(24, 1024, 2816, 16, **NEWER),
         "byt5-small": _bytes(12, 1472, 3584, 6),
         "byt5-base": _bytes(18, 1536, 3968, 12),
+        "byt5-large": _bytes(36, 1536, 3840, 16),
         "ul2": _size(
             32,
             4096,
@@ -277,6 +282,7 @@ FAMILY = Family(
             tie_word_embeddings=False,
         ),
     },
+    of_bytes=frozenset({"byt5-small", "byt5-base", "byt5-large"}),
     # Compat: the published library assumes these numbers, which another vocabulary need not have.
     unstated={"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1},
     style=T5_STYLE,

@@ -47,6 +47,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.refuse("untie_r", [True], "all layers would share their three biases")
     config.refuse("bi_data", [False], "half of each batch would be read backwards")
     config.refuse("same_length", [False], "tokens would lose sight of the far past")
+    config.own_positions("relative, as in Transformer-XL")
     width = config.whole("d_model", 1024)
     heads = config.heads("n_head", "d_model", config.whole("n_head", 16), width)
     if config.whole("d_head", width // heads) != width // heads:
@@ -54,7 +55,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
             "d_head", f"it must be d_model divided by n_head, {width // heads}; leave it out."
         )
     sees = config.get("attn_type") or "bi"
-    if sees not in SEES:
+    if not isinstance(sees, str) or sees not in SEES:
         raise config.complaint("attn_type", f"it must be one of {', '.join(SEES)}; correct it.")
     dropout = config.share("dropout", 0.1)
     norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-12))

@@ -16,8 +16,11 @@ from clozeworks.core.cache import Cache
 from clozeworks.core.flow import Source
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
+from clozeworks.core.packed_weights import packed
 
 HEAD = "vocabulary"
+# Below so many tokens the weights are not read often enough to lay them out anew.
+_WORTH_PACKING = 16
 
 
 class Reader:
@@ -34,7 +37,7 @@ class Reader:
             most: The most tokens that may be added to each.
             start: What the answers of an encoder-decoder begin with.
         """
-        self.model = model
+        self.model = packed(model) if most >= _WORTH_PACKING else model
         self.most = most
         self._prompts = [list(prompt) for prompt in prompts]
         self._start = start

@@ -1,7 +1,8 @@
 """What guessing by frequency alone costs: the line a model must get below to have learnt anything.
 
 The guess is the same at every gap: each token with its share of the training text. A small model
-sits on this plateau for a while before it begins to use the context.
+sits on this plateau for a while before it begins to use the context. Where answers hold special
+tokens that no text has, such as sentinels and ends, these have their share of the questions.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from clozeworks.objectives.draft import ANSWERS, Batch
 
 # Tokens that are counted at the most; more would change the shares in the fourth digit.
 _MOST = 50_000_000
-# The questions that are answered with a token.
-NAMING = ("masked_lm", "permuted_lm")
+# The questions that are answered with a token; those whose answers are texts.
+WRITTEN = ("causal_lm", "span_corruption", "prefix_lm", "denoisers")
+NAMING = ("masked_lm", "permuted_lm", *WRITTEN)
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,15 @@ def unigram_baseline(corpus: Corpus, held_out: Sequence[Batch], ranks: Ranks) ->
         return None
     counts = _counts(corpus)
     shares = (counts + 1) / (counts.sum() + len(counts))  # so that no token is impossible
+    if part in WRITTEN:
+        added = np.flatnonzero(counts == 0)
+        added = added[np.isin(added, list(corpus.tokenizer.special_ids))]
+        own = [float((answers == one).sum()) for one in added]
+        asked_for = np.array(ranks.summed([*own, 0.0])[:-1]) / questions
+        shares *= 1 - asked_for.sum()
+        shares[added] = asked_for
     costs = float(-np.log(shares[answers]).sum())
-    cost, right = ranks.summed([costs, float((answers == counts.argmax()).sum())])
+    cost, right = ranks.summed([costs, float((answers == shares.argmax()).sum())])
     return Baseline(cost / questions, right / questions, float(np.log(len(counts))), part)
 
 

@@ -8,16 +8,25 @@ import math
 import shutil
 from pathlib import Path
 
+import numpy as np
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads.mask_decoder import NAME as DECODER
+from clozeworks.core.heads.mask_decoder import MaskDecoder
+from clozeworks.core.heads.second_network import SecondNetwork
 from clozeworks.core.memory import available
 from clozeworks.core.model import Model
+from clozeworks.data.shards import Numbers
 from clozeworks.engine.gradients import Measured
 from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.stages import Pieces, Stages
 from clozeworks.engine.trainer import Watcher
-from clozeworks.errors import OutputError
+from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.draft import ANSWERS
+from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.span_corruption import MERGED
 from clozeworks.wording import counted, size_in_words
 
 # Bytes for each parameter: the weight, its two running means.
@@ -125,7 +134,23 @@ def asked(pieces: Pieces, steps: int, ranks: int = 1) -> list[str]:
             each = counted(round(count * ranks / steps), "question")
             about = "" if ranks == 1 and count % steps == 0 else "about "
             sentences.append(f"{name}: {about}{each} a step.")
+        if MERGED in pieces[0].parts[name]:
+            sentences += _merged(
+                name, np.concatenate([piece.parts[name][MERGED] for piece in pieces])
+            )
     return sentences
+
+
+def _merged(name: str, spans: Numbers) -> list[str]:
+    """A word about examples that have more spans than there are sentinels."""
+    many = int((spans > 0).sum())
+    if not many:
+        return []
+    has = counted(many, "example has", "examples have")
+    return [
+        f"{name}: {has} more spans than there are sentinels, of {len(spans):,}; what is left over "
+        "is one with the last span; shorten the examples, or hide longer spans."
+    ]
 
 
 def _room(folder: Path, count: int, keep: int, watcher: Watcher) -> None:
@@ -151,3 +176,34 @@ def _memory(count: int, recipe: Recipe, lanes: int, watcher: Watcher) -> None:
     watcher.note(f"Weights, gradients and optimiser need {size_in_words(needed)} of memory{said}.")
     if have and needed > have:
         watcher.note("This will not fit: use a smaller model, or a machine with more memory.")
+
+
+def check_lengths(model: Blueprint, objective: Objective, length: int) -> None:
+    """Complains about examples that are longer than a table of places.
+
+    Args:
+        model: The model to be saved.
+        objective: What it learns, which may add tables.
+        length: The most tokens of an example.
+
+    Raises:
+        SettingError: Whose table it is, and what to raise.
+    """
+    config = "model.config.max_position_embeddings"
+    tables = [("the model takes at most", model.room(), config)]
+    used = objective.needs(model.heads) | objective.heads(model).keys()
+    heads = objective.equip(model).heads
+    for head in (heads[name] for name in used if name in heads):
+        if isinstance(head, MaskDecoder):
+            setting = config if DECODER in model.heads else "objective.positions"
+            tables.append(("the mask decoder takes at most", head.count, setting))
+        own = head.network.heads.get(DECODER) if isinstance(head, SecondNetwork) else None
+        if isinstance(own, MaskDecoder):
+            setting = "objective.generator.positions"
+            tables.append(("the generator's mask decoder takes at most", own.count, setting))
+    for who, room, setting in tables:
+        if room is not None and length > room:
+            raise SettingError(
+                f"the examples have up to {length:,} tokens; {who} {room:,}; shorten them, or "
+                f"raise {setting}."
+            )

@@ -95,6 +95,8 @@ class Panel:
     level: Level | None = None
     at_least: float | None = None
     """A value the axis must reach down to."""
+    across: str = "step"
+    """What is counted from left to right."""
 
 
 def panels(records: Records, baseline: Mapping[str, float] | None, guessed: str) -> list[Panel]:
@@ -233,7 +235,7 @@ def _draw(axes: "Axes", panel: Panel, marks: Marks, *, named: bool) -> None:
     if panel.at_least is not None:
         axes.set_ylim(bottom=min(panel.at_least, axes.get_ylim()[0]))
     axes.set_title(panel.title, color=INK, loc="left")
-    axes.set_xlabel("step", color=INK)
+    axes.set_xlabel(panel.across, color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     axes.yaxis.set_major_locator(MaxNLocator(5))

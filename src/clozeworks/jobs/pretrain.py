@@ -24,9 +24,9 @@ from clozeworks.errors import OutputError, SettingError, UnsupportedError
 from clozeworks.families.family import published_sizes
 from clozeworks.jobs.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.board import Board, check_board
-from clozeworks.jobs.checks import first_loss, preflight
+from clozeworks.jobs.checks import check_lengths, first_loss, preflight
 from clozeworks.jobs.notes import Notes
-from clozeworks.jobs.pretrained import Pretrained, Quiet, example_of
+from clozeworks.jobs.pretrained import Pretrained, Quiet, beginning_of, example_of
 from clozeworks.jobs.pretraining_card import pretraining_card
 from clozeworks.jobs.recipe import Recipe, read_recipe
 from clozeworks.jobs.report import Story, write_report
@@ -97,7 +97,7 @@ class _Run:
         stages = recipe.objectives()
         objective = stages[0][0]
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed)
-        _check_lengths(model, [length for _, length, _ in stages])
+        check_lengths(model.blueprint, objective, max(length for _, length, _ in stages))
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
         with memory_kept():
             lanes = Lanes(self.ranks.device, 1 if objective.coupled else None)
@@ -195,8 +195,18 @@ class _Run:
             fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]
             filling = next((self.folder / n for n in fills if (self.folder / n).exists()), None)
         report = self._report(metrics, loaders, baseline, outcome)
-        example = example_of(self.corpus.tokenizer)
-        return Pretrained(self.folder, outcome, place, records, baseline, report, filling, example)
+        tokenizer = self.corpus.tokenizer
+        return Pretrained(
+            self.folder,
+            outcome,
+            place,
+            records,
+            baseline,
+            report,
+            filling,
+            example_of(tokenizer),
+            beginning_of(model.blueprint, tokenizer),
+        )
 
     def _report(
         self,
@@ -313,13 +323,3 @@ class _Run:
 def _cost(objective: Objective, network: Model, *, compiled: bool) -> Any:
     called: Any = torch.compile(network) if compiled else network
     return lambda tensors: objective.loss(called, tensors)
-
-
-def _check_lengths(model: LanguageModel, lengths: Sequence[int]) -> None:
-    room = model.blueprint.room()
-    for length in lengths:
-        if room is not None and length > room:
-            raise SettingError(
-                f"the examples have up to {length:,} tokens; the model takes at most {room:,}; "
-                "shorten them, or raise model.config.max_position_embeddings."
-            )

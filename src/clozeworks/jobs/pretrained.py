@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.text.characters import is_chinese
@@ -27,6 +28,7 @@ class Pretrained:
         filling: The folder of a model that can fill gaps: the model's, that of one trained beside
             it, or None.
         example: A text with a gap, in the language of the vocabulary.
+        writing: A text that the model goes on with, or answers; None if it does not write.
     """
 
     folder: Path
@@ -37,6 +39,7 @@ class Pretrained:
     report: Path | None = None
     filling: Path | None = None
     example: str = "A [MASK] text."
+    writing: str | None = None
 
     def summary(self) -> list[str]:
         """What came out, in a few lines."""
@@ -72,6 +75,9 @@ class Pretrained:
     def next_command(self) -> str:
         """Where the model is, and how to try it."""
         model, example = shlex.quote(str(self.model)), shlex.quote(self.example)
+        if self.writing is not None:
+            text = shlex.quote(self.writing)
+            return f"The model is in {model}; try it: clozeworks generate {model} {text}"
         if self.filling is None:
             return f"The model is in {model}; try it: clozeworks embed {model} 'A text.'"
         if self.filling == self.model:
@@ -89,6 +95,16 @@ def example_of(tokenizer: Tokenizer) -> str:
     chinese = 10 * sum(map(is_chinese, pieces)) >= len(pieces)
     mask = tokenizer.special.mask or "[MASK]"
     return f"今天天气很{mask}。" if chinese else f"A {mask} text."
+
+
+def beginning_of(blueprint: Blueprint, tokenizer: Tokenizer) -> str | None:
+    """A text to go on with, or one with a gap for an encoder-decoder; None if it does not write."""
+    if not blueprint.writes:
+        return None
+    sentinel = "<extra_id_0>"
+    if blueprint.decoder is not None and tokenizer.id_of(sentinel) is not None:
+        return f"A {sentinel} text."
+    return "A text"
 
 
 class Quiet:

@@ -10,6 +10,7 @@ from clozeworks import __version__
 from clozeworks.checkpoints.card import Card, table
 from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.baseline import Baseline
+from clozeworks.jobs.pretrained import beginning_of
 from clozeworks.language_model import LanguageModel
 from clozeworks.wording import counted
 
@@ -32,10 +33,12 @@ def pretraining_card(
         results: The last evaluation.
         baseline: What guessing by frequency costs.
     """
-    fills = "vocabulary" in model.blueprint.heads
+    writes = beginning_of(model.blueprint, model.tokenizer)
+    fills = "vocabulary" in model.blueprint.heads and writes is None
+    asked = "text2text-generation" if model.blueprint.decoder is not None else "text-generation"
     metadata = {
         "library_name": "transformers",
-        "pipeline_tag": "fill-mask" if fills else "feature-extraction",
+        "pipeline_tag": asked if writes else "fill-mask" if fills else "feature-extraction",
         "tags": ["clozeworks", model.family.model_type],
         "mask_token": model.tokenizer.special.mask if fills else None,
     }
@@ -43,7 +46,7 @@ def pretraining_card(
         ("Results", _results(results, baseline)),
         ("Data", _data(corpus)),
         ("Training", _training(recipe, outcome)),
-        ("Use", _use(fills, model.tokenizer.special.mask)),
+        ("Use", _use(fills, model.tokenizer.special.mask, writes)),
     ]
     title = f"{model.family.model_type}, {model.blueprint.count():,} parameters, pre-trained"
     return Card(title, metadata, sections)
@@ -89,7 +92,9 @@ def _training(recipe: Mapping[str, Any], outcome: Outcome) -> str:
     )
 
 
-def _use(fills: bool, mask: str | None) -> str:
+def _use(fills: bool, mask: str | None, writes: str | None) -> str:
+    if writes is not None:
+        return f'```python\nimport clozeworks as cw\n\ncw.load("FOLDER").generate("{writes}")\n```'
     if not fills:
         return '```python\nimport clozeworks as cw\n\ncw.load("FOLDER").embed(["a text"])\n```'
     return (

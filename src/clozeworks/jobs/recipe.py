@@ -80,7 +80,7 @@ class Recipe:
     model: Start
     data: Data
     objective: Objective
-    """What is learned: bert, roberta, albert, electra, spanbert or simcse, or a table."""
+    """What is learned: bert, roberta, t5, gpt2 or another paper's name, or a table."""
     training: Training
     watching: Watching = Watching()
     snapshots: Keeping = Keeping()

@@ -6,7 +6,7 @@ from typing import Any
 
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling
+from clozeworks.checkpoints.sentence import usual_pooling
 from clozeworks.core.initialize import initialize
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.families.family import Config, published_sizes, vocabulary_size
@@ -21,7 +21,7 @@ DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
 
 def new(
     size: str,
-    tokenizer: Tokenizer | str | Path,
+    tokenizer: Tokenizer | str | Path | None = None,
     *,
     heads: Sequence[str] = ("vocabulary",),
     seed: int = 0,
@@ -31,7 +31,8 @@ def new(
 
     Args:
         size: A published size such as bert-tiny; `clozeworks show` lists them.
-        tokenizer: A tokenizer or its folder; it decides the vocabulary size.
+        tokenizer: A tokenizer or its folder; it decides the vocabulary size. Sizes whose tokens are
+            bytes, as byt5-small, need none.
         heads: Which parts stand beside the encoder.
         seed: Two models with the same seed are equal.
         changes: Entries of the config to replace, for example hidden_size=256.
@@ -45,6 +46,13 @@ def new(
     unknown = set(heads) - set(found.paths)
     if unknown:
         raise UnknownName("head", min(unknown), found.paths)
+    if tokenizer is None:
+        if size not in found.of_bytes:
+            raise SettingError(
+                f"tokenizer is None; {size} needs one; give a tokenizer or its folder, or choose a "
+                f"size whose tokens are bytes, such as byt5-small."
+            )
+        tokenizer = Tokenizer.of_bytes()
     if not isinstance(tokenizer, Tokenizer):
         tokenizer = Tokenizer.load(tokenizer, style=found.style)
     base = found.blueprint(found.published(size), frozenset(heads))
@@ -81,7 +89,7 @@ def new(
         family=found,
         config=config,
         tokenizer=tokenizer,
-        pooling=Pooling(),
+        pooling=usual_pooling(blueprint),
         report=LoadReport(),
     )
     return LanguageModel(checkpoint, size)

@@ -11,24 +11,25 @@ from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling, Prompts
+from clozeworks.checkpoints.sentence import Pooling, Prompts, usual_pooling
 from clozeworks.checkpoints.tasks import AnyTask, OldHead, with_task
 from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
 from clozeworks.families.family import Family
-from clozeworks.language_model.asking import Asking
 from clozeworks.language_model.generating import Generating
+from clozeworks.language_model.judging import Judging
 from clozeworks.tasks import embed as embedding
 from clozeworks.tasks import fill as filling
 from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
 from clozeworks.tasks.fill import Filled
 from clozeworks.text.extend import LEAST, Extension, extend
+from clozeworks.text.files import CONVERT
 from clozeworks.text.tokenizer import Tokenizer
 
 
-class LanguageModel(Asking, Generating):
+class LanguageModel(Judging, Generating):
     """A model with its tokenizer, its family and everything its folder says."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
@@ -78,6 +79,8 @@ class LanguageModel(Asking, Generating):
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, or a complaint if the folder has none."""
         if self.checkpoint.tokenizer is None:
+            if self.checkpoint.unread is not None:
+                raise UnsupportedError(f"{self.name}: {self.checkpoint.unread} {CONVERT}")
             raise UnsupportedError(
                 f"{self.name} has no tokenizer; put tokenizer.json, or vocab.txt, or vocab.json "
                 f"with merges.txt into the folder."
@@ -141,6 +144,8 @@ class LanguageModel(Asking, Generating):
         progress: Progress | None = None,
     ) -> Vectors:
         """One vector per text, pooled as the checkpoint says (see `model.pooling`).
+
+        If it does not say: the mean of the encoder's vectors, of a decoder that of the last token.
 
         Args:
             texts: One text or several.
@@ -251,7 +256,8 @@ class LanguageModel(Asking, Generating):
 
     def with_network(self, network: Model) -> "LanguageModel":
         """Another network of the same family, with this model's tokenizer and settings."""
-        checkpoint = replace(self.checkpoint, model=network, pooling=Pooling(), notes={})
+        pooling = usual_pooling(network.blueprint)
+        checkpoint = replace(self.checkpoint, model=network, pooling=pooling, notes={})
         return LanguageModel(checkpoint, self.name)
 
     def save(

@@ -10,6 +10,7 @@ Shapes: N tokens, B examples, n questions, S spans.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -37,22 +38,33 @@ class Source:
         mask_id: The id that stands for a gap; None if the tokenizer has none.
         special_ids: The ids that are not text.
         split: The tokens random ones may be taken from; None if there are none at hand.
-        pad_id: The padding token, with which answers of an encoder-decoder begin; None if there is
-            none.
+        named: The special tokens by name.
+        start_id: What a decoder begins with, which is the padding token; None if there is none.
+        end_id: What ends a text; None if there is none.
     """
 
     vocabulary: int
     mask_id: int | None = None
     special_ids: tuple[int, ...] = ()
     split: Split | None = None
-    pad_id: int | None = None
+    named: Mapping[str, int] = field(default_factory=dict)
+    start_id: int | None = None
+    end_id: int | None = None
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, split: Split | None = None) -> "Source":
         """What a tokenizer knows, and the tokens of a split."""
-        found = [tokenizer.id_of(name) for name in tokenizer.special.names()]
-        special = tuple(sorted({number for number in found if number is not None}))
-        return cls(tokenizer.size, tokenizer.mask_id, special, split, tokenizer.pad_id)
+        found = {name: tokenizer.id_of(name) for name in tokenizer.special.names()}
+        named = {name: number for name, number in found.items() if number is not None}
+        return cls(
+            tokenizer.size,
+            tokenizer.mask_id,
+            tuple(sorted(set(named.values()))),
+            split,
+            named,
+            tokenizer.pad_id,
+            tokenizer.last_id,
+        )
 
     @cached_property
     def ordinary(self) -> Numbers:
@@ -71,6 +83,48 @@ class Source:
                 "with a mask token, or set show.mask to 0."
             )
         return self.mask_id
+
+    @cached_property
+    def sentinels(self) -> Numbers:
+        """The ids of `<extra_id_0>`, `<extra_id_1>` and so on, as many as there are without a gap.
+
+        Raises:
+            TokenizerError: There is none.
+        """
+        names = takewhile(self.named.__contains__, (f"<extra_id_{n}>" for n in count()))
+        found = np.array([self.named[name] for name in names], dtype=np.int64)
+        if not len(found):
+            raise TokenizerError(
+                "the tokenizer has no token <extra_id_0>; a hidden span is shown as a sentinel; "
+                "train a tokenizer that has them: clozeworks tokenizer train … --family t5."
+            )
+        return found
+
+    def start(self) -> int:
+        """What a decoder begins with.
+
+        Raises:
+            TokenizerError: There is no such token.
+        """
+        if self.start_id is None:
+            raise TokenizerError(
+                "the tokenizer's pad token is None; a decoder begins with it; train a tokenizer "
+                "that has one: clozeworks tokenizer train … --family t5."
+            )
+        return self.start_id
+
+    def end(self) -> int:
+        """What ends a text.
+
+        Raises:
+            TokenizerError: There is no such token.
+        """
+        if self.end_id is None:
+            raise TokenizerError(
+                "the tokenizer's last token is None; it says where an answer ends; train a "
+                "tokenizer that has one: clozeworks tokenizer train … --family t5."
+            )
+        return self.end_id
 
     def corpus(self) -> Split:
         """The tokens random ones are taken from.
@@ -93,19 +147,27 @@ class Draft:
     Attributes:
         clean: The examples before anything is hidden.
         ids: The tokens the model will see, (N,).
+        types: Their segment types, (N,).
+        lengths: How many of them each example has, (B,).
         parts: What is asked, by the name of who asks.
         hidden: The hidden tokens in ascending order, (n,); None while nobody hid any.
     """
 
     clean: Arranged
     ids: Numbers
+    types: Numbers
+    lengths: Numbers
     parts: dict[str, Part] = field(default_factory=dict)
     hidden: Numbers | None = None
 
     @classmethod
     def of(cls, clean: Arranged) -> "Draft":
         """Begins with nothing hidden and nothing asked."""
-        return cls(clean, clean.ids.copy())
+        return cls(clean, clean.ids.copy(), clean.types, clean.lengths)
+
+    def rewrite(self, ids: Numbers, lengths: Numbers) -> None:
+        """Shows other texts than the clean ones, of other lengths; all their types are 0."""
+        self.ids, self.lengths, self.types = ids, lengths, np.zeros_like(ids)
 
 
 @dataclass(frozen=True)
@@ -118,6 +180,7 @@ class Tensors:
         layout: Where each example begins and ends.
         parts: What is asked.
         views: How many neighbouring examples belong together.
+        step: The step of training it belongs to; None where a model is measured.
     """
 
     ids: Tensor
@@ -125,6 +188,7 @@ class Tensors:
     layout: Layout
     parts: Mapping[str, Mapping[str, Tensor]]
     views: int = 1
+    step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -148,8 +212,7 @@ class Batch:
     @classmethod
     def of(cls, draft: Draft) -> "Batch":
         """A finished draft."""
-        clean = draft.clean
-        return cls(draft.ids, clean.types, clean.lengths, draft.parts, clean.views)
+        return cls(draft.ids, draft.types, draft.lengths, draft.parts, draft.clean.views)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -158,11 +221,15 @@ class Batch:
         """How many questions each part asks, known before any forward pass."""
         return {name: len(part[ANSWERS]) for name, part in self.parts.items()}
 
-    def tensors(self, device: torch.device | str = "cpu") -> Tensors:
+    def tensors(self, device: torch.device | str = "cpu", step: int | None = None) -> Tensors:
         """The batch on a device.
 
         To a GPU it goes through pinned memory without waiting, so that copying overlaps with the
         step before. On the CPU nothing is copied.
+
+        Args:
+            device: Where it is wanted.
+            step: The step of training it is for, if it is for one.
         """
         place = torch.device(device)
 
@@ -177,4 +244,4 @@ class Batch:
             for name, part in self.parts.items()
         }
         layout = Layout(self.lengths.tolist())
-        return Tensors(moved(self.ids), moved(self.types), layout, parts, self.views)
+        return Tensors(moved(self.ids), moved(self.types), layout, parts, self.views, step)

@@ -19,6 +19,7 @@ from clozeworks.core.spec import Slot
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.arrangements import ArrangementSpec
 from clozeworks.errors import SettingError
+from clozeworks.families.family import parts_of
 from clozeworks.objectives.draft import Batch, Draft, Source, Tensors
 from clozeworks.objectives.loss import Cost, Loss
 
@@ -126,7 +127,7 @@ class Objective(Slot):
         Raises:
             SettingError: The part, and what to do.
         """
-        have = {*blueprint.heads, *(["pooler"] if blueprint.pooler else [])}
+        have = parts_of(blueprint)
         missing = sorted(self.needs(have) - have)
         if missing:
             heads = ", ".join(sorted(blueprint.heads)) or "none"

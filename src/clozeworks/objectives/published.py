@@ -11,6 +11,12 @@
 | `deberta-v3` | He et al. 2023 | as `electra`, a decoder in the generator, tables added to |
 | `xlnet` | Yang et al. 2019 | tokens in a random order, windows with a memory |
 | `simcse` | Gao et al. 2021 | each sentence twice, told apart from all others |
+| `gpt`, `gpt2` | Radford et al. 2018, 2019 | every token from those before it, by document |
+| `llama` | Touvron et al. 2023 | the same, longer texts |
+| `t5`, `mt5` | Raffel et al. 2020; Xue et al. 2021 | spans of 3 tokens for a decoder to write |
+| `byt5` | Xue et al. 2022 | spans of 20 bytes, the last bytes as sentinels |
+| `ul2` | Tay et al. 2022 | seven kinds of gaps, and a token that says which |
+| `prefix-lm` | Liu et al. 2018 | the second half of a text from the first |
 """
 
 import dataclasses
@@ -18,25 +24,32 @@ import tomllib
 from collections.abc import Callable
 
 from clozeworks import config
+from clozeworks.data.arrangements.blocks import Blocks
+from clozeworks.data.arrangements.document_pieces import DocumentPieces
 from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.data.arrangements.remembered import RememberedBlocks
 from clozeworks.data.arrangements.single_sequences import SingleSequences
 from clozeworks.data.arrangements.views import Twice
 from clozeworks.data.arrangements.whole_sentences import FullSentences
 from clozeworks.errors import SettingError, UnknownName
+from clozeworks.objectives.causal_lm import CausalLM
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.decoded_lm import DecodedLM
+from clozeworks.objectives.denoisers import Denoisers
 from clozeworks.objectives.generator import Generator
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
+from clozeworks.objectives.noise.alternating_spans import AlternatingSpans, raw_length
 from clozeworks.objectives.noise.ngrams import NGrams
 from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.permuted_lm import PermutedLM
+from clozeworks.objectives.prefix_lm import PrefixLM
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.objectives.sentence_order import SentenceOrder
 from clozeworks.objectives.span_boundary import SpanBoundary
+from clozeworks.objectives.span_corruption import SpanCorruption
 
 
 def _bert(length: int) -> Objective:
@@ -89,16 +102,54 @@ def _simcse(length: int) -> Objective:
     return Contrastive(arrangement=Twice(length=length))
 
 
+def _causal(length: int) -> Objective:
+    return CausalLM(arrangement=DocumentPieces(length=length))
+
+
+def _prefix_lm(length: int) -> Objective:
+    return PrefixLM(arrangement=Blocks(length=length))
+
+
+def _t5(length: int) -> Objective:
+    return SpanCorruption(arrangement=Blocks(length=length))
+
+
+def _byt5(length: int) -> Objective:
+    spans = AlternatingSpans(mean=BYTES)
+    return SpanCorruption(arrangement=Blocks(length=length), hide=spans, sentinels="bytes")
+
+
+def _ul2(length: int) -> Objective:
+    return Denoisers(arrangement=Blocks(length=length))
+
+
+# ByT5's spans, in bytes.
+BYTES = 20.0
+
+
+def _shown(inputs: int, mean: float) -> int:
+    """The tokens of a text and its end that make inputs of a given length, 15 % hidden."""
+    return raw_length(inputs, 0.15, mean)[0] + 1
+
+
 # Name to what makes it, and the length the paper trains with at its end.
 PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
     "albert": (_albert, 512),
     "bert": (_bert, 512),
+    "byt5": (_byt5, _shown(1024, BYTES)),  # 1,194 for inputs of 1,024 bytes
     "deberta": (_deberta, 512),
     "deberta-v3": (_deberta_v3, 512),
     "electra": (_electra, 512),
+    "gpt": (_causal, 512),
+    "gpt2": (_causal, 1024),
+    "llama": (_causal, 2048),
+    "mt5": (_t5, _shown(1024, 3.0)),  # 1,138 for inputs of 1,024 tokens
+    "prefix-lm": (_prefix_lm, 512),
     "roberta": (_roberta, 512),
     "simcse": (_simcse, 32),
     "spanbert": (_spanbert, 512),
+    "t5": (_t5, _shown(512, 3.0)),  # 569 for inputs of 512 tokens
+    "ul2": (_ul2, 512),
     "xlnet": (_xlnet, 896),  # windows of 512 tokens behind a memory of 384
 }
 

@@ -2,29 +2,77 @@
 
 Paper: Williams & Zipser 1989 (the name); Sutskever et al. 2014.
 The idea: an encoder-decoder is shown a text and the answer moved one place to the right, so all
-tokens of the answer are asked for in one pass.
+tokens of the answer are asked for in one pass. A model without an encoder reads text and answer as
+one, and is asked from the end of the text on.
 Used by: every objective and task whose answers are texts.
 
 Shapes: N tokens, n tokens of all answers, B texts, W width.
 """
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Collection, Mapping
+from typing import ClassVar, cast
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.flow import Source
 from clozeworks.core.heads.vocabulary import PlainVocabularyModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
 from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError
 from clozeworks.objectives.draft import ANSWERS, Part, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.objective import Objective
 
-HEAD = "vocabulary"
-# The tokens a decoder reads, and how many each text has.
+HEAD, DECODER = "vocabulary", "decoder"
+# The tokens that answers are named from, and how many each text has.
 READ, LENGTHS = "read", "lengths"
+
+
+class TeacherForced(Objective):
+    """Slot: answers are texts, each of their tokens asked for with all before it known.
+
+    Its part holds `read`, the token just before each answer, and `lengths`, the answers of each
+    text. What is read may be replaced by others; what is asked stays.
+    """
+
+    is_slot: ClassVar[bool] = True
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """A vocabulary head, and a decoder where the family has one."""
+        return frozenset({HEAD} | ({DECODER} & set(offered)))
+
+    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+        """What each answer is named from, (n, W).
+
+        Args:
+            model: The model.
+            tensors: The batch.
+            read: The token just before each answer, (n,).
+        """
+        raise NotImplementedError
+
+    def loss(self, model: Model, tensors: Tensors) -> Loss:
+        """One forward pass, and what it costs."""
+        part = tensors.parts[self.name]
+        x = self.vectors(model, tensors, part[READ])  # (n, W)
+        return Loss({self.name: naming_cost(model, x, part[ANSWERS])})
+
+
+def check_answers(blueprint: Blueprint, name: str) -> None:
+    """Complains about a model that answers no text with a text.
+
+    Raises:
+        SettingError: It has no decoder.
+    """
+    if blueprint.decoder is None:
+        raise SettingError(
+            f"the model has no decoder; {name} shows a text to an encoder and asks a decoder for "
+            "the answer; choose a family that has both, such as t5."
+        )
 
 
 def answer_part(answers: Numbers, lengths: Numbers, start: int) -> Part:
@@ -41,10 +89,49 @@ def answer_part(answers: Numbers, lengths: Numbers, start: int) -> Part:
     return {ANSWERS: answers, READ: read, LENGTHS: lengths}
 
 
-def decoded(model: Model, tensors: Tensors, part: Mapping[str, Tensor]) -> Tensor:
-    """The decoder's vectors of all tokens of the answers, (n, W)."""
+def decoded(
+    model: Model, tensors: Tensors, part: Mapping[str, Tensor], read: Tensor | None = None
+) -> Tensor:
+    """The decoder's vectors of all tokens of the answers, (n, W).
+
+    Args:
+        model: A model with a decoder.
+        tensors: The texts.
+        part: What is asked.
+        read: What the decoder reads instead of the right answers, (n,).
+    """
     encoded = Source(model(tensors.ids, tensors.layout, tensors.types), tensors.layout)
-    return model.decode(part[READ], Layout(part[LENGTHS].tolist()), encoded)
+    read = part[READ] if read is None else read
+    return model.decode(read, Layout(part[LENGTHS].tolist()), encoded)
+
+
+def continued(
+    model: Model, tensors: Tensors, part: Mapping[str, Tensor], read: Tensor | None = None
+) -> Tensor:
+    """The vectors that all tokens of the answers are named from, where they go on with the text.
+
+    The first is named from the last token of the text, so a text has at least one.
+
+    Args:
+        model: A model that writes, without a decoder.
+        tensors: The texts.
+        part: What is asked.
+        read: What is read instead of the right answers, (n,).
+
+    Returns:
+        A vector for each, (n, W).
+    """
+    device, lengths = tensors.ids.device, part[LENGTHS].tolist()
+    answers = Layout(lengths)
+    both = Layout([a + b - 1 for a, b in zip(tensors.layout.lengths, lengths, strict=True)])
+    places, before = both.positions(device), tensors.layout.sizes(device)[both.rows(device)]
+    ids = torch.empty(both.total, dtype=tensors.ids.dtype, device=device)
+    ids[places < before] = tensors.ids
+    read = part[READ] if read is None else read
+    # What an encoder-decoder begins with is the text's last token here.
+    ids[places >= before] = read[answers.positions(device) > 0]
+    hidden: Tensor = model(ids, both, torch.zeros_like(ids))
+    return hidden[places >= before - 1]
 
 
 def naming_cost(model: Model, x: Tensor, answers: Tensor) -> Cost:

@@ -30,6 +30,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import InputError, SettingError, UnsupportedError
+from clozeworks.text.byte_tokens import are_bytes
 from clozeworks.text.fusing import FewestFused, Fusing, LongestFirst, most_frequent
 from clozeworks.text.merging import Pair, learn_merges
 from clozeworks.text.tokenizer import Tokenizer
@@ -180,9 +181,12 @@ def _way(tokenizer: Tokenizer) -> Way:
             return _unigram
         kind = "unigram without an unknown token"
     if kind == "bpe":
-        if '"ByteLevel"' in json.dumps(tokenizer.state["pre_tokenizer"]):
+        if '"ByteLevel"' not in json.dumps(tokenizer.state["pre_tokenizer"]):
+            kind = "bpe that is not byte-level"
+        elif are_bytes(tokenizer.state):  # with a piece more it would be no ByT5
+            kind = "bytes alone"
+        else:
             return _byte_level
-        kind = "bpe that is not byte-level"
     raise UnsupportedError(
         f"the tokenizer is {kind}; pieces can be added to wordpiece, byte-level bpe and unigram; "
         "train a tokenizer for this text instead: clozeworks tokenizer train."

@@ -12,16 +12,27 @@ from tokenizers import Tokenizer as Backend
 
 from clozeworks import config as settings
 from clozeworks.errors import TokenizerError
+from clozeworks.text.character_pairs import CharacterPairStyle
+from clozeworks.text.sentence_piece import FILE, PUBLISHED_CLASSES
+from clozeworks.text.special import GPT2_TOKENS, SpecialTokens
 from clozeworks.text.style import (
     GPT2_STYLE,
-    GPT2_TOKENS,
+    AnsweringUnigramStyle,
     ByteLevelStyle,
-    SpecialTokens,
     Style,
     WordPieceStyle,
 )
 
 Repeats = Literal["error", "last"]
+
+# Files of which a folder with a tokenizer has one at least, unless its tokens are bytes.
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
+# Files of SentencePiece, which are read for T5 alone.
+SENTENCE_PIECE = (FILE, "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
+CONVERT = (
+    "is a SentencePiece model; tokenizer.json must stand beside it; have transformers write it: "
+    "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
+)
 
 # Each file of a folder may be absent; what is wrong with one is wrong with the tokenizer.
 read_text = partial(settings.read_text, error=TokenizerError)
@@ -81,29 +92,6 @@ def _read_chat_template(folder: Path) -> dict[str, str]:
     """Reads `chat_template.jinja`, where newer folders keep what the config held before."""
     path = folder / "chat_template.jinja"
     return {"chat_template": read_text(path)} if path.is_file() else {}
-
-
-def chat_template(config: Mapping[str, Any]) -> str | None:
-    """The template for chats; of several the one called default."""
-    stated = config.get("chat_template")
-    if isinstance(stated, list):
-        named = {
-            each.get("name"): each.get("template") for each in stated if isinstance(each, dict)
-        }
-        stated = named.get("default")
-    return stated if isinstance(stated, str) else None
-
-
-def template_tokens(config: Mapping[str, Any], special: SpecialTokens) -> dict[str, str]:
-    """The special tokens by the names that templates use."""
-    usual = {
-        "bos_token": special.first,
-        "eos_token": special.last,
-        "pad_token": special.pad,
-        "unk_token": special.unknown,
-    }
-    stated = {key: token_name(value) for key, value in config.items() if key.endswith("_token")}
-    return {key: name for key, name in {**usual, **stated}.items() if name is not None}
 
 
 def token_name(value: Any) -> str | None:
@@ -196,6 +184,50 @@ def read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]
                 )
         merges.append((pair[0], pair[1]))
     return vocabulary, merges
+
+
+def byte_pair_style(
+    config: Mapping[str, Any], vocabulary: Mapping[str, int], style: Style | None, folder: Path
+) -> ByteLevelStyle | CharacterPairStyle:
+    """Makes the style of a `vocab.json` folder: pairs of characters (GPT), or of bytes.
+
+    Args:
+        config: `tokenizer_config.json`.
+        vocabulary: Id of each piece.
+        style: The family's style; decided by the files if None.
+        folder: Named in errors.
+    """
+    given = style if isinstance(style, CharacterPairStyle) else CharacterPairStyle()
+    stated = str(config.get("tokenizer_class", "")).removesuffix("Fast")
+    ends = style is given or (
+        not isinstance(style, ByteLevelStyle)
+        and any(piece.endswith(given.ending) for piece in vocabulary)
+    )
+    if stated == "OpenAIGPTTokenizer" or (not stated and ends):
+        return replace(given, special=_named(given.special, config))
+    return byte_level_style(config, vocabulary, style, folder)
+
+
+def sentence_piece(folder: Path) -> str | None:
+    """Names the SentencePiece model of a folder, if it has one.
+
+    Args:
+        folder: The folder.
+    """
+    return next((name for name in SENTENCE_PIECE if (folder / name).is_file()), None)
+
+
+def has_t5_pieces(folder: Path, config: Mapping[str, Any], style: Style | None) -> bool:
+    """Says whether a folder has a SentencePiece model that can be read: T5's, or mT5's.
+
+    Args:
+        folder: The folder.
+        config: `tokenizer_config.json`.
+        style: The family's style, for a config that names no class.
+    """
+    stated = str(config.get("tokenizer_class") or "").removesuffix("Fast")
+    is_t5 = stated in PUBLISHED_CLASSES if stated else isinstance(style, AnsweringUnigramStyle)
+    return is_t5 and (folder / FILE).is_file()
 
 
 def special_tokens(

@@ -8,8 +8,9 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import OutputError
+from clozeworks.text.byte_tokens import PUBLISHED_CLASS, are_bytes, sentinels_of
 from clozeworks.text.files import TOKEN_KEYS
-from clozeworks.text.style import SpecialTokens
+from clozeworks.text.special import SpecialTokens
 
 # Compat: what transformers writes for "no limit", 1e30 as a whole number.
 NO_LIMIT = 1_000_000_000_000_000_019_884_624_838_656
@@ -60,6 +61,19 @@ def _is_roberta(state: Mapping[str, Any]) -> bool:
     )
 
 
+def _is_gpt(state: Mapping[str, Any]) -> bool:
+    """Says whether transformers' OpenAIGPTTokenizer, which makes the steps anew, is the same."""
+    normalizer = state["normalizer"] or {}
+    return (
+        state["model"]["type"] == "BPE"
+        and state["model"]["end_of_word_suffix"] == "</w>"
+        and normalizer.get("type") == "BertNormalizer"
+        and normalizer.get("lowercase") is True
+        and (state["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
+        and state["post_processor"] is None
+    )
+
+
 def describe(
     state: Mapping[str, Any], special: SpecialTokens, config: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -80,6 +94,11 @@ def describe(
     elif _is_roberta(state):
         written.setdefault("tokenizer_class", "RobertaTokenizer")
         written["add_prefix_space"] = state["pre_tokenizer"]["add_prefix_space"]
+    elif _is_gpt(state):
+        written.setdefault("tokenizer_class", "OpenAIGPTTokenizer")
+    elif are_bytes(state):
+        written.setdefault("tokenizer_class", PUBLISHED_CLASS)
+        written["extra_ids"] = sentinels_of(state)
     else:
         written.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
         written.setdefault("model_input_names", ["input_ids", "attention_mask"])
@@ -162,7 +181,7 @@ def write(
         whole = sorted(by_id) == list(range(len(by_id)))
         if whole and not any("\n" in token for token in by_id.values()):
             contents["vocab.txt"] = "".join(by_id[index] + "\n" for index in range(len(by_id)))
-    if _has_byte_pairs(state):
+    if _has_byte_pairs(state) and not are_bytes(state):
         merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
         contents["vocab.json"] = json.dumps(model["vocab"], ensure_ascii=False) + "\n"
         contents["merges.txt"] = "\n".join(["#version: 0.2", *merges]) + "\n"
@@ -182,6 +201,8 @@ def write(
 
 
 def _has_byte_pairs(state: Mapping[str, Any]) -> bool:
+    if _is_gpt(state):
+        return True
     return state["model"]["type"] == "BPE" and '"ByteLevel"' in json.dumps(state["pre_tokenizer"])
 
 

@@ -163,6 +163,11 @@ def lines_as_sentences(text: str) -> list[str]:
     return [line for line in map(str.strip, text.split("\n")) if line]
 
 
+def whole_text(text: str) -> list[str]:
+    """Takes a text as one sentence, its spaces and the ends of its lines as they are."""
+    return [text] if text and not text.isspace() else []
+
+
 def _is_word(before: str) -> bool:
     """Says whether a text ends in a word that is no abbreviation, initial or number."""
     word = before.rpartition(" ")[2]

@@ -5,68 +5,25 @@ and gives a ready tokenizer of the Rust library.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
+from clozeworks.text.character_pairs import CharacterPairStyle
+from clozeworks.text.special import (
+    BERT_TOKENS,
+    GPT2_TOKENS,
+    LLAMA_TOKENS,
+    ROBERTA_TOKENS,
+    T5_TOKENS,
+    UNIGRAM_TOKENS,
+    XLNET_TOKENS,
+    SpecialTokens,
+)
+
 Kind = Literal["wordpiece", "bpe", "unigram"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecialTokens:
-    """The names of the tokens that are not text.
-
-    Attributes:
-        pad: Fills a row behind its text.
-        unknown: Stands for what the vocabulary cannot write.
-        mask: Stands for a gap.
-        first: Opens a text (`[CLS]`, `<s>`), or speaks for it at its end (`<cls>`).
-        last: Closes a text (`[SEP]`, `</s>`).
-        extra: Further special tokens, such as T5's sentinels.
-    """
-
-    pad: str | None = None
-    unknown: str | None = None
-    mask: str | None = None
-    first: str | None = None
-    last: str | None = None
-    extra: tuple[str, ...] = ()
-
-    def names(self) -> tuple[str, ...]:
-        """Lists the tokens that exist, each once, in the order of the fields."""
-        single = [getattr(self, field.name) for field in fields(self) if field.name != "extra"]
-        return tuple(dict.fromkeys(name for name in [*single, *self.extra] if name is not None))
-
-
-BERT_TOKENS = SpecialTokens(
-    pad="[PAD]", unknown="[UNK]", mask="[MASK]", first="[CLS]", last="[SEP]"
-)
-ROBERTA_TOKENS = SpecialTokens(
-    pad="<pad>", unknown="<unk>", mask="<mask>", first="<s>", last="</s>"
-)
-GPT2_TOKENS = SpecialTokens(unknown="<|endoftext|>", first="<|endoftext|>", last="<|endoftext|>")
-UNIGRAM_TOKENS = SpecialTokens(
-    pad="<pad>", unknown="<unk>", mask="[MASK]", first="[CLS]", last="[SEP]"
-)
-XLNET_TOKENS = SpecialTokens(
-    pad="<pad>",
-    unknown="<unk>",
-    mask="<mask>",
-    first="<cls>",
-    last="<sep>",
-    extra=("<s>", "</s>", "<eod>", "<eop>"),
-)
-
-
-T5_TOKENS = SpecialTokens(
-    pad="<pad>",
-    unknown="<unk>",
-    last="</s>",
-    extra=tuple(f"<extra_id_{number}>" for number in range(100)),
-)
-LLAMA_TOKENS = SpecialTokens(first="<|begin_of_text|>", last="<|end_of_text|>")
 
 
 def _present(names: Sequence[str | None], vocabulary: Mapping[str, int]) -> list[str]:
@@ -390,8 +347,9 @@ class BeginningByteLevelStyle(ByteLevelStyle):
         return processors.Sequence([trimmed, framed])
 
 
-Style = WordPieceStyle | ByteLevelStyle | UnigramStyle
+Style = WordPieceStyle | ByteLevelStyle | UnigramStyle | CharacterPairStyle
 
+GPT_STYLE = CharacterPairStyle()
 GPT2_STYLE = ByteLevelStyle(special=GPT2_TOKENS, frame=False)
 LLAMA_STYLE = BeginningByteLevelStyle()
 T5_STYLE = AnsweringUnigramStyle()

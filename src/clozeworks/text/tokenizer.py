@@ -13,11 +13,14 @@ from tokenizers.decoders import DecodeStream
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
+from clozeworks.text.byte_tokens import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.chatting import Chatting
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
+from clozeworks.text.folders import holds_tokenizer, read_folder, special_names
 from clozeworks.text.saving import NO_LIMIT, write
-from clozeworks.text.style import SpecialTokens, Style
+from clozeworks.text.special import SpecialTokens
+from clozeworks.text.style import Style
 from clozeworks.text.valid import check_lengths, check_texts, check_unicode
 
 __all__ = ["Encoded", "Tokenizer"]
@@ -56,7 +59,7 @@ class Tokenizer(Chatting):
         self._vocabulary = backend.get_vocab(with_added_tokens=True)
         self.size = max(self._vocabulary.values(), default=-1) + 1
         self.special = special or files.special_tokens(
-            self._config, self._vocabulary, None, _special_names(backend)
+            self._config, self._vocabulary, None, special_names(backend)
         )
         self.pad_id = self.id_of(self.special.pad)
         self.unknown_id = self.id_of(self.special.unknown)
@@ -74,8 +77,9 @@ class Tokenizer(Chatting):
         """Reads a tokenizer folder.
 
         `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
-        `merges.txt` (byte-level BPE). What `tokenizer_config.json` states goes before all of them
-        and before the style, as in transformers.
+        `merges.txt` (BPE over bytes, or over characters as GPT's). What `tokenizer_config.json`
+        states goes before all of them and before the style, as in transformers. ByT5 needs no other
+        file, T5 and mT5 only `spiece.model`.
 
         Args:
             folder: Where the files are.
@@ -87,30 +91,23 @@ class Tokenizer(Chatting):
         Raises:
             TokenizerError: Files are missing, damaged or contradict each other.
         """
-        folder = Path(folder)
-        names = files.read_object(folder / "special_tokens_map.json")
-        config = files.read_config(folder / "tokenizer_config.json")
-        stated = {**names, **config}
-        if (folder / "tokenizer.json").is_file():
-            backend = _read_whole(folder / "tokenizer.json")
-            files.follow_config(backend, config, style)
-        elif (folder / "vocab.txt").is_file():
-            style = files.wordpiece_style(stated, style)
-            unknown = style.special.unknown or "[UNK]"
-            backend = style.build(files.read_word_list(folder / "vocab.txt", unknown, repeats))
-        elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-            vocabulary, merges = files.read_byte_pairs(folder)
-            style = files.byte_level_style(stated, vocabulary, style, folder)
-            backend = style.build(vocabulary, merges)
-        else:
-            raise TokenizerError(
-                f"{folder} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or "
-                "vocab.json with merges.txt; copy the files there or name another folder."
-            )
-        files.add_stated(backend, config, folder)
-        vocabulary = backend.get_vocab(with_added_tokens=True)
-        special = files.special_tokens(stated, vocabulary, style, _special_names(backend))
+        backend, special, config = read_folder(Path(folder), style, repeats)
         return cls(backend, special=special, config=config)
+
+    @classmethod
+    def of_bytes(cls) -> "Tokenizer":
+        """Makes the tokenizer of ByT5, whose tokens are bytes; it needs no file."""
+        return cls(byte_tokens(), config={"tokenizer_class": PUBLISHED_CLASS})
+
+    @staticmethod
+    def is_in(folder: Path, style: Style | None = None) -> bool:
+        """Says whether a folder holds a tokenizer, or says that it needs none.
+
+        Args:
+            folder: The folder.
+            style: How the family writes text.
+        """
+        return holds_tokenizer(folder, style)
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Writes the files that `load` and transformers read.
@@ -183,7 +180,7 @@ class Tokenizer(Chatting):
     def special_ids(self) -> frozenset[int]:
         """The ids that stand for no text: padding, unknown, mask, first and last, and the like."""
         named = (self.pad_id, self.unknown_id, self.mask_id, self.first_id, self.last_id)
-        others = (self._vocabulary[name] for name in _special_names(self._backend))
+        others = (self._vocabulary[name] for name in special_names(self._backend))
         return frozenset({*(one for one in named if one is not None), *others})
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
@@ -381,20 +378,3 @@ class Tokenizer(Chatting):
                 f"token id is {wrong:,}; ids go from 0 to {self.size - 1:,}; check that the ids "
                 "were made with this tokenizer."
             )
-
-
-def _special_names(backend: Backend) -> list[str]:
-    added = sorted(backend.get_added_tokens_decoder().items())
-    return [token.content for _, token in added if token.special]
-
-
-def _read_whole(path: Path) -> Backend:
-    text = files.read_text(path)
-    try:
-        return Backend.from_str(text)
-    except Exception as error:  # The library raises bare Exception.
-        files.read_object(path)
-        raise TokenizerError(
-            f"{path} is not a tokenizer ({error}); the tokenizers library must be able to read it; "
-            "fetch the file again."
-        ) from None

@@ -5,6 +5,7 @@ What the library's trainers leave open, and what is done here:
 - *WordPiece*: continuing pieces (`##a`) get their ids in the order of a hash table, and ties
   between equally frequent pairs follow the ids. The whole alphabet is numbered beforehand.
 - *Byte-level BPE*: the alphabet is the 256 bytes, sorted by the library; nothing is left open.
+- *BPE over characters* (GPT): as for WordPiece, pieces that end a word are numbered beforehand.
 - *Unigram*: floats are added in the order of a hash table. `unigram.py` is our own.
 """
 
@@ -17,6 +18,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.text.alphabet import choose_alphabet
+from clozeworks.text.character_pairs import CharacterPairStyle
 from clozeworks.text.corpus import Progress, count_words, lines_of, no_progress, some
 from clozeworks.text.style import ByteLevelStyle, Kind, Style, UnigramStyle, WordPieceStyle
 from clozeworks.text.tokenizer import Tokenizer
@@ -73,6 +75,8 @@ def train_from_iterator(
         backend = _wordpiece(blocks, size, style, min_frequency, tell)
     elif isinstance(style, ByteLevelStyle):
         backend = _byte_level(blocks, size, style, min_frequency, tell)
+    elif isinstance(style, CharacterPairStyle):
+        backend = _character_pairs(blocks, size, style, min_frequency, tell)
     else:
         backend = _unigram(blocks, size, style, min_frequency, tell)
     tell("learn", 1, 1)
@@ -158,6 +162,43 @@ def _byte_level(
     return style.build(vocabulary, merges)
 
 
+def _character_pairs(
+    blocks: Iterable[list[str]],
+    size: int,
+    style: CharacterPairStyle,
+    min_frequency: int,
+    progress: Progress,
+) -> Backend:
+    words = dict(sorted(count_words(blocks, style.normalizer(), style.pre_tokenizer()).items()))
+    progress("learn", 0, 1)
+    characters: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in word:
+            characters[character] += count
+    leading = style.leading()
+    # Every character may stand inside a word and at its end.
+    alphabet = choose_alphabet(
+        characters,
+        dict.fromkeys(characters, 2),
+        size=size,
+        taken=len(leading),
+        min_frequency=min_frequency,
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_frequency,
+        show_progress=False,
+        special_tokens=[*leading, *alphabet, *(sign + style.ending for sign in alphabet)],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        end_of_word_suffix=style.ending,
+    )
+    learner = Backend(models.BPE(end_of_word_suffix=style.ending))
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    learner.train_from_iterator(_repeated(words, frozenset(alphabet)), trainer)
+    return style.build(learner.get_vocab(with_added_tokens=True), _merges(learner))
+
+
 def _merges(learner: Backend) -> list[tuple[str, str]]:
     state = Tokenizer(learner).state["model"]["merges"]
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in state]
@@ -186,12 +227,13 @@ def _unigram(
     for word, count in stretches.items():
         for character in word:
             characters[character] += count
-    leading = style.leading()
+    leading, trailing = style.leading(), style.trailing()
+    special = (*leading, *trailing)
     alphabet = choose_alphabet(
         characters,
         dict.fromkeys(characters, 1),
         size=size,
-        taken=len(leading),
+        taken=len(special),
         min_frequency=min_frequency,
     )
     # An unknown character stands alone as unknown; what is on its two sides still teaches.
@@ -212,8 +254,9 @@ def _unigram(
         chosen,
         [words[word] for word in chosen],
         alphabet,
-        size - len(leading),
+        size - len(special),
         min_frequency,
-        frozenset(leading),
+        frozenset(special),
     )
-    return style.build([*((name, 0.0) for name in leading), *pieces])
+    first, last = ([(name, 0.0) for name in names] for names in (leading, trailing))
+    return style.build([*first, *pieces, *last])

@@ -22,19 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeworks.errors import MissingExtra, UnknownName, UnsupportedError
+from clozeworks.text.byte_tokens import BYTES
 from clozeworks.text.tokenizer import Tokenizer
 
 _SPACE = "Ġ"
 _METASPACE = "▁"
-# The printable bytes of GPT-2's alphabet stand for themselves, the others for 256 and up.
-_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-_BYTES = {
-    chr(code): byte
-    for code, byte in [
-        *((byte, byte) for byte in _PRINTABLE),
-        *enumerate((byte for byte in range(256) if byte not in _PRINTABLE), 256),
-    ]
-}
 # Compat: the marks of ALBERT's code. The apostrophe and `<=>` are not among them, so that `'s`
 # begins a word there.
 _ALBERT_MARKS = frozenset(string.punctuation) - set("'<=>") | set("€£")
@@ -92,7 +84,7 @@ def _rule(tokenizer: Tokenizer) -> Callable[[str], bool]:
 def _begins_byte_level(piece: str) -> bool:
     # Paper: fairseq asks for the space alone. Chinese and Japanese write none, and would be one
     # word per sentence; each of their characters begins a word here.
-    return piece.startswith(_SPACE) or _begins_wide([_BYTES.get(mark, 0) for mark in piece[:2]])
+    return piece.startswith(_SPACE) or _begins_wide([BYTES.get(mark, 0) for mark in piece[:2]])
 
 
 def _begins_wide(bytes_: Sequence[int]) -> bool:

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from clozeworks.core import naming
 from clozeworks.core.naming import named
 
 VOCABULARY = 2500  # more than two slices, and not a multiple of one
@@ -33,6 +34,25 @@ def test_cost_and_gradients_are_those_of_the_plain_formula(dtype, limit, count):
     theirs = torch.autograd.grad(plain * 0.3, [x, weight, bias])
     for a, b in zip(ours, theirs, strict=True):
         assert (a - b).abs().max() <= limit if a.numel() else True
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
+@pytest.mark.parametrize("at_once", [1, 7, 40, 41])
+def test_tokens_done_some_at_a_time_cost_the_same(monkeypatch, dtype, limit, at_once):
+    x, weight, bias, answers = parts(41, dtype)
+    answers[:9] = F.linear(x, weight, bias).argmax(1)[:9]
+    whole, right = named(x, weight, bias, answers)
+    expected = torch.autograd.grad(whole, [x, weight, bias])
+    monkeypatch.setattr(naming, "_SCORES", at_once * VOCABULARY)
+    naming._held.memory = None
+    total, again = named(x, weight, bias, answers)
+    assert total.item() == pytest.approx(whole.item(), rel=limit)
+    assert again == right >= 9
+    for a, b in zip(torch.autograd.grad(total, [x, weight, bias]), expected, strict=True):
+        assert (a - b).abs().max() <= limit
+    assert naming._held.memory.numel() <= at_once * VOCABULARY, "more scores than allowed"
+    if at_once == 41:  # one go is what it always was, to the bit
+        assert torch.equal(total, whole)
 
 
 def test_a_tie_is_right_only_for_the_entry_that_argmax_names():

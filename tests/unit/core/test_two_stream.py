@@ -70,6 +70,33 @@ def test_a_question_depends_on_what_comes_before_it_in_the_order_and_on_nothing_
             assert (moved[number] > 1e-6) if visible else (moved[number] == 0), (changed, place)
 
 
+def test_a_token_is_known_to_its_own_place_in_the_content_stream_alone():
+    """Of the token that comes first in the order nobody else knows, and h does, layer by layer."""
+    model = built()
+    ids, layout, place = tokens(6), Layout([6]), torch.tensor([2])
+    seen = torch.full((6,), -1)
+    seen[2] = 0
+    ranks = Ranks(torch.zeros(6, dtype=torch.long), seen)
+    asked = Asked(place, Layout([1]), START)
+    other = ids.clone()
+    other[2] = 5 + (ids[2] - 4) % 26
+    with torch.no_grad():
+        one, two = (
+            two_streams(model, own, layout, asked=asked, ranks=ranks) for own in (ids, other)
+        )
+        # What the first layer's attention says at this place, if it sees what stands there or not.
+        blind = Flow(layout, sees=Order(ranks.sees, seen, itself=False))
+        attention, feed_forward = model.encoder.layers[0].children()
+        unaware = feed_forward(attention(one.content[0], blind), blind)
+    for before, after in zip(one.content, two.content, strict=True):
+        moved = (before - after).abs().amax(dim=1) > 0
+        assert moved.tolist() == [False, False, True, False, False, False]
+    for before, after in zip(one.queries, two.queries, strict=True):
+        assert torch.equal(before, after)
+    differs = (one.content[1] - unaware).abs().amax(dim=1) > 1e-6
+    assert differs[2]
+
+
 def test_in_the_natural_order_everything_asked_is_a_causal_model():
     length = 6
     ranks = torch.arange(length)
@@ -102,6 +129,16 @@ def test_a_memory_is_as_good_as_the_tokens_where_nobody_looks_ahead(kind, same):
         memory = remembered(model, first, Layout(half))
         found = two_streams(model, second, rest, memory=memory).content[-1]
     assert ((found - expected).abs().max() < 1e-10) == same
+
+
+def test_nothing_is_learned_through_a_memory():
+    model = built()
+    memory = remembered(model, tokens(5, 1), Layout([5]))
+    assert not any(states.requires_grad for states in memory.inputs)
+    ids = torch.full((4,), 30)  # a token that the memory does not hold
+    two_streams(model, ids, Layout([4]), memory=memory).content[-1].square().sum().backward()
+    gradient = model.embeddings.tokens.weight.grad
+    assert gradient[30].any() and not gradient[:30].any()
 
 
 def test_a_text_may_have_no_memory_and_nothing_asked():

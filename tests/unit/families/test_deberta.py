@@ -21,6 +21,12 @@ WRONG = [
     (SECOND, {"pos_att_type": []},
      "pos_att_type is []; its terms are what relative attention adds, and relative_attention is "
      "True; set it to 'c2p|p2c'."),
+    (FIRST, {"position_embedding_type": "relative_key"},
+     "position_embedding_type is 'relative_key'; positions of this family are relative, as "
+     "pos_att_type says; leave it out."),
+    (SECOND, {"position_embedding_type": "rotary"},
+     "position_embedding_type is 'rotary'; positions of this family are relative, as pos_att_type "
+     "says; leave it out."),
     (FIRST, {"talking_head": True},
      "talking_head is True; heads that talk to each other are another attention; Clozeworks "
      "computes only False."),

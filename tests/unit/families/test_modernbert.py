@@ -123,6 +123,16 @@ def test_without_local_layers_there_is_no_window_to_write():
             "above 0; correct it.",
         ),
         (
+            {"position_embedding_type": "relative_key"},
+            "config.json: position_embedding_type is 'relative_key'; positions of this family are "
+            "rotary; leave it out.",
+        ),
+        (
+            {"layer_types": [["full_attention"]] * 4},
+            "config.json: layer_types[0] is \"['full_attention']\"; known: full_attention, "
+            "sliding_attention. Did you mean 'full_attention'?",
+        ),
+        (
             {"classifier_pooling": "max"},
             "config.json: classifier_pooling is 'max'; known: cls, mean.",
         ),

@@ -39,17 +39,28 @@ def tiny_corpora(
     made_up: Callable[[int], str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """A corpus for each kind of tokenizer that families here have."""
+    from dataclasses import replace
+
     from clozeworks.data.build import BuildSettings, build_corpus
+    from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE, T5_STYLE, T5_TOKENS
+    from clozeworks.text.tokenizer import Tokenizer
     from clozeworks.text.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("corpora")
     texts = [made_up(number) for number in range(200)]
     (folder / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
-    for kind in ("wordpiece", "bpe"):
-        tokenizer = train_from_iterator(texts, kind=kind, size=300)
+    tokenizers = {
+        kind: train_from_iterator(texts, kind=kind, size=300) for kind in ("wordpiece", "bpe")
+    }
+    modes = replace(T5_TOKENS, extra=(*T5_TOKENS.extra, "[NLU]", "[NLG]", "[S2S]"))
+    styles = {"t5": replace(T5_STYLE, special=modes), "gpt2": GPT2_STYLE, "llama": LLAMA_STYLE}
+    for name, style in styles.items():
+        tokenizers[name] = train_from_iterator(texts, kind=style.kind, size=400, style=style)
+    tokenizers["bytes"] = Tokenizer.of_bytes()
+    for kind, tokenizer in tokenizers.items():
         settings = BuildSettings(validation=0.2)
         build_corpus([folder / "text.txt"], folder / kind, tokenizer, settings)
-    return {kind: folder / kind for kind in ("wordpiece", "bpe")}
+    return {kind: folder / kind for kind in tokenizers}
 
 
 @pytest.fixture

@@ -51,6 +51,34 @@ def test_guessing_costs_what_a_direct_count_says(corpus):
     assert found.described().keys() == {"loss", "accuracy", "uniform"}
 
 
+def test_what_no_text_has_gets_its_share_of_the_questions(corpus):
+    counts = Counter()
+    for shard in corpus.split(TRAIN).shards:
+        counts.update(np.asarray(shard.arrays["tokens"]).tolist())
+    total, size = sum(counts.values()), corpus.tokenizer.size
+    common, end = counts.most_common(1)[0][0], corpus.tokenizer.last_id
+    assert not counts[end]
+    answers = [common, 7, 8, end]
+    found = unigram_baseline(corpus, [batch(asked(causal_lm=answers))], ALONE)
+    shares = [0.75 * (counts[token] + 1) / (total + size) for token in answers[:3]] + [0.25]
+    assert found.loss == pytest.approx(-sum(map(math.log, shares)) / 4)
+    assert found.part == "causal_lm" and found.accuracy == 1 / 4
+    # As if it were a token of text, the end would be all but impossible.
+    plain = unigram_baseline(corpus, [batch(asked(masked_lm=answers))], ALONE)
+    assert plain.loss > found.loss
+
+
+def test_more_spans_than_sentinels_are_told():
+    part = {"span_corruption": {"answers": np.arange(9), "merged": np.array([0, 3, 0, 1])}}
+    assert checks.asked([batch(part)], 1) == [
+        "span_corruption: 9 questions a step.",
+        "span_corruption: 2 examples have more spans than there are sentinels, of 4; what is left "
+        "over is one with the last span; shorten the examples, or hide longer spans.",
+    ]
+    part["span_corruption"]["merged"] = np.zeros(4, int)
+    assert checks.asked([batch(part)], 1) == ["span_corruption: 9 questions a step."]
+
+
 def test_without_hidden_tokens_there_is_no_baseline(corpus):
     assert unigram_baseline(corpus, [], ALONE) is None
     assert unigram_baseline(corpus, [batch(asked(next_sentence=[0, 1]))], ALONE) is None

@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 
 import clozeworks as cw
 from clozeworks.engine.snapshots import Snapshots
+from clozeworks.errors import SettingError
 from clozeworks.jobs.pretrain import pretrain
 
 FOLDERS = ("model", "generator")
@@ -77,6 +78,60 @@ def test_the_mask_decoder_is_saved_with_its_model(recipe, tmp_path):
     # A text of more tokens than the decoder has places is read in windows.
     long = model.fill(("the town is here " * 20) + "[MASK]", top=2)
     assert len(long.gaps[0]) == 2
+
+
+SENTENCES = {"kind": "full_sentences", "length": 16}
+DECODED = {"kind": "decoded_lm", "arrangement": SENTENCES}
+SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"objective": DECODED, "model": {"config": {**CONFIG, "max_position_embeddings": 20}}},
+            "the mask decoder takes at most 20; shorten them, or raise "
+            "model.config.max_position_embeddings.",
+        ),
+        (
+            {
+                "objective": {**DECODED, "positions": 20},
+                "model": {"start": "bert-tiny", "config": SMALL_BERT},
+            },
+            "the mask decoder takes at most 20; shorten them, or raise objective.positions.",
+        ),
+        (
+            {
+                "objective": {
+                    "kind": "replaced_tokens",
+                    "arrangement": SENTENCES,
+                    "generator": {"positions": 20},
+                }
+            },
+            "the generator's mask decoder takes at most 20; shorten them, or raise "
+            "objective.generator.positions.",
+        ),
+    ],
+)
+def test_examples_longer_than_a_decoder_s_places_are_refused_at_once(
+    changes, sentence, recipe, tmp_path
+):
+    model = {**recipe["model"], **changes.get("model", {})}
+    with pytest.raises(SettingError) as caught:
+        pretrain({**recipe, **changes, "model": model})
+    assert str(caught.value) == f"the examples have up to 24 tokens; {sentence}"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_decoder_that_nobody_asks_limits_nothing(recipe, tmp_path):
+    model = {"config": {**CONFIG, "max_position_embeddings": 20}, "start": "deberta-v3-base"}
+    stages = {"data": {**recipe["data"], "stages": [{"length": 16}]}}
+    decoded = pretrain({**recipe, **stages, "objective": DECODED, "model": model})
+    masked = {"kind": "masked_lm", "arrangement": {**SENTENCES, "length": 24}}
+    again = {"model": {"start": str(decoded.model)}, "objective": masked}
+    data = {"corpus": recipe["data"]["corpus"]}
+    done = pretrain({**recipe, **again, "data": data, "run": str(tmp_path / "more")})
+    assert done.outcome.finished
 
 
 @pytest.mark.parity

@@ -2,8 +2,10 @@
 
 import pytest
 
-from clozeworks.jobs.pretrained import example_of
-from clozeworks.text.style import SpecialTokens
+from clozeworks.families.family import published_sizes
+from clozeworks.jobs.pretrained import Pretrained, beginning_of, example_of
+from clozeworks.text.special import SpecialTokens
+from clozeworks.text.tokenizer import Tokenizer
 
 
 class Pieces:
@@ -28,3 +30,20 @@ class Pieces:
 )
 def test_the_gap_to_try_is_in_the_language_of_the_vocabulary(pieces, mask, text):
     assert example_of(Pieces(pieces, mask)) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "parts", "text"),
+    [
+        ("gpt2", {"vocabulary"}, "A text"),
+        ("t5-small", {"vocabulary", "decoder"}, "A <extra_id_0> text."),
+        ("bert-tiny", {"vocabulary"}, None),
+    ],
+)
+def test_the_text_to_go_on_with(size, parts, text, tmp_path):
+    family = published_sizes()[size]
+    blueprint = family.blueprint(family.published(size), frozenset(parts))
+    writing = beginning_of(blueprint, Tokenizer.of_bytes())
+    assert writing == text
+    done = Pretrained(tmp_path, None, tmp_path, [], None, writing=writing)
+    assert ("clozeworks generate" in done.next_command()) == (text is not None)

@@ -18,13 +18,22 @@ RECIPES = sorted(FOLDER.glob("*.toml"))
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY |= {"intermediate_size": 32, "max_position_embeddings": 64}
 TINY |= {"d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 32}
+TINY |= {"num_layers": 1, "num_decoder_layers": 1, "num_heads": 2, "d_kv": 8, "d_ff": 24}
+TINY |= {"n_embd": 16, "n_positions": 64, "num_key_value_heads": 2}
+# Families whose texts are written in a way of their own; those of the others are WordPiece.
+CORPORA = {"roberta": "bpe", "t5": "t5", "mt5": "t5", "ul2": "t5", "byt5": "bytes"}
+CORPORA |= {"gpt2": "gpt2", "llama": "llama"}
 TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "schedule"}
 
 
 def test_there_are_recipes():
     assert {path.stem for path in RECIPES} >= {
         "bert-base", "roberta-base", "albert-base", "spanbert-base",
-        "laptop-english", "laptop-chinese",
+        "electra-small", "xlnet-base", "deberta-base", "deberta-v3-base", "modernbert-base",
+        "laptop-english", "laptop-chinese", "laptop-albert", "laptop-spanbert", "laptop-electra",
+        "laptop-xlnet", "laptop-deberta", "laptop-modernbert",
+        "laptop-t5", "laptop-gpt",
+        "t5-small", "t5-base", "mt5-small", "byt5-small", "ul2", "gpt2-small", "llama-7b",
     }  # fmt: skip
 
 
@@ -40,7 +49,7 @@ def test_each_recipe_trains_when_shrunk(path, tiny_corpora, tmp_path):
     recipe = read_recipe(path)
     assert recipe.data.corpus == "corpus"
     assert recipe.run == f"runs/{path.stem}"
-    kind = "bpe" if recipe.model.start.startswith("roberta") else "wordpiece"
+    kind = CORPORA.get(recipe.model.start.partition("-")[0], "wordpiece")
     data = config.plain(recipe)
     data["run"] = str(tmp_path / "run")
     data["model"]["config"] |= tiny(recipe.model.start)
@@ -50,7 +59,8 @@ def test_each_recipe_trains_when_shrunk(path, tiny_corpora, tmp_path):
         "stages": [{"length": 24, "share": stage.share} for stage in stages],
     }
     data["training"] |= {"steps": 2, "tokens": 256}
-    data["training"]["schedule"]["warmup"] = 1
+    if data["training"]["schedule"]["warmup"]:
+        data["training"]["schedule"]["warmup"] = 1
     data["watching"]["tokens"] = 256
     done = pretrain(data)
     assert done.outcome.finished and done.outcome.guards.skipped == 0
@@ -70,6 +80,23 @@ def test_published_numbers():
     assert albert.tokens() == [4096 * 512] and albert.training.steps == 125_000
     assert albert.training.optimizer.rate == 0.00176
     assert albert.objective.asks == ("masked_lm", "sentence_order")
+
+
+def test_published_numbers_of_models_that_write():
+    small, bytes_, gpt2 = (
+        read_recipe(FOLDER / f"{name}.toml") for name in ("t5-small", "byt5-small", "gpt2-small")
+    )
+    for recipe in (small, bytes_):
+        rate, factor = recipe.training.optimizer.rate, recipe.training.schedule.factor
+        rates = [rate * factor(step, 10**6) for step in (1, 10**4, 10**6)]
+        assert rates == pytest.approx([0.01, 0.01, 0.001])
+        assert recipe.training.clip is None
+    assert small.tokens() == [2048 * 569] and small.objective.arrangement.length == 569
+    assert bytes_.objective.hide.mean == 20 and bytes_.objective.sentinels == "bytes"
+    assert gpt2.tokens() == [512 * 1024]
+    ul2 = read_recipe(FOLDER / "ul2.toml").objective
+    assert [part.hide.mean for part in ul2.parts] == [3, 8, None, 3, 8, 64, 64]
+    assert [part.hide.share for part in ul2.parts] == [0.15, 0.15, 0.25, 0.5, 0.5, 0.15, 0.5]
 
 
 @pytest.mark.parametrize("objective", sorted(PUBLISHED))
@@ -106,7 +133,7 @@ def test_every_setting_has_its_help_in_the_file():
             if field.name not in TABLES:
                 assert field.name in told, f"{cls.__name__}.{field.name} has no docstring"
                 assert " ".join(told[field.name].split()) in text
-    for kind in ("adam_w", "bert_adam", "lamb", "cosine", "constant"):
+    for kind in ("adam_w", "adafactor", "bert_adam", "lamb", "cosine", "constant"):
         assert f" {kind}: " in text
 
 

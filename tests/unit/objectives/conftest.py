@@ -10,11 +10,25 @@ from clozeworks.core.initialize import initialize
 from clozeworks.data.arranged import place
 from clozeworks.data.corpus import in_memory
 from clozeworks.families.bert import FAMILY
-from clozeworks.families.family import Config
+from clozeworks.families.family import Config, families
 from clozeworks.objectives.draft import Source
 from clozeworks.text.template import Template
 
 VOCABULARY = 200
+TINY = {
+    "gpt2": ("gpt2", {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128}),
+    "llama": (
+        "llama-3-8b",
+        {
+            "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "num_key_value_heads": 1, "head_dim": 8, "intermediate_size": 24,
+        },
+    ),
+    "t5": (
+        "t5-v1_1-small",
+        {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_kv": 8, "d_ff": 24},
+    ),
+}  # fmt: skip
 ONE = Template(((2,), (3,)), ((0,), (0,)), (0,))
 TWO = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
 BARE = Template(((), ()), ((), ()), (0,))
@@ -100,6 +114,23 @@ def model():
         blueprint = FAMILY.blueprint(Config(settings), parts)
         assert blueprint.pooler in (None, Pooler())
         built = objective.equip(blueprint).build()
+        initialize(built, seed=3, spread=0.3)
+        return built.double().train()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """Builds a tiny GPT-2, LLaMA or T5 in float64 with what an objective needs, dropout off."""
+
+    def make(name, objective, **changes):
+        family = families()[name]
+        size, small = TINY[name]
+        none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "dropout_rate": 0.0}
+        settings = {**family.published(size), **small, **none, "vocab_size": VOCABULARY, **changes}
+        parts = objective.needs(family.paths)
+        built = objective.equip(family.blueprint(Config(settings), parts)).build()
         initialize(built, seed=3, spread=0.3)
         return built.double().train()
 

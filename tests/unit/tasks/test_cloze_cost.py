@@ -14,7 +14,8 @@ from clozeworks.tasks import cloze_cost as costing
 from clozeworks.tasks.cloze_cost import cloze_cost
 from clozeworks.text.characters import words_of
 from clozeworks.text.extend import extend
-from clozeworks.text.style import SpecialTokens, WordPieceStyle
+from clozeworks.text.special import SpecialTokens
+from clozeworks.text.style import WordPieceStyle
 from clozeworks.text.train import train_from_iterator
 
 TEXTS = [

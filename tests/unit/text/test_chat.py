@@ -70,9 +70,9 @@ def test_a_tokenizer_carries_its_template(tmp_path):
 
 
 def test_of_several_templates_the_default_counts():
-    from clozeworks.text.files import chat_template
+    from clozeworks.text.chatting import template_of
 
     several = [{"name": "tools", "template": "a"}, {"name": "default", "template": "b"}]
-    assert chat_template({"chat_template": several}) == "b"
-    assert chat_template({"chat_template": [{"name": "tools", "template": "a"}]}) is None
-    assert chat_template({}) is None
+    assert template_of({"chat_template": several}) == "b"
+    assert template_of({"chat_template": [{"name": "tools", "template": "a"}]}) is None
+    assert template_of({}) is None

@@ -3,10 +3,9 @@ import json
 import pytest
 
 from clozeworks.errors import OutputError, TokenizerError
+from clozeworks.text.special import GPT2_TOKENS, SpecialTokens
 from clozeworks.text.style import (
-    GPT2_TOKENS,
     ByteLevelStyle,
-    SpecialTokens,
     UnigramStyle,
     WordPieceStyle,
 )

@@ -10,7 +10,8 @@ import pytest
 
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.text.alphabet import choose_alphabet
-from clozeworks.text.style import ByteLevelStyle, SpecialTokens, WordPieceStyle
+from clozeworks.text.special import SpecialTokens
+from clozeworks.text.style import ByteLevelStyle, WordPieceStyle
 from clozeworks.text.train import train_from_iterator
 from clozeworks.text.unigram import Lattice, find_seeds, replacement
 

@@ -11,9 +11,10 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.pre_tokenizers import ByteLevel
 
 from clozeworks.errors import MissingExtra, UnknownName, UnsupportedError
+from clozeworks.text.byte_tokens import BYTES
 from clozeworks.text.style import ByteLevelStyle, UnigramStyle, WordPieceStyle
 from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.words import _BYTES, segmented_starts, segmenter, word_starts
+from clozeworks.text.words import segmented_starts, segmenter, word_starts
 
 
 def starting(tokenizer, pieces):
@@ -24,10 +25,10 @@ def starting(tokenizer, pieces):
 
 def byte_pieces(*texts):
     """A byte-level tokenizer, and how it writes these texts or bytes as pieces."""
-    written = {byte: character for character, byte in _BYTES.items()}
+    written = {byte: character for character, byte in BYTES.items()}
     raw = [text.encode() if isinstance(text, str) else text for text in texts]
     pieces = ["".join(written[byte] for byte in data) for data in raw]
-    listed = dict.fromkeys(["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(_BYTES), *pieces])
+    listed = dict.fromkeys(["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(BYTES), *pieces])
     vocabulary = {piece: index for index, piece in enumerate(listed)}
     return Tokenizer(ByteLevelStyle().build(vocabulary)), pieces
 
@@ -75,8 +76,8 @@ class TestWordPiece:
 
 class TestByteLevel:
     def test_the_alphabet_is_the_librarys(self):
-        assert set(_BYTES) == set(ByteLevel.alphabet())
-        for character, byte in _BYTES.items():
+        assert set(BYTES) == set(ByteLevel.alphabet())
+        for character, byte in BYTES.items():
             if byte < 0x80:  # the library itself writes whole characters only
                 written = ByteLevel(add_prefix_space=False, use_regex=False)
                 assert written.pre_tokenize_str(chr(byte))[0][0] == character

@@ -7,6 +7,7 @@ computed on the spot is a few flat arrays, built once per copy and kept in a cac
 |---|---|
 | fixed windows over everything | `Blocks` |
 | the same with what comes before each | `RememberedBlocks` |
+| pieces of documents, each of one alone | `DocumentPieces` |
 | whole sentences, RoBERTa's way | `FullSentences`, `DocSentences` |
 | one document's sentences in a row, SpanBERT's way | `SingleSequences` |
 | two texts and whether the second follows | `NextSentencePairs` |

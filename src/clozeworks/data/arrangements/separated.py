@@ -32,6 +32,7 @@ class Separators:
         between: The separator.
         after_sentences: Whether one closes each sentence.
         between_documents: Whether a lone one stands between documents.
+        opening: What stands before a block's text instead of a lone separator, if it is another.
     """
 
     front: tuple[int, ...]
@@ -39,6 +40,7 @@ class Separators:
     between: int
     after_sentences: bool
     between_documents: bool
+    opening: int | None = None
 
 
 class Separated(Arrangement):
@@ -107,6 +109,8 @@ class Separated(Arrangement):
         lengths = sizes + added
         stops = np.cumsum(lengths)
         ids = np.full(len(tokens) + int(added.sum()), self._separators.between, dtype=np.int64)
+        if self._separators.opening is not None:
+            ids[(stops - lengths + len(front))[leading == 1]] = self._separators.opening
         for place, token in enumerate(front):
             ids[stops - lengths + place] = token
         for place, token in enumerate(reversed(closing), 1):

@@ -4,6 +4,7 @@
 |---|---|---|
 | `AdamW` | weight decay beside the gradient, not in it | `adam_w.py` |
 | `BertAdam` | the same without bias correction, as BERT was trained | `bert_adam.py` |
+| `Adafactor` | mean squares as rows and columns; the rate is a share of a tensor | `adafactor.py` |
 | `Lamb` | each tensor's step is scaled by its own norm: very large batches | `lamb.py` |
 
 Rules all of them keep:

@@ -4,7 +4,7 @@
 |---|---|---|
 | `Linear` | falls on a straight line | `linear.py` |
 | `Cosine` | falls on half a cosine | `cosine.py` |
-| `InverseSquareRoot` | falls as 1 / sqrt(step) | `inverse_square_root.py` |
+| `InverseSquareRoot` | falls as 1 / sqrt(step), at once or later | `inverse_square_root.py` |
 | `Constant` | stays | `constant.py` |
 
 A schedule is a function of the step's number, so there is nothing to save and nothing to replay.

@@ -1,13 +1,14 @@
 """The rate falls as one over the square root of the step.
 
-Paper: Vaswani et al. 2017 (the Transformer).
+Paper: Vaswani et al. 2017 (the Transformer); Raffel et al. 2020 (T5).
 The idea: the rate does not depend on the length of the run, so a run can be made longer, and every
 step before stays what it was.
 Where paper and ours differ: the paper numbers steps from 1, and its peak follows from the width;
 here steps are numbered from 0, and the peak is the optimiser's rate.
 Relations: T5 pre-trains with the same fall, but stays at the highest rate before it instead of
-rising to it.
-Used by: the Transformer.
+rising to it: with a rate of 0.01, no warm-up and `hold = 10_000` the rate of step s is
+1 / sqrt(max(s, 10,000)).
+Used by: the Transformer; T5, mT5, ByT5 and UL2.
 """
 
 import math
@@ -20,17 +21,29 @@ from clozeworks.errors import SettingError
 
 @spec
 class InverseSquareRoot(ScheduleSpec):
-    """Up in warm-up, then down as sqrt(warmup / step)."""
+    """Up in warm-up, then down as sqrt(warmup / step), or as sqrt(hold / step)."""
 
     paper: ClassVar[str] = "Vaswani et al. 2017"
 
+    hold: int = 0
+    """The step up to which the rate stays at its highest; 0: it falls where warm-up ends."""
+
     def __post_init__(self) -> None:
-        if self.warmup < 1:
+        super().__post_init__()
+        if self.hold < 0:
+            raise SettingError(f"schedule.hold is {self.hold}; it must be at least 0.")
+        if self.warmup < 1 and not self.hold:
             raise SettingError(
                 f"schedule.warmup is {self.warmup}; it must be at least 1; it says how fast the "
-                "rate falls, too."
+                "rate falls, too; or set hold, such as 10000."
+            )
+        if 0 < self.hold < self.warmup:
+            raise SettingError(
+                f"schedule.hold is {self.hold:,} and warmup is {self.warmup:,}; the rate cannot "
+                "stay before it has risen; raise hold, or leave it out."
             )
 
     def after_warmup(self, step: int, steps: int) -> float:
         """The factor from step `warmup` on."""
-        return math.sqrt(self.warmup / step)
+        top = self.hold or self.warmup
+        return math.sqrt(top / max(step, top))

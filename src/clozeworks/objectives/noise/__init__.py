@@ -4,9 +4,11 @@ Paper: Raffel et al. 2020 (T5) describe denoising as a choice of tokens and a wa
 
 | question | answers | file |
 |---|---|---|
-| which tokens | `SingleTokens`, `WholeWords`, `NGrams`, `Spans`, `SpacedSpans` | one file each |
+| which tokens | `SingleTokens`, `WholeWords`, `NGrams`, `Spans`, | one file each |
+| | `SpacedSpans`, `AlternatingSpans` | |
 | how many | `Exact`, `RandomRounding`, `Ceiling`, `Bernoulli` | `budget.py` |
 | what is shown | `Shown`: a mask, a random token, the token itself | `shown.py` |
+| | `corrupt`: a sentinel for each run | `sentinels.py` |
 
 Any answer goes with any other, but n-grams and spans need a number they may not exceed, so they
 take no `Bernoulli`. Rules all of them keep:

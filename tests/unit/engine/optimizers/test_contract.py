@@ -1,6 +1,7 @@
 """What every optimiser must keep, whoever wrote it: run over the files of the folder."""
 
 import copy
+import dataclasses
 import inspect
 import json
 import math
@@ -43,8 +44,12 @@ def same(left, right):
     return all(torch.equal(a, b) for a, b in zip(left, right, strict=True))
 
 
+def settings(kind):
+    return {field.name for field in dataclasses.fields(ALL[kind])}
+
+
 def test_the_folder():
-    assert set(ALL) >= {"adam_w", "bert_adam", "lamb"}
+    assert set(ALL) >= {"adafactor", "adam_w", "bert_adam", "lamb"}
 
 
 @every
@@ -64,7 +69,9 @@ def test_rate_0_changes_no_weight_but_fills_the_means(kind):
     before = weights(model)
     train(optimizer, loss, 3)
     assert same(weights(model), before)
-    assert all(optimizer.state[p]["exp_avg"].abs().sum() > 0 for p in model.parameters())
+    for parameter in model.parameters():
+        kept = optimizer.state[parameter]
+        assert kept and all(tensor.abs().sum() > 0 for tensor in kept.values())
 
 
 @every
@@ -159,9 +166,12 @@ def test_a_closure_is_called_with_gradients_on(kind):
 
 @every
 def test_json_both_ways(kind):
-    spec = ALL[kind](rate=0.001, betas=(0.8, 0.9), eps=1e-5, decay=0.1)
+    other = {"rate": 0.001, "betas": (0.8, 0.9), "eps": 1e-5, "decay": 0.1, "clip": 2.0}
+    chosen = {name: value for name, value in other.items() if name in settings(kind)}
+    spec = ALL[kind](**chosen)
     data = json.loads(json.dumps(config.plain(spec)))
-    assert data["kind"] == kind and data["betas"] == [0.8, 0.9]
+    assert data["kind"] == kind and len(chosen) >= 3
+    assert all(data[name] == json.loads(json.dumps(value)) for name, value in chosen.items())
     assert config.read(OptimizerSpec, data, "optimizer") == spec
     assert config.read(OptimizerSpec, {"kind": kind, "rate": 1}, "optimizer") == ALL[kind](rate=1.0)
 
@@ -192,6 +202,8 @@ def test_files_say_where_they_come_from(kind):
     ],
 )  # fmt: skip
 def test_complaints(kind, setting, value, sentence):
+    if setting not in settings(kind):
+        pytest.skip(f"it has no {setting}")
     with pytest.raises(SettingError) as error:
         ALL[kind](**{"rate": 0.1, setting: value})
     assert str(error.value) == sentence

@@ -22,6 +22,7 @@ CASES = [
     Linear(warmup=0, end=0.3),
     Cosine(warmup=0, end=0.1),
     Constant(warmup=0),
+    InverseSquareRoot(warmup=0, hold=40),
 ]
 every = pytest.mark.parametrize("schedule", CASES, ids=str)
 
@@ -71,6 +72,32 @@ def test_tables(schedule, wanted):
     assert table(schedule, 100, AT) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
+def test_t5_to_the_step():
+    """1 / sqrt(max(step, 10,000)): a hundredth for 10,000 steps, a thousandth at a million."""
+    schedule = InverseSquareRoot(warmup=0, hold=10_000)
+    at = [0, 1, 10_000, 40_000, 1_000_000]
+    rates = [0.01 * factor for factor in table(schedule, 1_000_000, at)]
+    assert rates == pytest.approx([0.01, 0.01, 0.01, 0.005, 0.001], rel=1e-12)
+    assert table(InverseSquareRoot(warmup=10, hold=40), 200, [5, 10, 40, 160]) == [0.5, 1, 1, 0.5]
+    # The fall without the hold begins at once.
+    assert table(InverseSquareRoot(warmup=1), 1_000_000, [40_000]) == [0.005]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"warmup": 0, "hold": -1}, "schedule.hold is -1; it must be at least 0."),
+        ({"warmup": 20, "hold": 5},
+         "schedule.hold is 5 and warmup is 20; the rate cannot stay before it has risen; raise "
+         "hold, or leave it out."),
+    ],
+)  # fmt: skip
+def test_complaints_about_hold(settings, sentence):
+    with pytest.raises(SettingError) as caught:
+        InverseSquareRoot(**settings)
+    assert str(caught.value) == sentence
+
+
 def test_without_warmup_the_first_step_has_the_highest_rate():
     for schedule in (Linear(warmup=0), Linear(warmup=0, anchor="start"), Cosine(warmup=0)):
         assert table(schedule, 10, [0, 10]) == [1.0, 0.0]
@@ -100,7 +127,7 @@ def test_factors_are_within_0_and_1_and_do_not_jump(schedule):
         elif not isinstance(schedule, InverseSquareRoot):
             assert abs(down) <= steepest + 1e-12
         else:  # steepest where it begins to fall: 1 - sqrt(w / (w + 1))
-            assert abs(down) <= max(1 / schedule.warmup, 0.3)
+            assert abs(down) <= max(1 / max(schedule.warmup, schedule.hold), 0.3)
 
 
 @every
@@ -144,7 +171,8 @@ def test_warmup_longer_than_the_run(kind):
         ({"kind": "linear", "warmup": 1, "anchor": "end"}, SettingError,
          "schedule.anchor is 'end'; it must be one of 'start', 'warmup'."),
         ({"kind": "inverse_square_root", "warmup": 0}, SettingError,
-         "schedule.warmup is 0; it must be at least 1; it says how fast the rate falls, too."),
+         "schedule.warmup is 0; it must be at least 1; it says how fast the rate falls, too; or "
+         "set hold, such as 10000."),
         ({"kind": "linear"}, SettingError, "schedule.warmup is missing; Linear needs it."),
         ({"kind": "linear", "warmup": 0.1}, SettingError,
          "schedule.warmup is 0.1; it must be int."),

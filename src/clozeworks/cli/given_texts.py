@@ -1,0 +1,48 @@
+"""Texts as commands are given them: a text itself, a file of texts, or standard input."""
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clozeworks.data.texts import Texts
+
+
+def given_texts(
+    source: str,
+    *,
+    column: str | None = None,
+    encoding: str | None = None,
+    skip_blank: bool = False,
+) -> "Texts":
+    """What an argument stands for.
+
+    Args:
+        source: A text, a file, or - for standard input.
+        column: The column or field that holds the text; "text" if None.
+        encoding: What a file is written in; utf-8 if None.
+        skip_blank: Whether blank lines are left out.
+
+    Raises:
+        InputError: It cannot be used as it is.
+        SettingError: An option speaks of a file where there is none.
+    """
+    from clozeworks.data.texts import Texts, read_texts, resolve_input
+
+    given = resolve_input(source)
+    if isinstance(given, str):
+        _check_unused({"--column": column, "--encoding": encoding, "--skip-blank": skip_blank})
+        return Texts([given], ["the text"], "the command line")
+    stream = sys.stdin.buffer if given is None else given
+    return read_texts(stream, column=column, encoding=encoding or "utf-8", skip_blank=skip_blank)
+
+
+def _check_unused(options: dict[str, object]) -> None:
+    """A text on the command line is not a file, and takes no options of one."""
+    from clozeworks.errors import SettingError
+
+    for name, value in options.items():
+        if value:
+            raise SettingError(
+                f"{name} is given, but the input is a text, not a file; leave {name} out, or name "
+                f"a file."
+            )

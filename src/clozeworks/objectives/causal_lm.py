@@ -1,0 +1,101 @@
+"""Causal language modelling: ask for every token from those before it.
+
+Paper: Radford et al. 2018 (GPT), 2019 (GPT-2); Touvron et al. 2023 (LLaMA).
+Data: any text. With the arrangement `document_pieces` a text is a piece of one document, so no
+token sees another document; other arrangements let it.
+Hides and asks: nothing is hidden, because no token sees what comes after it. Every token but the
+first of a text is asked for, from the token before it: what the template put there as well, so that
+a model learns where documents end.
+Loss: -log p(token) at every token but the first, summed.
+Relations: `MaskedLM` sees both sides of a gap and asks for a seventh as many tokens; this asks for
+all of them, and its model can write. `PrefixLM` asks for the second half of a text only. `exp` of
+the loss is the perplexity, token by token; it can be compared between models of one tokenizer only.
+Where paper and code differ: GPT-2, GPT-3 and LLaMA read windows filled with several documents, and
+tokens look across their borders; see `document_pieces`.
+Example: `CausalLM()`, or in a recipe
+`{kind = "causal_lm", arrangement = {kind = "document_pieces", length = 256}}`.
+
+Shapes: N tokens, W width, n questions.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.teacher_forcing import LENGTHS, READ, TeacherForced, naming_cost
+
+# Where the token before each answer stands.
+BEFORE = "before"
+
+
+@spec
+class CausalLM(TeacherForced):
+    """Asks for every token from those before it."""
+
+    paper: ClassVar[str] = "Radford et al. 2018"
+
+    arrangement: ArrangementSpec | None = None
+    """What stands side by side; None means whatever others need."""
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Asks for `answers`, each behind the token at `before`; nothing is random."""
+        clean = draft.clean
+        last = np.zeros(len(clean.ids) + 1, dtype=np.bool_)
+        last[np.cumsum(clean.lengths)[clean.lengths > 0]] = True
+        before = np.flatnonzero(~last[1:])
+        draft.parts[self.name] = {
+            ANSWERS: clean.ids[before + 1],
+            READ: draft.ids[before],
+            BEFORE: before,
+            LENGTHS: np.maximum(clean.lengths - 1, 0),
+        }
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains about a model that sees what it is asked for.
+
+        Raises:
+            SettingError: It does, or answers another text than the one it reads.
+        """
+        check_writes(blueprint, self.name)
+        super().check(blueprint)
+
+    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+        """What each answer is named from, (n, W)."""
+        before = tensors.parts[self.name][BEFORE]
+        ids = tensors.ids.index_put((before,), read)
+        hidden: Tensor = model(ids, tensors.layout, tensors.types)
+        return hidden[before]
+
+    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+        """The same from vectors (N, W) that others read, too."""
+        part = tensors.parts[self.name]
+        return {self.name: naming_cost(model, hidden[part[BEFORE]], part[ANSWERS])}
+
+
+def check_writes(blueprint: Blueprint, name: str) -> None:
+    """Complains about a model that cannot write a text on its own.
+
+    Raises:
+        SettingError: Its tokens see later ones, or it has a decoder, which answers another text.
+    """
+    if blueprint.decoder is not None:
+        raise SettingError(
+            f"the model has a decoder, which answers the text that its encoder reads; {name} asks "
+            "for every token of one text; use span_corruption or prefix_lm, or choose a family "
+            "without an encoder, such as gpt2 or llama."
+        )
+    if not blueprint.writes:
+        raise SettingError(
+            f"the model's tokens see what comes after them; {name} asks for each token from those "
+            "before it, which would be read off; choose a family that writes, such as gpt2 or "
+            "llama."
+        )

@@ -1,0 +1,168 @@
+"""A mixture of denoisers: for each example another kind of gap, and a token that says which.
+
+Paper: Tay et al. 2022 (UL2).
+Data: any text, usually `blocks`.
+Hides and asks: each example draws one of several denoisers. Those of UL2 are regular spans as T5
+has them (R), the end of a text (S), and extreme ones, long spans or half of the text (X). What is
+hidden and asked is that of `SpanCorruption`; a mode token stands before the input: `[NLU]` for R,
+`[S2S]` for S, `[NLG]` for X. The end of a text is asked for in one of five examples, the six others
+share the rest equally. Which denoiser an example gets is a function of the seed, the epoch and its
+number.
+Loss: -log p(token) at every token of the answers, summed over all denoisers.
+Relations: `SpanCorruption` is one of these alone. A model that saw all of them can fill gaps and go
+on with texts, and the mode token chooses. With `modes = false` it has to find out by itself.
+Where paper and code differ: the paper writes `[R]`, `[S]`, `[X]`, the released model the names
+above, and spells them with pieces of text; here each is a special token of its own. The shares of
+the mixture are those of later reports that cite the paper.
+Example: `Denoisers(modes=False)`, or in a recipe
+`{kind = "denoisers", modes = false, parts = [{hide = {kind = "alternating_spans", share = 0.5}},
+{hide = {kind = "alternating_spans", share = 0.25}, weight = 2.0}]}`.
+
+Shapes: B examples, n tokens of all answers, W width.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError, TokenizerError
+from clozeworks.objectives.draft import Draft, Source, Tensors
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
+from clozeworks.objectives.noise.draws import Draws
+from clozeworks.objectives.noise.sentinels import corrupt
+from clozeworks.objectives.span_corruption import MERGED
+from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, check_answers, decoded
+
+# The denoiser of each example.
+CHOSEN = "chosen"
+REGULAR, SEQUENTIAL, EXTREME = "[NLU]", "[S2S]", "[NLG]"
+
+
+@spec
+class Denoiser:
+    """One of several ways to hide tokens."""
+
+    paper: ClassVar[str] = "Tay et al. 2022"
+
+    hide: ChoiceSpec = AlternatingSpans()
+    """Which tokens, and how many."""
+    weight: float = 1.0
+    """How often it is drawn, compared with the others."""
+    mode: str = REGULAR
+    """The token that stands before its inputs."""
+
+    def __post_init__(self) -> None:
+        if not self.weight > 0:
+            raise SettingError(
+                f"weight is {self.weight}; it must be above 0; leave the denoiser out instead."
+            )
+
+
+def _spans(mean: float | None, share: float, mode: str, weight: float) -> Denoiser:
+    return Denoiser(hide=AlternatingSpans(share=share, mean=mean), mode=mode, weight=weight)
+
+
+# Paper: Tay et al. 2022, Table 1; the sequential one a fifth of the time, the others alike.
+UL2 = (
+    _spans(3.0, 0.15, REGULAR, 2 / 15),
+    _spans(8.0, 0.15, REGULAR, 2 / 15),
+    _spans(None, 0.25, SEQUENTIAL, 0.2),
+    _spans(3.0, 0.5, EXTREME, 2 / 15),
+    _spans(8.0, 0.5, EXTREME, 2 / 15),
+    _spans(64.0, 0.15, EXTREME, 2 / 15),
+    _spans(64.0, 0.5, EXTREME, 2 / 15),
+)
+
+
+@spec
+class Denoisers(TeacherForced):
+    """Hides tokens in one of several ways, and says in which."""
+
+    paper: ClassVar[str] = "Tay et al. 2022"
+
+    arrangement: ArrangementSpec | None = None
+    """What stands side by side."""
+    parts: tuple[Denoiser, ...] = UL2
+    """The ways to hide tokens; the seven of UL2 if not given."""
+    modes: bool = True
+    """Whether a token before each input says which way it was."""
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise SettingError("parts is empty; a mixture needs at least one denoiser; add one.")
+
+    @property
+    def alone(self) -> bool:
+        """The texts are rewritten, and the decoder is asked."""
+        return True
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Rewrites the texts; asks for `answers`; `chosen` is the denoiser of each example."""
+        clean, stream = draft.clean, chance.stream(self.name)
+        chosen = self.chosen(clean, stream)
+        places = [
+            self._places(number, part.hide, clean, chosen, stream)
+            for number, part in enumerate(self.parts)
+        ]
+        hidden = np.sort(np.concatenate(places))
+        found = corrupt(clean, hidden, source.sentinels, source.end())
+        inputs, lengths = found.inputs, found.input_lengths
+        if self.modes:
+            modes = np.array([_mode(part, source) for part in self.parts])
+            inputs = np.insert(inputs, np.cumsum(lengths) - lengths, modes[chosen])
+            lengths = lengths + 1
+        draft.rewrite(inputs, lengths)
+        draft.hidden = hidden
+        draft.parts[self.name] = {
+            **answer_part(found.targets, found.target_lengths, source.start()),
+            MERGED: found.merged,
+            CHOSEN: chosen,
+        }
+
+    def chosen(self, clean: Arranged, chance: Chance) -> Numbers:
+        """The number of the denoiser of each example, (B,)."""
+        drawn = chance.stream("denoiser").uniform(clean.epochs, clean.indices, 1)[:, 0]
+        weights = np.array([part.weight for part in self.parts])
+        return np.searchsorted(np.cumsum(weights[:-1]) / weights.sum(), drawn, side="right")
+
+    @staticmethod
+    def _places(
+        number: int, hide: ChoiceSpec, clean: Arranged, chosen: Numbers, chance: Chance
+    ) -> Numbers:
+        """What one denoiser hides in the examples that drew it."""
+        rows = np.flatnonzero(chosen == number)
+        if not len(rows):
+            return np.zeros(0, dtype=np.int64)
+        own = clean.some(rows)
+        return clean.tokens_of(rows)[hide.places(own, Draws.of(own, chance))]
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains about a model without a decoder.
+
+        Raises:
+            SettingError: It has none.
+        """
+        check_answers(blueprint, self.name)
+        super().check(blueprint)
+
+    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+        """What each answer is named from, (n, W)."""
+        return decoded(model, tensors, tensors.parts[self.name], read)
+
+
+def _mode(part: Denoiser, source: Source) -> int:
+    if part.mode not in source.named:
+        raise TokenizerError(
+            f"the tokenizer has no special token {part.mode}; it says how an input was made; train "
+            "a tokenizer with it: clozeworks tokenizer train … --extra, or set modes to false."
+        )
+    return source.named[part.mode]

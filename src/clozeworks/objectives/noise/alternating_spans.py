@@ -1,0 +1,165 @@
+"""Kept and hidden spans in turn, all ways to cut a text into them equally likely.
+
+Paper: Raffel et al. 2020 (T5): 15 % of the tokens in spans of 3 on average.
+The algorithm of the released code (`random_spans_noise_mask`), exactly:
+
+1. of L tokens n = round(share * L) are hidden, at least 1 and at most L - 1, in s = round(n / mean)
+   spans, at least 1; both are rounded in float32, halves to the even neighbour;
+2. the n hidden tokens are cut into s spans, each at least one token long, and so are the L - n kept
+   ones; every way to cut is equally likely;
+3. the spans take turns, a kept one first.
+
+So the first token is always kept and the last one always hidden, and one span alone is the end of
+the text. With `roll` everything is moved around in a circle, and both may happen to any token.
+Trap: drawing a length for each span does not hide exactly n tokens; cutting at s - 1 places drawn
+one by one gives empty spans, and leaving these out is not uniform.
+Where the code and this differ: more kept spans than kept tokens are impossible; there the code
+fails, here there are as many spans as there is room for.
+Prefer it for encoder-decoders. `Spans` hides whole words and never puts a rest into one long span.
+
+Shapes: B examples, L the longest example, M tokens of text of all examples.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from clozeworks.core.chance import Words, below
+from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Flags, Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.draws import Draws
+from clozeworks.objectives.noise.words import pieces_of_examples
+
+_HALF = np.uint64(32)
+_LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@spec
+class AlternatingSpans(ChoiceSpec):
+    """A fixed share of the tokens of text, in spans of a fixed mean length."""
+
+    paper: ClassVar[str] = "Raffel et al. 2020"
+
+    share: float = 0.15
+    """Of all tokens of text."""
+    mean: float | None = 3.0
+    """Tokens of a hidden span on average; None: one span for all, the end of the text."""
+    roll: bool = False
+    """Whether the spans are moved around in a circle by a random number of tokens."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise SettingError(f"hide.share is {self.share}; it must be above 0 and below 1.")
+        if self.mean is not None and self.mean < 1:
+            raise SettingError(
+                f"hide.mean is {self.mean}; a span has at least one token; raise it."
+            )
+
+    def counts(self, lengths: Numbers) -> tuple[Numbers, Numbers]:
+        """How many tokens are hidden, and in how many spans, (B,) each."""
+        # Compat: the code rounds in float32, where 0.15 is a little more than 0.15.
+        known = np.maximum(lengths, 2)
+        hidden = np.rint(known.astype(np.float32) * np.float32(self.share)).astype(np.int64)
+        hidden = np.clip(hidden, 1, known - 1)
+        if self.mean is None:
+            return hidden, np.ones_like(hidden)
+        spans = np.rint(hidden.astype(np.float32) / np.float32(self.mean)).astype(np.int64)
+        return hidden, np.minimum(np.maximum(spans, 1), known - hidden)
+
+    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+        """The tokens to hide."""
+        lengths = pieces_of_examples(clean)
+        text = np.flatnonzero(~clean.special)
+        most = max(int(lengths.max(initial=0)), 2)
+        mask = self.mask(lengths, draws.more("hidden spans", most), draws.more("kept spans", most))
+        if self.roll:
+            mask = _rolled(mask, lengths, draws.own)
+        return text[mask]
+
+    def mask(self, lengths: Numbers, of_hidden: Words, of_kept: Words) -> Flags:
+        """Which tokens of some texts are hidden, the texts one after the other, (M,).
+
+        Args:
+            lengths: Tokens of each text, (B,).
+            of_hidden: Draws that cut the hidden tokens, (B, L); at least 2 for each text.
+            of_kept: Draws that cut the kept ones, (B, L).
+        """
+        hidden, spans = self.counts(lengths)
+        known = np.maximum(lengths, 2)
+        runs = np.stack(
+            [composition(of_kept, known - hidden, spans), composition(of_hidden, hidden, spans)],
+            axis=2,
+        )  # (B, spans, 2)
+        turns = np.broadcast_to(np.array([False, True]), runs.shape)
+        mask: Flags = np.repeat(turns.ravel(), runs.ravel())
+        # A text of one token was taken for two; that of none, too.
+        within = np.arange(len(mask)) - np.repeat(np.cumsum(known) - known, known)
+        own: Flags = mask[within < np.repeat(lengths, known)]
+        return own
+
+
+def composition(words: Words, items: Numbers, parts: Numbers) -> Numbers:
+    """Cuts items into parts of at least one, every way equally likely: the sizes, (B, parts).
+
+    Args:
+        words: Draws, at least as many as items for each row, (B, L).
+        items: How many there are, (B,).
+        parts: How many parts, 1 to `items`, (B,); rows with fewer than others end with zeros.
+    """
+    # The parts - 1 places with the lowest draws among the items - 1 between two items are cuts.
+    places = np.arange(words.shape[1], dtype=np.uint64)
+    keys = (words.astype(np.uint64) << _HALF) | places
+    keys[places >= (items - 1).astype(np.uint64)[:, None]] = _LAST
+    most = int(parts.max(initial=1))
+    lowest = np.sort(keys, axis=1)[:, : most - 1]  # (B, most - 1)
+    cuts = (lowest & np.uint64(0xFFFFFFFF)).astype(np.int64) + 1
+    beyond = np.arange(most - 1) >= (parts - 1)[:, None]
+    cuts = np.where(beyond, items[:, None], cuts)
+    cuts.sort(axis=1)
+    edges = np.concatenate([np.zeros((len(cuts), 1), np.int64), cuts, items[:, None]], axis=1)
+    sizes: Numbers = np.diff(edges, axis=1)
+    return sizes
+
+
+def _rolled(mask: Flags, lengths: Numbers, draws: Words) -> Flags:
+    """Each text's mask moved around in a circle, by 0 to its length - 1 tokens."""
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    sizes = np.repeat(lengths, lengths)
+    steps = np.repeat(below(draws, np.maximum(lengths, 1)), lengths)
+    rolled: Flags = mask[starts + (np.arange(len(mask)) - starts - steps) % np.maximum(sizes, 1)]
+    return rolled
+
+
+def raw_length(inputs: int, share: float, mean: float) -> tuple[int, int]:
+    """The tokens of text that fill an input once spans are hidden, and what its targets have.
+
+    `random_spans_helper` of the released code: (512, 0.15, 3) gives 568 and 114. Both inputs and
+    targets have an end token.
+
+    Args:
+        inputs: The most tokens of an input.
+        share: Of the tokens that are hidden.
+        mean: Tokens of a span.
+
+    Raises:
+        SettingError: There is no room for a token.
+    """
+
+    def both(length: int) -> tuple[int, int]:
+        hidden = round(length * share)
+        spans = round(hidden / mean)
+        return length - hidden + spans + 1, hidden + spans + 1
+
+    if inputs < 2:
+        raise SettingError(f"length is {inputs}; a token of text and the end need 2; raise length.")
+    length = inputs - 1
+    while both(length + 1)[0] <= inputs:
+        length += 1
+    targets = both(length)[1]
+    # Compat: the code prefers targets as long as the inputs if half of the text is hidden.
+    if share == 0.5 and targets > inputs:
+        return length - 1, targets - 1
+    return length, targets

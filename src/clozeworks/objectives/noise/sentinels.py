@@ -1,0 +1,119 @@
+"""A text with sentinels for what is hidden, and what is hidden with sentinels for the text.
+
+Paper: Raffel et al. 2020 (T5).
+The idea: in the input a sentinel stands for each run of hidden tokens, in the target for each run
+of kept ones. Both count sentinels from the first in order of appearance, so either can be put
+together with the other.
+Where paper and code differ: the paper's figure ends its target with a sentinel. That is the same
+rule, for its text ends with kept tokens; T5's own masks hide the end of a text, and no sentinel
+closes the target. A text that begins with hidden tokens has them before the first sentinel of its
+target.
+Used by: span corruption and its relatives.
+
+Shapes: N tokens, B examples, n tokens of the targets.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clozeworks.data.arranged import Arranged
+from clozeworks.data.shards import Flags, Numbers
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """Inputs and targets.
+
+    Attributes:
+        inputs: What is shown, one example after the other.
+        input_lengths: Tokens of each, (B,).
+        targets: What is asked, (n,).
+        target_lengths: Tokens of each, (B,).
+        merged: How many spans each example has too many for the sentinels there are, (B,).
+    """
+
+    inputs: Numbers
+    input_lengths: Numbers
+    targets: Numbers
+    target_lengths: Numbers
+    merged: Numbers
+
+
+def corrupt(clean: Arranged, places: Numbers, sentinels: Numbers, end: int) -> Corrupted:
+    """Shows sentinels for hidden tokens, and asks for these.
+
+    What the template put around a text stays in the input; where it stands between two texts it
+    ends a span, and counts as kept. If there are not enough sentinels, the last one stands for all
+    that is left: from its span to the end of the last one everything is hidden.
+
+    Args:
+        clean: The texts.
+        places: The hidden tokens in ascending order.
+        sentinels: Their ids, the first to be used first.
+        end: Closes every target.
+    """
+    rows = np.repeat(np.arange(len(clean)), clean.lengths)
+    hidden = np.zeros(len(clean.ids), dtype=np.bool_)
+    hidden[places] = True
+    inner = _between_texts(clean, rows)
+    merged = _merge(clean, hidden, inner, rows, len(sentinels))
+    begins = _begins(hidden, inner, rows)
+    ids, lengths = [], []
+    for shown, standing in ((~hidden, begins & hidden), (hidden, begins & ~hidden)):
+        # A sentinel's number is that of the runs of its kind before it in its example.
+        number = np.cumsum(standing)
+        before = np.concatenate([np.zeros(1, np.int64), number])[clean.starts]
+        written = clean.ids.copy()
+        written[standing] = sentinels[number[standing] - before[rows[standing]] - 1]
+        keep = shown | standing
+        ids.append(written[keep])
+        lengths.append(np.bincount(rows[keep], minlength=len(clean)))
+    targets = np.insert(ids[1], np.cumsum(lengths[1]), end)
+    return Corrupted(ids[0], lengths[0], targets, lengths[1] + 1, merged)
+
+
+def _between_texts(clean: Arranged, rows: Numbers) -> Flags:
+    """Which tokens are text, or stand between two tokens of text of their example, (N,)."""
+    text = np.flatnonzero(~clean.special)
+    first = np.full(len(clean), len(clean.ids), dtype=np.int64)
+    last = np.full(len(clean), -1, dtype=np.int64)
+    np.minimum.at(first, rows[text], text)
+    np.maximum.at(last, rows[text], text)
+    every = np.arange(len(clean.ids))
+    inner: Flags = (every >= first[rows]) & (every <= last[rows])
+    return inner
+
+
+def _begins(hidden: Flags, inner: Flags, rows: Numbers) -> Flags:
+    """Which tokens are the first of a run of hidden or of kept ones, (N,)."""
+    goes_on = np.zeros_like(hidden)
+    goes_on[1:] = (hidden[1:] == hidden[:-1]) & inner[:-1] & (rows[1:] == rows[:-1])
+    begins: Flags = inner & ~goes_on
+    return begins
+
+
+def _merge(clean: Arranged, hidden: Flags, inner: Flags, rows: Numbers, most: int) -> Numbers:
+    """Hides what stands between the spans an example has too many; says how many there were."""
+    merged = np.zeros(len(clean), dtype=np.int64)
+    for row in np.flatnonzero(_runs(hidden, inner, rows, len(clean)) > most):
+        own = slice(int(clean.starts[row]), int(clean.starts[row] + clean.lengths[row]))
+        before, text = hidden[own].copy(), ~clean.special[own]
+        begins = np.flatnonzero(_begins(before, inner[own], rows[own]) & before)
+        stop = np.flatnonzero(before)[-1]
+        # Kept text at both ends takes a sentinel more than spans do; then one more is merged.
+        for left in range(min(most, len(begins)), 0, -1):
+            hidden[own] = before
+            hidden[own][begins[left - 1] : stop + 1] |= text[begins[left - 1] : stop + 1]
+            merged[row] = len(begins) - left
+            if _runs(hidden[own], inner[own], np.zeros_like(rows[own]), 1)[0] <= most:
+                break
+    return merged
+
+
+def _runs(hidden: Flags, inner: Flags, rows: Numbers, examples: int) -> Numbers:
+    """The sentinels each example needs, (B,): for its hidden runs, or for its kept ones."""
+    begins = _begins(hidden, inner, rows)
+    both = (np.bincount(rows[begins & kind], minlength=examples) for kind in (hidden, ~hidden))
+    runs: Numbers = np.maximum(*both)
+    return runs

@@ -1,0 +1,155 @@
+"""Scheduled sampling: before a token stands the right one, or what the model would have said.
+
+Paper: Bengio et al. 2015; Mihaylova & Martins 2019 (two passes, for transformers).
+Data: what the objective inside needs.
+Hides and asks: what the objective inside does. Each token that is read before an answer is told
+with the chance that `told` gives for the step; else it is what the model names there in a first
+pass, which was told everything. The first token of a text is never replaced.
+Loss: that of the objective inside, against the right answers, from a second pass over what is read
+then. The first pass has no gradient.
+Relations: with all told it is the objective inside, to the bit and in one pass, and so it is where
+a model is measured; otherwise a step has one forward pass more. The model meets its own mistakes,
+but what it said was said after right tokens, and what is asked stays where it was: the paper for
+transformers reports results close to those without it, not better ones, and the estimate is not
+consistent (Huszár 2015). Let `told` begin at 1.
+Where paper and code differ: the paper for transformers also mixes vectors of several tokens, with a
+gradient through the first pass; here a token is chosen, the likeliest or one drawn.
+Example: `ScheduledSampling(objective=CausalLM(), told=FallingShare(fall=0.0001, least=0.5))`, or in
+a recipe
+`{kind = "scheduled_sampling", choose = "drawn", objective = {kind = "span_corruption"},
+told = {kind = "inverse_sigmoid_share", k = 1000.0}}`.
+
+Shapes: n answers, B texts, W width, V vocabulary.
+"""
+
+from collections.abc import Collection
+from typing import ClassVar, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance, shares
+from clozeworks.core.heads.vocabulary import PlainVocabularyModule
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.loss import Loss
+from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.teacher_forcing import HEAD, LENGTHS, READ, TeacherForced, naming_cost
+from clozeworks.objectives.told import ToldSpec
+
+# Two numbers from 0 to 1 for each answer: whether it is told, and what is drawn instead.
+LUCK = "luck"
+# Scores that exist at once in the first pass.
+_SCORES = 1 << 25
+
+
+@spec
+class ScheduledSampling(Objective):
+    """Replaces what is read before answers by what the model would have said."""
+
+    paper: ClassVar[str] = "Bengio et al. 2015; Mihaylova & Martins 2019"
+
+    objective: Objective
+    """What is learned; its answers must be texts."""
+    told: ToldSpec
+    """The chance of a token to be told, by step."""
+    choose: Literal["likeliest", "drawn"] = "likeliest"
+    """What the model says in the first pass: its likeliest token, or one drawn by its shares."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.objective, TeacherForced):
+            raise SettingError(
+                f"objective is {self.objective.name}; scheduled_sampling replaces tokens of "
+                "answers that are texts; use causal_lm, prefix_lm, span_corruption or denoisers."
+            )
+        if self.choose not in ("likeliest", "drawn"):
+            raise SettingError(f"choose is {self.choose!r}; it must be 'likeliest' or 'drawn'.")
+
+    @property
+    def _inner(self) -> TeacherForced:
+        return cast(TeacherForced, self.objective)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The questions are those of the objective inside."""
+        return self.objective.asks
+
+    @property
+    def arrangement(self) -> ArrangementSpec | None:
+        """What the objective inside needs."""
+        return self.objective.arrangement
+
+    @property
+    def alone(self) -> bool:
+        """It runs the model twice."""
+        return True
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Asks what the objective inside asks; two numbers for each answer decide the rest."""
+        self.objective.collate(draft, chance, source)
+        part, clean = draft.parts[self.objective.name], draft.clean
+        lengths = part[LENGTHS]
+        most = int(lengths.max(initial=0))
+        words = chance.stream(self.name).words(clean.epochs, clean.indices, 2 * most)
+        drawn = shares(words).reshape(len(clean), most, 2)
+        part[LUCK] = drawn[np.arange(most) < lengths[:, None]]  # (n, 2)
+
+    def needs(self, offered: Collection[str]) -> frozenset[str]:
+        """The parts the objective inside needs."""
+        return self.objective.needs(offered)
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Checks what the objective inside needs."""
+        self.objective.check(blueprint)
+
+    def loss(self, model: Model, tensors: Tensors) -> Loss:
+        """One pass to see what the model says, one to learn."""
+        share = 1.0 if tensors.step is None else self.told.share(tensors.step)
+        if share >= 1:
+            return self.objective.loss(model, tensors)
+        part = tensors.parts[self.objective.name]
+        with torch.no_grad():
+            x = self._inner.vectors(model, tensors, part[READ])  # (n, W)
+            said = self._said(model, x, part[LUCK][:, 1])
+        read = mixed(part[READ], said, part[LENGTHS], part[LUCK][:, 0] < share)
+        x = self._inner.vectors(model, tensors, read)
+        return Loss({self.objective.name: naming_cost(model, x, part[ANSWERS])})
+
+    def _said(self, model: Model, x: Tensor, luck: Tensor) -> Tensor:
+        """The token the model names for each answer, (n,)."""
+        head = cast(PlainVocabularyModule, model.heads[HEAD])
+        size = max(_SCORES // head.decoder.out_features, 1)
+        found = [torch.zeros(0, dtype=torch.int64, device=x.device)]
+        for begin in range(0, len(x), size):
+            scores = head(x[begin : begin + size])  # (some, V)
+            if self.choose == "likeliest":
+                found.append(scores.argmax(dim=1))
+            else:
+                found.append(_drawn(scores, luck[begin : begin + size]))
+        return torch.cat(found)
+
+
+def mixed(read: Tensor, said: Tensor, lengths: Tensor, told: Tensor) -> Tensor:
+    """What is read before each answer: the right token where it is told, else what was said.
+
+    Args:
+        read: The right ones, (n,).
+        said: What the model named for each answer, (n,); it is read before the answer after it.
+        lengths: The answers of each text, (B,); before the first of them stands what is given.
+        told: Where the right one stays, (n,).
+    """
+    firsts = torch.zeros(len(read) + 1, dtype=torch.bool, device=read.device)
+    firsts[lengths.cumsum(0) - lengths] = True
+    return torch.where(told | firsts[:-1], read, said.roll(1))
+
+
+def _drawn(scores: Tensor, luck: Tensor) -> Tensor:
+    """A token for each row (n, V), by its share; `luck` decides, (n,)."""
+    rising = scores.double().softmax(dim=1).cumsum(dim=1)
+    drawn = torch.searchsorted(rising, (luck.double() * rising[:, -1])[:, None], right=True)
+    return drawn.squeeze(1).clamp_(max=scores.shape[1] - 1)

@@ -1,0 +1,112 @@
+"""Span corruption: hide spans, show a sentinel for each, ask a decoder for all of them.
+
+Paper: Raffel et al. 2020 (T5); Xue et al. 2021 (mT5); Xue et al. 2022 (ByT5).
+Data: any text, usually `blocks` across documents. For inputs of 512 tokens a block has 568 tokens
+of text and the end token: `length = 569`.
+Hides and asks: `hide` chooses tokens (15 % in spans of 3). In the input a sentinel stands for each
+hidden run, `<extra_id_0>` for the first; the answer has the hidden runs, a sentinel for each kept
+run between them, and the end token. A token that the tokenizer has beside its text is never hidden.
+Loss: -log p(token) at every token of the answer, sentinels and the end among them, summed.
+Relations: `MaskedLM` asks an encoder for single tokens, each as if it were alone; here a decoder
+writes them, and its inputs are shorter than the text. `Denoisers` mixes several of these.
+`PrefixLM` hides the end of a text, and no sentinel stands for it.
+Where paper and code differ: the paper's figure closes its answer with a sentinel; see
+`noise/sentinels.py`. The code cuts documents to 65,536 tokens and joins 128 at random before it
+cuts blocks; here blocks follow the corpus, whose documents stand in random order if it was built
+so.
+Example: `SpanCorruption(arrangement=Blocks(length=569))`, or in a recipe
+`{kind = "span_corruption", hide = {kind = "alternating_spans", share = 0.15, mean = 3.0}}`.
+
+Shapes: n tokens of all answers, B examples, W width.
+"""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.chance import Chance
+from clozeworks.core.model import Model
+from clozeworks.core.spec import spec
+from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import Draft, Source, Tensors
+from clozeworks.objectives.noise import ChoiceSpec
+from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
+from clozeworks.objectives.noise.draws import Draws
+from clozeworks.objectives.noise.sentinels import corrupt
+from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, check_answers, decoded
+
+Sentinels = Literal["named", "bytes"]
+# How many spans too many an example has, for those who look before a run.
+MERGED = "merged"
+# ByT5's ids are those of bytes, 3 higher; its sentinels are the last hundred of them.
+LAST_BYTE, OF_BYTES = 258, 100
+
+
+@spec
+class SpanCorruption(TeacherForced):
+    """Hides spans and asks a decoder for them."""
+
+    paper: ClassVar[str] = "Raffel et al. 2020"
+
+    arrangement: ArrangementSpec | None = None
+    """What stands side by side."""
+    hide: ChoiceSpec = AlternatingSpans()
+    """Which tokens, and how many."""
+    sentinels: Sentinels = "named"
+    """What stands for a span: the tokens `<extra_id_0>` and so on, or, as in ByT5, the ids 258,
+    257 and so on, which are bytes that hardly occur."""
+
+    def __post_init__(self) -> None:
+        if self.sentinels not in ("named", "bytes"):
+            raise SettingError(f"sentinels is {self.sentinels!r}; it must be 'named' or 'bytes'.")
+
+    @property
+    def alone(self) -> bool:
+        """The texts are rewritten, and the decoder is asked."""
+        return True
+
+    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+        """Rewrites the texts; asks for `answers`."""
+        draws = Draws.of(draft.clean, chance.stream(self.name))
+        places = self.hide.places(draft.clean, draws)
+        found = corrupt(draft.clean, places, sentinel_ids(self.sentinels, source), source.end())
+        draft.rewrite(found.inputs, found.input_lengths)
+        draft.hidden = places
+        draft.parts[self.name] = {
+            **answer_part(found.targets, found.target_lengths, source.start()),
+            MERGED: found.merged,
+        }
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains about a model without a decoder.
+
+        Raises:
+            SettingError: It has none.
+        """
+        check_answers(blueprint, self.name)
+        super().check(blueprint)
+
+    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+        """What each answer is named from, (n, W)."""
+        return decoded(model, tensors, tensors.parts[self.name], read)
+
+
+def sentinel_ids(kind: Sentinels, source: Source) -> Numbers:
+    """The ids of the sentinels, the first to be used first.
+
+    Raises:
+        TokenizerError: The tokenizer has none by name.
+        SettingError: Its ids are not those of bytes.
+    """
+    if kind == "named":
+        return source.sentinels
+    if source.vocabulary <= LAST_BYTE:
+        raise SettingError(
+            f"sentinels is 'bytes' and the tokenizer has {source.vocabulary} tokens; the first "
+            f"sentinel is {LAST_BYTE}; use a tokenizer of bytes, or set sentinels to 'named'."
+        )
+    return np.arange(LAST_BYTE, LAST_BYTE - OF_BYTES, -1)

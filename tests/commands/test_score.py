@@ -1,0 +1,161 @@
+"""`clozeworks score` and `clozeworks choose`: what they print and what they refuse."""
+
+import json
+
+import pytest
+
+import clozeworks as cw
+from clozeworks.text.style import GPT2_STYLE
+from clozeworks.text.train import train_from_iterator
+
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40}
+TEXTS = ["The cat sat on the mat.", "A dog ran", "北京 is a city"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    tokenizer = train_from_iterator(TEXTS * 3, kind="bpe", size=300, style=GPT2_STYLE)
+    model = cw.new("gpt2", tokenizer, initializer_range=0.2, **GPT2)
+    return model.save(tmp_path_factory.mktemp("gpt2") / "model")
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "train.csv"
+    rows = [f"text {number},{'good' if number % 2 else 'bad'}" for number in range(12)]
+    path.write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_score_for_people(command, folder, texts):
+    outcome = command("score", folder, texts)
+    assert outcome.code == 0
+    lines = outcome.out.splitlines()
+    assert len(lines) == 3 and lines[0].endswith("The cat sat on the mat.")
+    found = cw.load(folder).score(TEXTS)
+    assert lines[0].split()[:2] == [f"{found[0].perplexity:,.2f}", str(found[0].count)]
+    count = sum(one.count for one in found)
+    assert outcome.err.startswith(f"3 texts, {count} tokens: perplexity ")
+    assert outcome.err.endswith(" nats a token.\n")
+
+
+def test_score_as_json(command, folder):
+    outcome = command("score", folder, TEXTS[0], "--json")
+    record = json.loads(outcome.out)
+    found = cw.load(folder).score(TEXTS[0])
+    assert record["logs"] == pytest.approx(found.logs) and record["tokens"] == found.tokens
+    assert record["total"] == pytest.approx(found.total)
+    assert list(record) == ["text", "total", "count", "perplexity", "tokens", "logs", "windows"]
+
+
+def test_continuations(command, folder, texts, tmp_path):
+    behind = tmp_path / "behind.csv"
+    behind.write_text("text,answer\na, one\nb, two\nc, three\n", encoding="utf-8")
+    outcome = command(
+        *("score", folder, texts, "--continuations", behind, "--continuation-column", "answer"),
+        "--json",
+    )
+    records = list(map(json.loads, outcome.out.splitlines()))
+    assert [record["continuation"] for record in records] == [" one", " two", " three"]
+    expected = cw.load(folder).score(TEXTS[1], " two").total
+    assert records[1]["total"] == pytest.approx(expected, abs=1e-5)
+    outcome = command("score", folder, "The cat", "--continuations", " sat")
+    assert outcome.out.endswith("The cat | sat\n")
+
+
+def test_windows_are_told(command, folder):
+    outcome = command("score", folder, "The cat sat on the mat. " * 20, "--overlap", "10")
+    assert "; 1 text read through several windows.\n" in outcome.err
+
+
+def test_score_refuses(refused, folder, texts, tmp_path):
+    refused(
+        "--skip-blank and --continuations are both given; texts and what follows them would no "
+        "longer belong together; leave one out.",
+        *("score", folder, texts, "--skip-blank", "--continuations", texts),
+    )
+    refused(
+        "--continuation-column is given without --continuations; name their file, too.",
+        *("score", folder, texts, "--continuation-column", "a"),
+    )
+    short = tmp_path / "short.txt"
+    short.write_text("one\n", encoding="utf-8")
+    refused(
+        f"{short} has 1 text and {texts} 3; each needs one that follows; give as many.",
+        *("score", folder, texts, "--continuations", short),
+    )
+
+
+def test_choose_for_people(command, folder):
+    outcome = command("choose", folder, "The cat", "--labels", "good, bad")
+    found = cw.load(folder).choose("The cat", ["good", "bad"])
+    assert outcome.out == f"{found.label}  {found.scores[found.label]:.3f}  The cat\n"
+    assert outcome.err == ""
+
+
+def test_choose_with_words_for_labels(command, folder, tmp_path):
+    path = tmp_path / "dev.csv"
+    path.write_text("text,label\nThe cat,0\nA dog ran,1\n", encoding="utf-8")
+    outcome = command(
+        *("choose", folder, path, "--labels", "0=bad,1=good", "--json", "--normalize", "none"),
+        *("--template", "{text}\\nIt is {label}"),
+    )
+    records = list(map(json.loads, outcome.out.splitlines()))
+    model = cw.load(folder)
+    expected = model.score("A dog ran\nIt is ", "good").total
+    assert records[1]["scores"]["1"] == pytest.approx(expected, abs=1e-5)
+    assert [record["expected"] for record in records] == ["0", "1"]
+    right = sum(record["label"] == record["expected"] for record in records) / 2
+    assert f"Accuracy {right:.4f} on 2 texts.\n" in outcome.err
+
+
+def test_demonstrations(command, folder, table):
+    outcome = command(
+        *("choose", folder, table, "--shots", "6", "--from", table, "--seeds", "3", "--json")
+    )
+    assert outcome.code == 0, outcome.err
+    assert len(outcome.out.splitlines()) == 12
+    assert " of 216 did not fit into 40 tokens.\n" in outcome.err
+    assert "on 12 texts, the mean of seeds: " in outcome.err
+    assert set(json.loads(outcome.out.splitlines()[0])["scores"]) == {"bad", "good"}
+
+
+def test_choose_refuses(refused, folder, table, tmp_path):
+    plain = tmp_path / "plain.csv"
+    plain.write_text("text\nThe cat\n", encoding="utf-8")
+    refused(
+        f"{plain} has no single label in each row; demonstrations need one; name their column with "
+        "--columns label=NAME.",
+        *("choose", folder, "cat", "--shots", "1", "--from", plain),
+    )
+    refused(
+        "--shots is 3; demonstrations need examples; name --from FILE.",
+        *("choose", folder, "cat", "--shots", "3"),
+    )
+    refused(
+        "--seeds has no effect without --shots; leave it out, or give --shots.",
+        *("choose", folder, "cat", "--labels", "a,b", "--seeds", "3"),
+    )
+    refused(
+        "--description has no effect without --shots; leave it out, or give --shots.",
+        *("choose", folder, "cat", "--labels", "a,b", "--description", "x"),
+    )
+    refused(
+        "--seeds is 0; it must be at least 1.",
+        *("choose", folder, "cat", "--shots", "1", "--from", table, "--seeds", "0"),
+    )
+    refused(
+        "--labels is not given; name what may be chosen, such as good,bad.",
+        *("choose", folder, "cat"),
+    )
+    refused(
+        "the label 'bad' of an example is not among --labels good,evil; add it.",
+        *("choose", folder, "cat", "--labels", "good,evil", "--from", table, "--shots", "1"),
+    )

@@ -1,0 +1,256 @@
+"""How likely texts are: sums, windows, borders, and the peer's numbers."""
+
+from math import exp, fsum, inf, log
+
+import numpy as np
+import pytest
+import torch
+
+import clozeworks as cw
+from clozeworks.errors import InputError, SettingError, UnsupportedError
+from clozeworks.tasks.likelihood import Scored, perplexity, windows_of
+from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE
+from clozeworks.text.train import train_from_iterator
+
+TEXTS = ["The cat sat on the mat.", "A dog ran", "北京 is a city, and the cat is not in it."]
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40}
+LLAMA = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "intermediate_size": 48,
+}  # fmt: skip
+BYT5 = {
+    "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 2,
+}  # fmt: skip
+
+
+def trained(style):
+    return train_from_iterator(TEXTS * 3, kind="bpe", size=300, style=style)
+
+
+@pytest.fixture(scope="module")
+def gpt2():
+    return cw.new("gpt2", trained(GPT2_STYLE), initializer_range=0.2, **GPT2)
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return cw.new("llama-2-7b", trained(LLAMA_STYLE), initializer_range=0.2, **LLAMA)
+
+
+@pytest.fixture(scope="module")
+def byt5():
+    return cw.new("byt5-small", heads=("decoder", "vocabulary"), **BYT5)
+
+
+def uniform(model):
+    with torch.no_grad():
+        for name, weight in model.model.named_parameters():
+            if "encoder.norm" in name or name.startswith(("heads.", "decoder.norm")):
+                weight.zero_()
+    return model
+
+
+def test_what_is_asked(gpt2, llama):
+    first, opened = gpt2.score("The cat sat"), llama.score("The cat sat")
+    pieces = gpt2.tokenizer.encode(["The cat sat"])[0].ids
+    assert first.count == len(pieces) - 1, "nothing stands before the first token"
+    assert opened.count == len(llama.tokenizer.encode(["The cat sat"], special=False)[0].ids)
+    assert first.tokens == [gpt2.tokenizer.token_of(token) for token in pieces[1:]]
+    assert first.total == fsum(first.logs) and first.windows == 1
+    assert first.perplexity == pytest.approx(exp(-first.total / first.count))
+
+
+def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary():
+    tokenizer = trained(GPT2_STYLE)
+    for model in (
+        uniform(cw.new("gpt2", tokenizer, **GPT2)),
+        uniform(cw.new("llama-2-7b", tokenizer, **LLAMA)),
+    ):
+        for scored in model.score(TEXTS):
+            assert scored.perplexity == pytest.approx(tokenizer.size, rel=1e-5)
+    model = uniform(cw.new("byt5-small", heads=("decoder", "vocabulary"), **BYT5))
+    assert model.score("a", "b").perplexity == pytest.approx(384, rel=1e-5)
+
+
+def test_perplexity_is_taken_over_tokens():
+    scored = [Scored(["a"], [log(0.5)]), Scored(["b"] * 3, [log(0.125)] * 3)]
+    assert perplexity(scored) == pytest.approx(exp(-(log(0.5) + 3 * log(0.125)) / 4))
+    # Negative control: a mean of the perplexities of texts.
+    assert perplexity(scored) != pytest.approx(np.mean([one.perplexity for one in scored]))
+    assert Scored(["a"], [-1e9]).perplexity == inf
+
+
+def test_neighbours_change_nothing(gpt2, llama, byt5):
+    for model in (gpt2, llama):
+        for text, scored in zip(TEXTS, model.score(TEXTS), strict=True):
+            np.testing.assert_allclose(scored.logs, model.score(text).logs, atol=1e-6)
+        small = model.score(TEXTS, budget=1)
+        for one, other in zip(small, model.score(TEXTS), strict=True):
+            np.testing.assert_allclose(one.logs, other.logs, atol=1e-6)
+    together = byt5.score(TEXTS, TEXTS[::-1])
+    for text, answer, scored in zip(TEXTS, TEXTS[::-1], together, strict=True):
+        np.testing.assert_allclose(scored.logs, byt5.score(text, answer).logs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "continuation"), [("The cat", " sat on the mat."), ("The cat ", "sat on the mat.")]
+)
+def test_a_space_may_stand_on_either_side(gpt2, prompt, continuation):
+    whole, scored = gpt2.score("The cat sat on the mat."), gpt2.score(prompt, continuation)
+    assert 0 < scored.count < whole.count
+    assert scored.logs == pytest.approx(whole.logs[-scored.count :], abs=1e-6)
+    assert "".join(scored.tokens).replace("Ġ", " ").strip() == "sat on the mat."
+
+
+def test_a_text_is_its_beginning_and_the_rest(gpt2):
+    text, begin = TEXTS[2], TEXTS[2].index(" city")
+    first, rest = gpt2.score(text[:begin]), gpt2.score(text[:begin], text[begin:])
+    assert first.count + rest.count == gpt2.score(text).count
+    assert first.total + rest.total == pytest.approx(gpt2.score(text).total, abs=1e-4)
+
+
+def test_the_end_of_an_answer_counts(byt5):
+    scored = byt5.score("question", "ab")
+    assert scored.tokens == ["a", "b", "</s>"]
+
+
+def test_windows():
+    assert list(windows_of(10, 1, None)) == [(0, 1, 10)]
+    assert list(windows_of(10, 1, 10)) == [(0, 1, 10)]
+    assert list(windows_of(25, 1, 10, 4)) == [(0, 1, 10), (6, 10, 16), (12, 16, 22), (15, 22, 25)]
+    assert list(windows_of(25, 24, 10)) == [(15, 24, 25)]
+    assert list(windows_of(25, 8, 10)) == [(0, 8, 10), (5, 10, 15), (10, 15, 20), (15, 20, 25)]
+    for length in range(2, 60):
+        for first in range(1, length):
+            for overlap in (1, 3, 7):
+                cut = list(windows_of(length, first, 8, overlap))
+                asked = [place for begin, start, end in cut for place in range(start, end)]
+                assert asked == list(range(first, length)), "each is asked for once"
+                assert all(end - begin <= 8 and start > begin for begin, start, end in cut)
+                assert all(start - begin >= overlap for begin, start, end in cut[1:])
+
+
+def test_long_texts_are_read_through_windows(gpt2):
+    text = " ".join(TEXTS * 3)
+    ids = gpt2.tokenizer.encode([text])[0].ids
+    assert len(ids) > 40
+    scored = gpt2.score(text, overlap=30)
+    assert scored.windows == len(list(windows_of(len(ids), 1, 40, 30)))
+    assert scored.count == len(ids) - 1
+    from clozeworks.core.layout import Layout
+
+    expected = []
+    for begin, start, end in windows_of(len(ids), 1, 40, 30):
+        with torch.no_grad():
+            hidden = gpt2.model(torch.tensor(ids[begin:end]), Layout([end - begin]))
+            logs = gpt2.model.heads["vocabulary"](hidden).log_softmax(dim=1)
+        expected += [logs[place - begin - 1, ids[place]].item() for place in range(start, end)]
+    np.testing.assert_allclose(scored.logs, expected, atol=1e-5)
+    assert gpt2.score(text, max_length=20).windows > scored.windows / 2
+
+
+def test_of_a_long_prompt_the_end_counts(gpt2):
+    prompt = " ".join(TEXTS * 3)
+    scored = gpt2.score(prompt, " cat")
+    assert scored.windows == 1 and "".join(scored.tokens) == "Ġcat"
+
+
+def refused(error, sentence, call):
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == sentence
+
+
+def test_complaints(gpt2, byt5, tiny_models):
+    refused(
+        InputError,
+        "text 1 has no token with another before it, so nothing can be asked; give a longer text.",
+        lambda: gpt2.score("a"),
+    )
+    refused(
+        InputError,
+        "the continuation of text 2 is ' '; it must have a word; give it one.",
+        lambda: gpt2.score(["a", "b"], ["c", " "]),
+    )
+    refused(
+        InputError,
+        "the prompt of text 1 is ''; a continuation needs a token before it; give a prompt.",
+        lambda: gpt2.score("", "cat"),
+    )
+    refused(
+        InputError,
+        "continuations has 1 texts and prompts has 2; each prompt needs one; give lists of equal "
+        "length.",
+        lambda: gpt2.score(["a", "b"], ["c"]),
+    )
+    refused(
+        InputError,
+        "texts and continuations do not match; each text needs what follows it; give two texts, or "
+        "two lists of equal length.",
+        lambda: gpt2.score("a", ["c"]),
+    )
+    refused(
+        SettingError,
+        "overlap is 40; it must be at least 1 and below 40, the tokens of a window; change it.",
+        lambda: gpt2.score("The cat", overlap=40),
+    )
+    refused(
+        SettingError,
+        "max_length is 41; this model takes at most 40 tokens; lower it.",
+        lambda: gpt2.score("The cat", max_length=41),
+    )
+    refused(
+        SettingError,
+        "max_length is 1; it must be at least 2; raise it.",
+        lambda: gpt2.score("The cat", max_length=1),
+    )
+    refused(
+        UnsupportedError,
+        "byt5-small answers texts, so a text by itself has no likelihood; give the answers as "
+        "continuations.",
+        lambda: byt5.score("a"),
+    )
+    bert = cw.load(tiny_models["bert"])
+    refused(
+        UnsupportedError,
+        f"{bert.name} sees what comes next, so it cannot say how likely texts are; use a decoder "
+        "such as GPT-2, or an encoder-decoder such as T5, saved with its language-model head.",
+        lambda: bert.score("a cat"),
+    )
+    without = cw.new("gpt2", gpt2.tokenizer, heads=(), **GPT2)
+    refused(
+        UnsupportedError,
+        "gpt2 has no vocabulary head, so it cannot say how likely texts are; use a decoder such as "
+        "GPT-2, or an encoder-decoder such as T5, saved with its language-model head.",
+        lambda: without.score("a cat"),
+    )
+
+
+@pytest.mark.parity
+def test_decoders_as_transformers_computes_them(gpt2, llama, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    for number, model in enumerate((gpt2, llama)):
+        folder = model.save(tmp_path / str(number))
+        peer = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+        for text, scored in zip(TEXTS, model.score(TEXTS), strict=True):
+            ids = torch.tensor([model.tokenizer.encode([text])[0].ids])
+            with torch.no_grad():
+                logs = peer(ids).logits[0].log_softmax(dim=1)
+                mean = peer(ids, labels=ids).loss.item()
+            own = logs[:-1].gather(1, ids[0, 1:, None]).squeeze(1)
+            np.testing.assert_allclose(scored.logs, own.numpy(), atol=1e-5)
+            assert log(scored.perplexity) == pytest.approx(mean, abs=1e-5)
+
+
+@pytest.mark.parity
+def test_t5_as_transformers_computes_it(byt5, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    folder = byt5.save(tmp_path / "t5")
+    peer = transformers.T5ForConditionalGeneration.from_pretrained(folder).eval()
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    for text, answer in zip(TEXTS, ["yes", "no, not at all", "北京"], strict=True):
+        labels = theirs(answer, return_tensors="pt").input_ids
+        with torch.no_grad():
+            mean = peer(**theirs(text, return_tensors="pt"), labels=labels).loss.item()
+        scored = byt5.score(text, answer)
+        assert scored.total / scored.count == pytest.approx(-mean, abs=1e-5)

@@ -1,0 +1,186 @@
+"""T5's SentencePiece model, read without its library: the same ids as `tokenizer.json` gives."""
+
+import base64
+import json
+import struct
+
+import pytest
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+import clozeworks as cw
+from clozeworks.errors import TokenizerError
+from clozeworks.text.sentence_piece import read_pieces
+from clozeworks.text.style import T5_STYLE, UnigramStyle
+from clozeworks.text.tokenizer import Tokenizer
+
+PIECES = [
+    ("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2), ("▁", -2.0, 1), ("▁the", -3.0, 1),
+    ("▁cat", -4.0, 1), ("s", -5.0, 1), ("▁sat", -4.5, 1), ("t", -6.0, 1), ("he", -7.0, 1),
+    ("[X]", 0.0, 4),
+]  # fmt: skip
+TEXTS = ["the cats sat", "  the   cat\tsat ", "the dog", "the<extra_id_0> cat</s>", "", "a [X] b"]
+
+
+def number(value):
+    written = b""
+    while value >= 0x80:
+        written += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return written + bytes([value])
+
+
+def long(field, value):
+    return number(field << 3 | 2) + number(len(value)) + value
+
+
+def model_file(pieces, *, table=b"", model=1, bytes_=False):
+    data = b""
+    for piece, score, kind in pieces:
+        inner = long(1, piece.encode()) + number(2 << 3 | 5) + struct.pack("<f", score)
+        data += long(1, inner + number(3 << 3) + number(kind) if kind != 1 else inner)
+    # Fields that nobody needs stand between: a name, a share, a double.
+    training = long(1, b"corpus.txt") + number(3 << 3) + number(model) + number(10 << 3 | 5)
+    training += b"\0\0\0\0" + number(99 << 3 | 1) + b"\0" * 8 + number(35 << 3) + number(bytes_)
+    return data + long(2, training) + long(3, long(1, b"nmt_nfkc") + long(2, table))
+
+
+def folder_of(tmp_path, data, **config):
+    tmp_path.mkdir(exist_ok=True)
+    (tmp_path / "spiece.model").write_bytes(data)
+    if config:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return tmp_path
+
+
+def pieces_of(tokenizer, text):
+    return [tokenizer.token_of(one) for one in tokenizer.encode([text])[0].ids]
+
+
+def test_pieces_and_sentinels(tmp_path):
+    tokenizer = Tokenizer.load(folder_of(tmp_path, model_file(PIECES)), T5_STYLE)
+    assert tokenizer.size == len(PIECES) + 100
+    assert pieces_of(tokenizer, "the cats sat") == ["▁the", "▁cat", "s", "▁sat", "</s>"]
+    assert tokenizer.id_of("<extra_id_0>") == len(PIECES) + 99
+    assert tokenizer.id_of("<extra_id_99>") == len(PIECES)
+    assert (tokenizer.pad_id, tokenizer.last_id, tokenizer.unknown_id) == (0, 1, 2)
+    assert pieces_of(tokenizer, "the [X]")[-2:] == ["[X]", "</s>"]
+    assert len(tokenizer.special.extra) == 100
+    assert tokenizer.decode(tokenizer.encode(["the cats sat"])[0].ids) == "the cats sat"
+    tokenizer.save(tmp_path / "again")
+    assert Tokenizer.load(tmp_path / "again").fingerprint == tokenizer.fingerprint
+
+
+def test_the_config_counts_sentinels_and_names_the_class(tmp_path):
+    data = model_file(PIECES)
+    folder = folder_of(tmp_path / "mt5", data, tokenizer_class="T5Tokenizer", extra_ids=0)
+    assert Tokenizer.load(folder).size == len(PIECES)
+    other = folder_of(tmp_path / "albert", data, tokenizer_class="AlbertTokenizer")
+    with pytest.raises(TokenizerError, match="is a SentencePiece model; tokenizer"):
+        Tokenizer.load(other, T5_STYLE)
+    plain = folder_of(tmp_path / "plain", data)
+    with pytest.raises(TokenizerError, match="is a SentencePiece model; tokenizer"):
+        Tokenizer.load(plain, UnigramStyle())
+
+
+def test_bytes_for_what_pieces_cannot_write(tmp_path):
+    pieces = [*PIECES, *((f"<0x{byte:02X}>", 0.0, 6) for byte in range(256))]
+    folder = folder_of(tmp_path, model_file(pieces, bytes_=True))
+    tokenizer = Tokenizer.load(folder, T5_STYLE)
+    assert pieces_of(tokenizer, "the é") == ["▁the", "▁", "<0xC3>", "<0xA9>", "</s>"]
+    assert tokenizer.decode(tokenizer.encode(["the é 北京"])[0].ids) == "the é 北京"
+    without = Tokenizer.load(folder_of(tmp_path / "b", model_file(pieces)), T5_STYLE)
+    assert "<unk>" in pieces_of(without, "the é")
+
+
+def test_a_model_folder_as_published(tmp_path):
+    small = {"d_model": 16, "d_ff": 8, "num_layers": 1, "num_decoder_layers": 1, "num_heads": 2}
+    source = folder_of(tmp_path / "tokenizer", model_file(PIECES))
+    model = cw.new("mt5-small", source, heads=("decoder", "vocabulary"), **small)
+    folder = model.save(tmp_path / "model")
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        (folder / name).unlink()
+    folder_of(folder, model_file(PIECES))
+    assert cw.load(folder).tokenizer.fingerprint == model.tokenizer.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\x0a", "it ends within a number"),
+        (b"\x0a\x05ab", "a field ends 3 bytes behind the end"),
+        (b"\x0b", "byte 1 begins no field"),
+        (b"\xff" * 12, "byte 10 goes on with a number that is too long"),
+        (b"\x08\x01", "a number stands where a text is expected"),
+    ],
+)
+def test_damaged_files(tmp_path, data, why):
+    folder = folder_of(tmp_path, data)
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(folder, T5_STYLE)
+    assert str(caught.value) == (
+        f"{folder}/spiece.model is no model of SentencePiece, or damaged ({why}); fetch it again."
+    )
+
+
+def test_every_cut_is_noticed(tmp_path):
+    data = model_file(PIECES)
+    for end in range(len(data)):
+        folder = folder_of(tmp_path, data[:end])
+        try:
+            found = read_pieces(folder / "spiece.model")
+        except TokenizerError:
+            continue
+        assert len(found.pieces) <= len(PIECES), "cut between two fields: a shorter vocabulary"
+
+
+def test_what_is_not_there(tmp_path):
+    folder = folder_of(tmp_path / "a", model_file(PIECES[3:]))
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(folder, T5_STYLE)
+    assert str(caught.value) == (
+        f"{folder}/spiece.model has no unknown piece; every model has one; fetch it again."
+    )
+    folder = folder_of(tmp_path / "b", model_file(PIECES, model=2))
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(folder, T5_STYLE)
+    assert str(caught.value) == (
+        f"{folder}/spiece.model holds pairs of pieces; T5's is a Unigram model; have transformers "
+        "write tokenizer.json: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
+    )
+
+
+def test_as_the_steps_of_t5_by_hand(tmp_path):
+    from tokenizers import Tokenizer as Backend
+
+    backend = Backend(models.Unigram([(p, s) for p, s, _ in PIECES], unk_id=2))
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    backend.decoder = decoders.Metaspace()
+    tokenizer = Tokenizer.load(folder_of(tmp_path, model_file(PIECES)), T5_STYLE)
+    for text in TEXTS[:3]:
+        assert tokenizer.encode([text], special=False)[0].ids == backend.encode(text).ids
+
+
+@pytest.mark.slow
+def test_the_published_tokenizer_of_t5(data, tmp_path):
+    """A model file made of all that the published `tokenizer.json` holds."""
+    published = data / "tokenizers" / "t5-small"
+    whole = json.loads((published / "tokenizer.json").read_text(encoding="utf-8"))
+    pieces = whole["model"]["vocab"][:32_000]
+    kinds = {"<pad>": 3, "</s>": 3, "<unk>": 2}
+    table = base64.b64decode(whole["normalizer"]["precompiled_charsmap"])
+    made = model_file([(p, s, kinds.get(p, 1)) for p, s in pieces], table=table)
+    ours = Tokenizer.load(folder_of(tmp_path, made), T5_STYLE)
+    theirs = Tokenizer.load(published, T5_STYLE)
+    assert ours.vocabulary() == theirs.vocabulary() and ours.special == theirs.special
+    texts = [
+        "Summarize: the ﬁne cafe\u0301, ＦＵＬＬ ½",
+        "translate English to German: That is good.",
+    ]
+    texts += ["<extra_id_0> and <extra_id_1>", "  two\n\nlines ", "北京 😀", "x" * 200, *TEXTS]
+    for text in texts:
+        assert ours.encode([text])[0].ids == theirs.encode([text])[0].ids, text
+        ids = ours.encode([text])[0].ids
+        assert ours.decode(ids) == theirs.decode(ids)
