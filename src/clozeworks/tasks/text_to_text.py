@@ -253,7 +253,7 @@ class TextToText(Task[Item, Composed]):
         """Asks for the targets."""
         tokens = draft.clean.token_labels
         assert tokens is not None
-        draft.parts[self.name] = self.rows.collate(draft, tokens, source.start_id)
+        draft.parts[self.name] = self.rows.collate(draft, tokens, source)
 
     def loss(self, model: Model, tensors: Tensors) -> Loss:
         """What naming the tokens of the targets costs."""

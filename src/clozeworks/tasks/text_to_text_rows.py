@@ -10,7 +10,7 @@ Used by: `TextToText`.
 Shapes: N tokens, n asked tokens, B rows, W width.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
 from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem
 from clozeworks.errors import InputError, SettingError, TokenizerError
-from clozeworks.objectives.draft import ANSWERS, Draft, Part, Tensors
+from clozeworks.objectives.draft import ANSWERS, Draft, Part, Source, Tensors
 from clozeworks.objectives.teacher_forcing import answer_part, decoded
 from clozeworks.text.encoded import Encoded
 from clozeworks.text.tokenizer import Tokenizer
@@ -72,7 +72,7 @@ class Rows(Protocol):
         """The tokens of an item, with those of its target if `answer` and if it has one."""
         ...
 
-    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+    def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """What is asked; `tokens` are the asked ones and -1 for others, (N,)."""
         ...
 
@@ -169,27 +169,13 @@ class Apart:
         asked = [False] * len(source) + [True] * len(ids)
         return Row([*source.ids, *ids], asked, long or cut)
 
-    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+    def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """The encoder is shown what is not asked, the decoder what is."""
-        if start is None:
-            raise TokenizerError(
-                "the tokenizer's padding token is None; the answers of an encoder-decoder begin "
-                "with it; use a tokenizer with one."
-            )
         clean, asked = draft.clean, tokens >= 0
         owners = np.repeat(np.arange(len(clean)), clean.lengths)
         counts = np.bincount(owners[asked], minlength=len(clean))
-        draft.ids = draft.ids[~asked]
-        draft.clean = replace(
-            clean,
-            ids=clean.ids[~asked],
-            types=clean.types[~asked],
-            special=clean.special[~asked],
-            word_starts=clean.word_starts[~asked],
-            lengths=clean.lengths - counts,
-            token_labels=None,
-        )
-        return answer_part(tokens[asked], counts, start)
+        draft.rewrite(clean.ids[~asked], clean.lengths - counts)
+        return answer_part(tokens[asked], counts, source.start())
 
     def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
         """Those of the decoder, told all before each token, (n, W)."""
@@ -257,7 +243,7 @@ class Behind:
         _check_any(ids, item)
         return Row(ids, asked)
 
-    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+    def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """Each asked token is named from the place before it."""
         places = np.flatnonzero(tokens >= 0)
         return {ANSWERS: tokens[places], PLACES: places - 1}

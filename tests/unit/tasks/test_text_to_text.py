@@ -299,7 +299,7 @@ def test_tokenizers_without_an_end_or_a_beginning_are_refused():
     endless = Tokenizer(GPT2._backend, special=ends)
     with pytest.raises(TokenizerError, match="the tokenizer's end token is None; a model that"):
         row(ONE, ITEM, endless)
-    with pytest.raises(TokenizerError, match="the tokenizer's padding token is None; the answers"):
+    with pytest.raises(TokenizerError, match="the tokenizer's pad token is None; a decoder begins"):
         batch(TWO, [ITEM], GPT2)
 
 
