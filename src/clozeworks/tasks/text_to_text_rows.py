@@ -129,7 +129,8 @@ class Reading:
             return
         raise InputError(
             f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}, "
-            f"{why}; shorten it, or have it cut with task.lengths.cut=true."
+            f"{why}; shorten it, have it cut with task.lengths.cut=true, or drop such rows with "
+            "--skip-bad-rows."
         )
 
 
@@ -238,7 +239,7 @@ class Behind:
         if reading.most is not None and len(ids) > reading.most:
             raise InputError(
                 f"{place} has {len(ids):,} tokens; the model takes {reading.most:,}; leave out "
-                "turns, or leave it out."
+                "turns, or drop such rows with --skip-bad-rows."
             )
         _check_any(ids, item)
         return Row(ids, asked)

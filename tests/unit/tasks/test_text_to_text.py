@@ -151,8 +151,8 @@ def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
             row(limited, item, tokenizer)
         assert str(caught.value).startswith(f"rows.csv, row 3: the {name} has ")
         assert str(caught.value).endswith(
-            f"tokens; it may have {few}, as task.lengths says; shorten it, or have it cut with "
-            "task.lengths.cut=true."
+            f"tokens; it may have {few}, as task.lengths says; shorten it, have it cut with "
+            "task.lengths.cut=true, or drop such rows with --skip-bad-rows."
         )
         cut = row(
             dataclasses.replace(task, lengths=Lengths(**{name: few}, cut=True)), item, tokenizer
@@ -165,7 +165,7 @@ def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
 def test_one_tower_leaves_room_for_the_target():
     item = SourceItem("the fox ran from London", "to New York")
     whole = row(ONE, item, GPT2)
-    with pytest.raises(InputError, match=r"which is left; shorten it, or have it cut"):
+    with pytest.raises(InputError, match=r"which is left; shorten it, have it cut"):
         row(ONE, item, GPT2, most=len(whole.ids) - 1)
     shorter = dataclasses.replace(ONE, lengths=Lengths(cut=True))
     cut = row(shorter, item, GPT2, most=len(whole.ids) - 1)
