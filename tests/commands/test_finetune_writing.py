@@ -198,6 +198,28 @@ def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):
     )
 
 
+def test_items_that_do_not_fit_are_left_out_if_bad_rows_are(writers, command, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    lines = [
+        {
+            "messages": [
+                {"role": "user", "content": "the cat is good " * (30 if n == 3 else 1) + str(n)},
+                {"role": "assistant", "content": "yes"},
+            ]
+        }
+        for n in range(20)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    typed = ("finetune", "text-to-text", writers["gpt2"], path, "training.epochs=1", *FAST)
+    refused = command(*typed, "--out", tmp_path / "run")
+    assert refused.code == 2
+    assert "chats.jsonl, line 4 has " in refused.err
+    assert "leave out turns, or drop such rows with --skip-bad-rows." in refused.err
+    outcome = command(*typed, "--out", tmp_path / "run", "--skip-bad-rows")
+    assert outcome.code == 0, outcome.err
+    assert "1 item does not fit and is left out; the first: " in outcome.err
+
+
 def test_labelled_files_are_written_in_a_published_format(writers, command, tmp_path):
     path = tmp_path / "cola.tsv"
     lines = [f"{n % 2}\tthe {ANIMALS[n % 4]} is good on day {n}" for n in range(40)]
@@ -249,6 +271,10 @@ def test_tasks_are_mixed_and_measured_one_by_one(writers, rows, command, tmp_pat
         (["{t5}", "{rows}", "data.mixture.limit=5"], "all items are of the task 'rows'; there"),
         (["{t5}", "{rows}", "task.formats.x=cola"], "task.formats is 'x'; known: rows"),
         (["{t5}", "{rows}", "task.lengths.source=4"], "the source has "),
+        (
+            ["{t5}", "{rows}", "task.lengths.source=2", "--skip-bad-rows"],
+            "no item is left; the first: ",
+        ),
         (["{t5}", "{rows}", "training.augment.kind=delete"], "a changed source may want another t"),
         (["{t5}", "{rows}", "training.adversarial.weight=1.0"], "it must choose one of several"),
     ],

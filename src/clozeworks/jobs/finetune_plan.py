@@ -32,13 +32,15 @@ class Plan:
     epochs: float
 
     @classmethod
-    def of(cls, recipe: FinetuneRecipe, items: int, parameters: int) -> "Plan":
+    def of(
+        cls, recipe: FinetuneRecipe, items: int, parameters: int, *, two_towers: bool = False
+    ) -> "Plan":
         """What a recipe means for so many items and a model of so many parameters."""
         fitting = recipe.training
         epochs = fitting.epochs or usual_epochs(recipe.task["kind"], items)
         size = min(fitting.items, items)
         epoch = items / size
-        rate = fitting.rate or usual_rate(parameters, fitting.lora)
+        rate = fitting.rate or usual_rate(parameters, fitting.lora, two_towers=two_towers)
         return cls(max(1, math.ceil(epoch * epochs)), size, epoch, rate, epochs)
 
     def said(self) -> str:

@@ -30,6 +30,8 @@ _FEW = 5_000
 # Thin matrices that begin at nothing need larger steps: the published rates of low-rank adaptation
 # are about ten times those of whole models.
 _LORA_TIMES = 10
+# T5 and its relatives begin with larger weights than others, and are trained with larger steps.
+_TOWERS_TIMES = 5
 _RATES = ((200_000_000, 2e-5), (60_000_000, 3e-5), (15_000_000, 5e-5), (0, 2e-4))
 
 
@@ -221,9 +223,10 @@ def read_finetune_recipe(
     return recipe
 
 
-def usual_rate(parameters: int, lora: Lora | None = None) -> float:
+def usual_rate(parameters: int, lora: Lora | None = None, *, two_towers: bool = False) -> float:
     """The rate that suits a model of so many parameters, or low-rank differences of it."""
     rate = next(rate for least, rate in _RATES if parameters >= least)
+    rate *= _TOWERS_TIMES if two_towers else 1
     return rate if lora is None else _LORA_TIMES * rate
 
 

@@ -123,7 +123,12 @@ class Seed:
         self.objective = objective_of(self.data.task, recipe.training)
         self.seed, self.folder, self.ranks, self.watcher = seed, folder, ranks, watcher
         self.said: list[Any] = []  # what the best weights say of the dev set, once that is known
-        self.plan = Plan.of(recipe, data.shown, start.blueprint.count())
+        self.plan = Plan.of(
+            recipe,
+            data.shown,
+            start.blueprint.count(),
+            two_towers=start.blueprint.decoder is not None,
+        )
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
 
     @property

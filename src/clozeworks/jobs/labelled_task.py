@@ -14,7 +14,7 @@ from clozeworks.data.labelled.report import Report, report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe
-from clozeworks.jobs.writing_task import settled_task, writing_task
+from clozeworks.jobs.writing_task import settled_task, usable, writing_task
 from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.tagging.convert import convert
@@ -103,6 +103,10 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
         )
     task: Task[Any, Any]
     if writing is not None:
+        if data.skip_bad_rows:
+            items, left_out = usable(writing, items, start)
+            judged, also = usable(writing, judged, start)
+            said += [*left_out, *also]
         task, more = settled_task(writing, items, judged, start)
         said += [*more, *_mixing(items, data.mixture)]
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from clozeworks import config
 from clozeworks.data.labelled.items import ChatItem
+from clozeworks.errors import InputError
 from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text import BETWEEN, TextToText
@@ -65,6 +66,32 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
             asked and token == unknown for token, asked in zip(row.ids, row.asked, strict=True)
         )
     return Looked(longest, cut, chats, unwritable)
+
+
+def usable(
+    task: TextToText, items: Sequence[Any], start: LanguageModel
+) -> tuple[list[Any], list[str]]:
+    """The items that fit, and a sentence about those that do not; they are left out.
+
+    Raises:
+        InputError: None fits.
+    """
+    reading = Reading(start.tokenizer, task.lengths, start.max_length)
+    kept: list[Any] = []
+    wrong: list[str] = []
+    for item in items:
+        try:
+            task.row_of(item, reading)
+        except InputError as error:
+            wrong.append(str(error))
+        else:
+            kept.append(item)
+    if not kept:
+        raise InputError(f"no item is left; the first: {wrong[0]}")
+    if not wrong:
+        return kept, []
+    amount = counted(len(wrong), "item does not fit and is", "items do not fit and are")
+    return kept, [f"{amount} left out; the first: {wrong[0]}"]
 
 
 def settled_task(

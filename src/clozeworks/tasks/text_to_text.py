@@ -153,6 +153,12 @@ class TextToText(Task[Item, Composed]):
                 "the model cannot write: its tokens see later ones, or it has no vocabulary head; "
                 "text to text needs one that writes; use T5, GPT-2, LLaMA or their relatives."
             )
+        room, longest = blueprint.room(), self.lengths.source
+        if room is not None and longest is not None and longest > room:
+            raise SettingError(
+                f"task.lengths.source is {longest:,}; this model takes at most {room:,} tokens; "
+                "lower it."
+            )
         if blueprint.decoder is not None and self.between is not None:
             raise SettingError(
                 f"task.between is {self.between!r}, and the model reads the source in a tower of "
@@ -247,7 +253,7 @@ class TextToText(Task[Item, Composed]):
         """Asks for the targets."""
         tokens = draft.clean.token_labels
         assert tokens is not None
-        draft.parts[self.name] = self.rows.collate(draft, tokens, source.start_id)
+        draft.parts[self.name] = self.rows.collate(draft, tokens, source)
 
     def loss(self, model: Model, tensors: Tensors) -> Loss:
         """What naming the tokens of the targets costs."""
@@ -288,7 +294,7 @@ class TextToText(Task[Item, Composed]):
         found = []
         for item, row, prompt, text in zip(asked, rows, prompts, written, strict=True):
             ended = text.ended == "end"
-            said = self.decoded(tokenizer, text.tokens[:-1] if ended else text.tokens, prompt.ends)
+            said = self.decoded(tokenizer, text.tokens, prompt.ends)
             form = self.format_for(item)
             label = said if form is None else form.read(said)
             found.append(Composed(said, sureness(text), label, ended, row.cut))

@@ -20,7 +20,7 @@ from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
 from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem
 from clozeworks.errors import InputError, SettingError, TokenizerError
-from clozeworks.objectives.draft import ANSWERS, Draft, Part, Tensors
+from clozeworks.objectives.draft import ANSWERS, Draft, Part, Source, Tensors
 from clozeworks.objectives.teacher_forcing import answer_part, decoded
 from clozeworks.text.encoded import Encoded
 from clozeworks.text.tokenizer import Tokenizer
@@ -72,7 +72,7 @@ class Rows(Protocol):
         """The tokens of an item, with those of its target if `answer` and if it has one."""
         ...
 
-    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+    def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """What is asked; `tokens` are the asked ones and -1 for others, (N,)."""
         ...
 
@@ -117,18 +117,20 @@ class Reading:
         long = most is not None and len(ids) + 1 > most
         if long:
             assert most is not None
-            self.refuse_unless_cut(item, "target", len(ids) + 1, most)
+            self.refuse_unless_cut(item, "target", len(ids) + 1, most, "as task.lengths says")
             ids = ids[: most - 1]
         return [*ids, self.end], long
 
-    def refuse_unless_cut(self, item: WritingItem, what: str, count: int, most: int) -> None:
+    def refuse_unless_cut(
+        self, item: WritingItem, what: str, count: int, most: int, why: str
+    ) -> None:
         """Complains about a text that is too long and may not be cut."""
         if self.lengths.cut:
             return
-        of = "" if getattr(self.lengths, what, None) is not None else ", which is what is left"
         raise InputError(
-            f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}"
-            f"{of}; shorten it, or have it cut with task.lengths.cut=true."
+            f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}, "
+            f"{why}; shorten it, have it cut with task.lengths.cut=true, or drop such rows with "
+            "--skip-bad-rows."
         )
 
 
@@ -155,11 +157,12 @@ class Apart:
             text = reading.tokenizer.chat.render(
                 asked_messages(item), asks=True, place=item.place or "the chat"
             )
-        source, most = reading.tokenizer.encode([text])[0], _least(reading)
+        source, most = reading.tokenizer.encode([text])[0], reading.lengths.source or reading.most
         long = most is not None and len(source) > most
         if long:
             assert most is not None
-            reading.refuse_unless_cut(item, "source", len(source), most)
+            why = "as task.lengths says" if reading.lengths.source else "as the tokenizer says"
+            reading.refuse_unless_cut(item, "source", len(source), most, why)
             source = reading.tokenizer.encode([text], max_length=most, truncate=True)[0]
         if not answer or item.target is None:
             return Row(source.ids, [False] * len(source), long)
@@ -167,18 +170,13 @@ class Apart:
         asked = [False] * len(source) + [True] * len(ids)
         return Row([*source.ids, *ids], asked, long or cut)
 
-    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+    def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """The encoder is shown what is not asked, the decoder what is."""
-        if start is None:
-            raise TokenizerError(
-                "the tokenizer's padding token is None; the answers of an encoder-decoder begin "
-                "with it; use a tokenizer with one."
-            )
         clean, asked = draft.clean, tokens >= 0
         owners = np.repeat(np.arange(len(clean)), clean.lengths)
         counts = np.bincount(owners[asked], minlength=len(clean))
-        draft.rewrite(draft.ids[~asked], clean.lengths - counts)
-        return answer_part(tokens[asked], counts, start)
+        draft.rewrite(clean.ids[~asked], clean.lengths - counts)
+        return answer_part(tokens[asked], counts, source.start())
 
     def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
         """Those of the decoder, told all before each token, (n, W)."""
@@ -200,7 +198,8 @@ class Behind:
         most, room = reading.lengths.source, _left(reading, max(len(ids), 1))
         most = min((each for each in (most, room) if each is not None), default=None)
         if most is not None and len(prompt) > most:
-            reading.refuse_unless_cut(item, "source", len(prompt), most)
+            why = "as task.lengths says" if most == reading.lengths.source else "which is left"
+            reading.refuse_unless_cut(item, "source", len(prompt), most, why)
             prompt, cut = self._shorter(text, most, reading.tokenizer), True
         _check_any(prompt, item)
         asked = [False] * len(prompt) + [True] * len(ids)
@@ -240,12 +239,12 @@ class Behind:
         if reading.most is not None and len(ids) > reading.most:
             raise InputError(
                 f"{place} has {len(ids):,} tokens; the model takes {reading.most:,}; leave out "
-                "turns, or leave it out."
+                "turns, or drop such rows with --skip-bad-rows."
             )
         _check_any(ids, item)
         return Row(ids, asked)
 
-    def collate(self, draft: Draft, tokens: Any, start: int | None) -> Part:
+    def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """Each asked token is named from the place before it."""
         places = np.flatnonzero(tokens >= 0)
         return {ANSWERS: tokens[places], PLACES: places - 1}
@@ -275,11 +274,6 @@ def chat_end(reading: Reading) -> int:
     said = reading.tokenizer.chat.pieces(turns)[-1].text
     ids, count = turn_end(reading.tokenizer.encode([said], special=False)[0].ids, reading)
     return ids[count - 1]
-
-
-def _least(reading: Reading) -> int | None:
-    limits = [limit for limit in (reading.lengths.source, reading.most) if limit is not None]
-    return min(limits, default=None)
 
 
 def _left(reading: Reading, taken: int) -> int | None:

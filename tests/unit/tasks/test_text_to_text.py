@@ -151,7 +151,8 @@ def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
             row(limited, item, tokenizer)
         assert str(caught.value).startswith(f"rows.csv, row 3: the {name} has ")
         assert str(caught.value).endswith(
-            f"tokens; it may have {few}; shorten it, or have it cut with task.lengths.cut=true."
+            f"tokens; it may have {few}, as task.lengths says; shorten it, have it cut with "
+            "task.lengths.cut=true, or drop such rows with --skip-bad-rows."
         )
         cut = row(
             dataclasses.replace(task, lengths=Lengths(**{name: few}, cut=True)), item, tokenizer
@@ -164,7 +165,7 @@ def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
 def test_one_tower_leaves_room_for_the_target():
     item = SourceItem("the fox ran from London", "to New York")
     whole = row(ONE, item, GPT2)
-    with pytest.raises(InputError, match=r"which is what is left; shorten it, or have it cut"):
+    with pytest.raises(InputError, match=r"which is left; shorten it, have it cut"):
         row(ONE, item, GPT2, most=len(whole.ids) - 1)
     shorter = dataclasses.replace(ONE, lengths=Lengths(cut=True))
     cut = row(shorter, item, GPT2, most=len(whole.ids) - 1)
@@ -233,6 +234,51 @@ def test_models_that_do_not_fit_are_said(t5, gpt2, tiny_models):
         t5.for_task(TWO, head="fresh")
 
 
+def test_a_source_may_be_longer_than_the_tokenizer_says_if_that_is_asked_for(gpt2):
+    item = SourceItem("the fox ran from London")
+    with pytest.raises(InputError, match=r"it may have 4, as the tokenizer says; shorten it"):
+        row(TWO, item, T5, most=4)
+    longer = dataclasses.replace(TWO, lengths=Lengths(source=50))
+    assert not row(longer, item, T5, most=4).cut
+    with pytest.raises(SettingError, match=r"^task\.lengths\.source is 50; this model takes at mo"):
+        gpt2.for_task(dataclasses.replace(ONE, lengths=Lengths(source=50)))
+
+
+def test_a_chat_that_leaves_no_room_is_refused(gpt2):
+    turns = [Turn("user", "the fox")]
+    lengths = [len(row(ONE, ChatItem((Turn("user", "a" * n),)), GPT2).ids) for n in range(60)]
+    full = ChatItem(
+        (dataclasses.replace(turns[0], text="a" * lengths.index(40)),), place="x, row 1"
+    )
+    with pytest.raises(InputError) as caught:
+        gpt2.ask([full], ONE)
+    assert str(caught.value) == (
+        "x, row 1 has 40 tokens; the model takes 40, and what it writes counts too; shorten it."
+    )
+
+
+def test_what_is_written_is_measured_beside_a_target(t5):
+    from clozeworks.tasks.text_to_text import Composed
+
+    with pytest.raises(InputError, match=r"^the item has no target; what is written is measured"):
+        TWO.measure([SourceItem("a")], [Composed("b", 1.0)])
+
+
+def test_one_text_is_asked_as_the_format_takes_it(t5):
+    assert TextToText().item_of("a") == SourceItem("a")
+    assert TextToText(format="cola").item_of("a") == TextItem("a")
+    with pytest.raises(InputError, match=r"^the text is one text, and the format 'rte' writes two"):
+        TextToText(format="rte").item_of("a")
+
+
+def test_models_that_cannot_write_say_so(tiny_models, t5):
+    from clozeworks.errors import UnsupportedError
+
+    with pytest.raises(UnsupportedError, match="cannot write texts: it has no head for a task"):
+        cw.load(tiny_models["bert"]).text_to_text("a")
+    assert t5.text_to_text(["the fox"])[0].text is not None  # without a task, as it is
+
+
 def test_a_model_keeps_what_it_writes_with(t5, gpt2):
     for model, task in ((t5, TWO), (gpt2, ONE)):
         again = model.for_task(task)
@@ -253,7 +299,7 @@ def test_tokenizers_without_an_end_or_a_beginning_are_refused():
     endless = Tokenizer(GPT2._backend, special=ends)
     with pytest.raises(TokenizerError, match="the tokenizer's end token is None; a model that"):
         row(ONE, ITEM, endless)
-    with pytest.raises(TokenizerError, match="the tokenizer's padding token is None; the answers"):
+    with pytest.raises(TokenizerError, match="the tokenizer's pad token is None; a decoder begins"):
         batch(TWO, [ITEM], GPT2)
 
 
