@@ -12,8 +12,8 @@ from clozeworks.objectives.causal_lm import CausalLM  # noqa: E402
 from clozeworks.objectives.draft import Source  # noqa: E402
 from clozeworks.objectives.prefix_lm import PrefixLM  # noqa: E402
 from clozeworks.objectives.span_corruption import SpanCorruption  # noqa: E402
-from clozeworks.text.byte_tokens import byte_tokenizer  # noqa: E402
 from clozeworks.text.template import Template  # noqa: E402
+from clozeworks.text.tokenizer import Tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.parity
 
@@ -105,7 +105,7 @@ def test_gpt2_costs_what_its_labels_cost(objective, tmp_path):
 
 @pytest.mark.parametrize("text", ["A text.", "中文 and 🙂\n\ttwo  lines", "é\x00\x7f", ""])
 def test_bytes_have_the_ids_of_byt5(text, tmp_path):
-    tokenizer, theirs = byte_tokenizer(), transformers.ByT5Tokenizer()
+    tokenizer, theirs = Tokenizer.of_bytes(), transformers.ByT5Tokenizer()
     ids = tokenizer.encode([text])[0].ids
     assert ids == theirs(text)["input_ids"]
     names = ("<pad>", "</s>", "<unk>", "<extra_id_0>", "<extra_id_124>")
