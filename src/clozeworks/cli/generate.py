@@ -17,8 +17,8 @@ from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.generate.settings import Generation
-    from clozeworks.language_model.model import LanguageModel
-    from clozeworks.tasks.write import WrittenText
+    from clozeworks.tasks.write import TextWriter
+    from clozeworks.tasks.written_text import WrittenText
 
 app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
 # Prompts that are read before any of them is answered.
@@ -96,6 +96,7 @@ def generate(
     source: str,
     /,
     *more: str,
+    chat: Annotated[bool, Parameter(negative="")] = False,
     settings: Settings | None = None,
     options: Options | None = None,
 ) -> None:
@@ -109,6 +110,7 @@ def generate(
         source: A prompt, a file (.txt one prompt per line, .csv, .tsv, .jsonl, .json, .parquet;
             packed or not), or - for the lines of standard input.
         more: Further prompts.
+        chat: Put each prompt as what a user says in a chat, and write the assistant's turn.
         settings: How texts are written.
         options: How prompts are read and texts written.
     """
@@ -122,7 +124,9 @@ def generate(
     from clozeworks.language_model import load
 
     loaded = load(model)
-    loaded.writer()  # complains if the model cannot
+    writer = loaded.writer(chat=chat)  # complains if the model cannot
+    if chat and not loaded.tokenizer.has_chat_template:
+        print("The tokenizer says nothing of chats; a plain template is used.", file=sys.stderr)
     readable = options.json_lines is False or (
         options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
     )
@@ -135,9 +139,9 @@ def generate(
             file = stack.enter_context(atomic_file(options.out, "w"))
         try:
             if readable and not several and chosen.texts == 1:
-                _stream(loaded, next(prompts), chosen, told)
+                _stream(writer, next(prompts), chosen, told)
             else:
-                _write_all(loaded, prompts, chosen, told, file, readable)
+                _write_all(writer, prompts, chosen, told, file, readable)
         except (KeyboardInterrupt, SystemExit) as stop:
             told.stop = stop  # behind the block, so that a file keeps what was written
     where = f"; texts in {options.out}" if options.out is not None else ""
@@ -196,10 +200,10 @@ class _Told:
         )
 
 
-def _stream(loaded: "LanguageModel", prompt: str, settings: "Generation", told: _Told) -> None:
+def _stream(writer: "TextWriter", prompt: str, settings: "Generation", told: _Told) -> None:
     begun = False
     try:
-        for fresh in loaded.stream(prompt, settings=settings):
+        for fresh in writer.stream([prompt], settings):
             begun = True
             print(fresh.text, end="", flush=True)
             if fresh.whole is not None:
@@ -210,7 +214,7 @@ def _stream(loaded: "LanguageModel", prompt: str, settings: "Generation", told: 
 
 
 def _write_all(
-    loaded: "LanguageModel",
+    writer: "TextWriter",
     prompts: Iterator[str],
     settings: "Generation",
     told: _Told,
@@ -228,7 +232,7 @@ def _write_all(
         while chunk := list(islice(prompts, _AT_ONCE)):
             waiting: dict[tuple[int, int], WrittenText] = {}
             following = 0  # the first prompt of the chunk that is not written down yet
-            for fresh in loaded.stream(chunk, settings=settings):
+            for fresh in writer.stream(chunk, settings):
                 if fresh.whole is None:
                     continue
                 told.add(fresh.whole)
