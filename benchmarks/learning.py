@@ -177,24 +177,27 @@ def report(out: Path) -> None:
 
 
 def draw(out: Path, table: list[dict[str, Any]]) -> None:
-    """Held-out loss of what each way asks, by tokens."""
+    """Held-out loss of what each way asks, by tokens: entries of the vocabulary, and yes or no."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    naming, judging = figure.subplots(1, 2)
     for row in table:
         folder = out / f"{row['name']}, equal {row['budget']}"
         records = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
-        measured = [record for record in records if "evaluation" in record]
+        # Before the first step all are alike, and far above what is worth looking at.
+        measured = [record for record in records if "evaluation" in record and record["step"]]
         for part in measured[-1]["evaluation"] if measured else ():
             if part != "loss" and row["budget"] == "tokens":
                 losses = [record["evaluation"][part]["loss"] for record in measured]
                 steps = [record["step"] * EACH / 1e6 for record in measured]
+                axes = judging if losses[0] < 1 else naming
                 axes.plot(steps, losses, label=f"{row['name']}: {part}")
-    axes.set_xlabel("million tokens")
-    axes.set_ylabel("held-out loss of what is asked")
-    axes.legend(fontsize=7)
-    figure.savefig(out / "curves.png", dpi=120)
+    for axes in (naming, judging):
+        axes.set_xlabel("million tokens")
+        axes.set_ylabel("held-out loss of what is asked")
+        axes.legend(fontsize=7)
+    figure.savefig(out / "curves.png", dpi=110)
 
 
 if __name__ == "__main__":

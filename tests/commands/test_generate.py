@@ -67,6 +67,13 @@ def test_refusals(gpt, command, arguments, said):
     assert (found.code, found.out) == (2, "") and said in found.err
 
 
+def test_a_chat(gpt, command):
+    found = command("generate", gpt, "The cat", "--chat", "--tokens", 4)
+    assert found.code == 0
+    assert "The tokenizer says nothing of chats; a plain template is used." in found.err
+    assert found.out == cw.load(gpt).generate("The cat", chat=True, tokens=4).text + "\n"
+
+
 def test_a_model_that_cannot_write(command, tiny_models):
     found = command("generate", str(tiny_models["bert"]), "The")
     assert found.code == 2 and "cannot write texts" in found.err
@@ -108,9 +115,10 @@ class Interrupted:
 
     def __init__(self, model):
         self.model = model
+        self.encode = model.writer().encode
 
-    def writer(self):
-        return self.model.writer()
+    def writer(self, *, chat):
+        return self
 
     def stream(self, prompts, settings):
         ends = 0

@@ -35,8 +35,8 @@ from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text import TextToText
+from clozeworks.tasks.text_to_text_writing import Writing
 from clozeworks.tasks.windows import Windows, by_item
-from clozeworks.tasks.writing import Writing
 from clozeworks.text.style import GPT2_STYLE, T5_STYLE
 from clozeworks.text.train import train_from_iterator
 

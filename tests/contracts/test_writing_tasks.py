@@ -11,7 +11,7 @@ from clozeworks.data.labelled.items import SourceItem
 from clozeworks.objectives.draft import Source
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.text_to_text import Composed, TextToText
-from clozeworks.tasks.writing import Writing
+from clozeworks.tasks.text_to_text_writing import Writing
 from clozeworks.text.style import GPT2_STYLE, T5_STYLE
 from clozeworks.text.train import train_from_iterator
 

@@ -6,7 +6,7 @@ import transformers
 
 import clozeworks as cw
 from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.tasks.writing import Writing
+from clozeworks.tasks.text_to_text_writing import Writing
 from clozeworks.text.style import GPT2_STYLE, T5_STYLE
 from clozeworks.text.train import train_from_iterator
 

@@ -17,8 +17,8 @@ from clozeworks.wording import counted
 if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.generate.settings import Generation
-    from clozeworks.language_model.model import LanguageModel
-    from clozeworks.tasks.write import WrittenText
+    from clozeworks.tasks.write import TextWriter
+    from clozeworks.tasks.written_text import WrittenText
 
 app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
 # Prompts that are answered before those behind them.
@@ -96,6 +96,7 @@ def generate(
     source: str,
     /,
     *more: str,
+    chat: Annotated[bool, Parameter(negative="")] = False,
     settings: Settings | None = None,
     options: Options | None = None,
 ) -> None:
@@ -109,6 +110,7 @@ def generate(
         source: A prompt, a file (.txt one prompt per line, .csv, .tsv, .jsonl, .json, .parquet;
             packed or not), or - for the lines of standard input.
         more: Further prompts.
+        chat: Put each prompt as what a user says in a chat, and write the assistant's turn.
         settings: How texts are written.
         options: How prompts are read and texts written.
     """
@@ -122,7 +124,9 @@ def generate(
     from clozeworks.language_model import load
 
     loaded = load(model)
-    writer = loaded.writer()  # complains if the model cannot
+    writer = loaded.writer(chat=chat)  # complains if the model cannot
+    if chat and not loaded.tokenizer.has_chat_template:
+        print("The tokenizer says nothing of chats; a plain template is used.", file=sys.stderr)
     # All of them: what is wrong with the last one is to be known before the first one is answered.
     read = list(prompts)
     if not read:
@@ -140,9 +144,9 @@ def generate(
             file = stack.enter_context(atomic_file(options.out, "w"))
         try:
             if readable and not several and chosen.texts == 1:
-                _stream(loaded, read[0], chosen, told)
+                _stream(writer, read[0], chosen, told)
             else:
-                _write_all(loaded, read, chosen, told, file, readable)
+                _write_all(writer, read, chosen, told, file, readable)
         except (KeyboardInterrupt, SystemExit, ClozeworksError) as stop:
             if options.out is not None and not told.texts and not told.begun:
                 raise  # there is nothing to keep, and a file that is there stays as it is
@@ -215,10 +219,10 @@ class _Told:
         return f"{counted(self.unended, 'text')} ended at the limit, without {wanted}; {what}."
 
 
-def _stream(loaded: "LanguageModel", prompt: str, settings: "Generation", told: _Told) -> None:
+def _stream(writer: "TextWriter", prompt: str, settings: "Generation", told: _Told) -> None:
     shown = False
     try:
-        for fresh in loaded.stream(prompt, settings=settings):
+        for fresh in writer.stream([prompt], settings):
             shown, told.begun = True, 1
             print(fresh.text, end="", flush=True)
             if fresh.whole is not None:
@@ -230,7 +234,7 @@ def _stream(loaded: "LanguageModel", prompt: str, settings: "Generation", told: 
 
 
 def _write_all(
-    loaded: "LanguageModel",
+    writer: "TextWriter",
     prompts: Sequence[str],
     settings: "Generation",
     told: _Told,
@@ -251,7 +255,7 @@ def _write_all(
             begun: dict[tuple[int, int], str] = {}
             following = 0  # the first prompt of the chunk that is not written down yet
             try:
-                for fresh in loaded.stream(chunk, settings=settings):
+                for fresh in writer.stream(chunk, settings):
                     key = fresh.prompt, fresh.number
                     if fresh.whole is None:
                         begun[key] = begun.get(key, "") + fresh.text

@@ -10,6 +10,7 @@ Shapes: N tokens, I width in, O width out.
 """
 
 import copy
+from threading import Lock
 from typing import TypeGuard
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,7 @@ _LEAST = 1 << 17
 # The share of the memory at hand that a second copy may take.
 _SHARE = 0.5
 _Stamp = tuple[tuple[int, int], ...]
+_making = Lock()
 _made: "WeakKeyDictionary[Model, tuple[_Stamp, Model]]" = WeakKeyDictionary()
 
 
@@ -55,10 +57,11 @@ def packed(model: Model) -> Model:
     if not _possible(model):
         return model
     stamp = _stamp(model)
-    known = _made.get(model)
-    if known is None or known[0] != stamp:
-        _made.pop(model, None)  # its memory is had back first
-        known = _made[model] = (stamp, _packed(model))
+    with _making:  # batches that run side by side share one
+        known = _made.get(model)
+        if known is None or known[0] != stamp:
+            _made.pop(model, None)  # its memory is had back first
+            known = _made[model] = (stamp, _packed(model))
     return known[1].train(model.training)
 
 

@@ -43,7 +43,7 @@ from clozeworks.language_model import load
 from clozeworks.tasks.answering import answers
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.tasks.writing import Writing
+from clozeworks.tasks.text_to_text_writing import Writing
 
 TASKS = {
     "classify": "Classification of texts",

@@ -8,7 +8,8 @@ from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.generation import ends_of, start_of
 from clozeworks.errors import SettingError
 from clozeworks.generate.settings import Generation
-from clozeworks.tasks.write import Fresh, Progress, TextWriter, WrittenText
+from clozeworks.tasks.write import Progress, TextWriter
+from clozeworks.tasks.written_text import Fresh, WrittenText
 from clozeworks.text.tokenizer import Tokenizer
 
 
@@ -34,6 +35,7 @@ class Generating(ABC):
         prompts: str | Sequence[str],
         *,
         settings: Generation | None = None,
+        chat: bool = False,
         progress: Progress | None = None,
         **named: Any,
     ) -> Any:
@@ -45,6 +47,8 @@ class Generating(ABC):
         Args:
             prompts: One prompt or several.
             settings: How texts are written, all in one; or name single ones:
+            chat: Whether each prompt is what a user says in a chat: it is put as the tokenizer's
+                template has it, and the assistant's turn is written.
             progress: Called with texts done and texts in all.
             named: `tokens`, `least`, `stop`; `sample`, `temperature`, `top_k`, `top_p`, `min_p`,
                 `typical`, `seed`; `beams`, `length_penalty`, `early`, `groups`, `diversity`;
@@ -58,29 +62,38 @@ class Generating(ABC):
         """
         chosen = _settings(settings, named)
         several = [prompts] if isinstance(prompts, str) else list(prompts)
-        found: list[Any] = list(self.writer().all(several, chosen, progress))
+        found: list[Any] = list(self.writer(chat=chat).all(several, chosen, progress))
         if "texts" not in named and chosen.texts == 1:
             found = [texts[0] for texts in found]
         return found[0] if isinstance(prompts, str) else found
 
     def stream(
-        self, prompts: str | Sequence[str], *, settings: Generation | None = None, **named: Any
+        self,
+        prompts: str | Sequence[str],
+        *,
+        settings: Generation | None = None,
+        chat: bool = False,
+        **named: Any,
     ) -> Iterator[Fresh]:
         """The same, given as it comes.
 
         Args:
             prompts: One prompt or several.
             settings: How texts are written, all in one; or name single ones:
+            chat: As for `generate`.
             named: As for `generate`.
 
         Yields:
             Text that is new, with the number of its prompt; the last of each text has it whole.
         """
         several = [prompts] if isinstance(prompts, str) else list(prompts)
-        return self.writer().stream(several, _settings(settings, named))
+        return self.writer(chat=chat).stream(several, _settings(settings, named))
 
-    def writer(self) -> TextWriter:
+    def writer(self, *, chat: bool = False) -> TextWriter:
         """What writes, with the folder's word on where texts begin and end.
+
+        Args:
+            chat: As for `generate`.
 
         Raises:
             UnsupportedError: The model cannot write.
@@ -94,6 +107,7 @@ class Generating(ABC):
             ends=ends_of(*told),
             start=start_of(*told) if blueprint.decoder is not None else None,
             room=blueprint.room(),
+            chat=chat,
         )
 
 

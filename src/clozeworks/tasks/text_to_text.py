@@ -46,8 +46,8 @@ from clozeworks.tasks.text_to_text_rows import (
     WritingItem,
     chat_end,
 )
+from clozeworks.tasks.text_to_text_writing import USUAL, Prompt, Writing, sureness, write_all
 from clozeworks.tasks.windows import Window, Windows
-from clozeworks.tasks.writing import USUAL, Prompt, Writing, sureness, write_all
 from clozeworks.text.tokenizer import Tokenizer
 
 DECODER = "decoder"

@@ -6,7 +6,6 @@ several tokens, and not while it may be the beginning of a stop string.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 
 import numpy as np
@@ -20,9 +19,10 @@ from clozeworks.generate.beams import search
 from clozeworks.generate.reading import HEAD, Reader
 from clozeworks.generate.rules import AtLeast, BadWords, Known, RequiredWords, RuleSpec
 from clozeworks.generate.settings import Generation
-from clozeworks.generate.writing import Ended, Limits, Written, write
+from clozeworks.generate.writing import Limits, Written, write
 from clozeworks.tasks.packing import check_finite, device_of, evaluating
 from clozeworks.tasks.unfolding import Stops, Unfolding, first_stop
+from clozeworks.tasks.written_text import Fresh, Token, WrittenText
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import size_in_words
 
@@ -31,47 +31,6 @@ Progress = Callable[[int, int], None]
 ROWS = 32
 # The share of the memory at hand that a batch may take for what it has read.
 _SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class Token:
-    """One token of a text that was written."""
-
-    text: str
-    """The vocabulary's entry."""
-    log: float
-    """The natural logarithm of the share that the model gave it."""
-    others: tuple[tuple[str, float], ...] = ()
-    """The likeliest entries and theirs, if asked for."""
-
-
-@dataclass(frozen=True)
-class WrittenText:
-    """What was written behind a prompt."""
-
-    prompt: str
-    text: str
-    tokens: tuple[Token, ...] = field(repr=False)
-    """Its tokens, one that ends it or belongs to a stop string among them."""
-    ended: Ended | None
-    """`end`: the model ended it. `stop`: a stop string came. `length`: there was no more room.
-    None: it was interrupted."""
-    score: float
-    """The sum of the logs; in beam search what texts are ranked by."""
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """Text that is certain since a moment ago."""
-
-    prompt: int
-    """The number of the prompt, from 0."""
-    number: int
-    """Which of the prompt's texts."""
-    text: str
-    """What is new; empty with a text's end if nothing was held back."""
-    whole: WrittenText | None = None
-    """The whole text, if it has ended."""
 
 
 class TextWriter:
@@ -84,6 +43,8 @@ class TextWriter:
         ends: The tokens that end a text.
         start: What the answers of an encoder-decoder begin with.
         room: The most tokens the model takes.
+        chat: Whether prompts are what a user says in a chat, written as the tokenizer's template
+            has it.
     """
 
     def __init__(
@@ -95,6 +56,7 @@ class TextWriter:
         ends: Sequence[int],
         start: int | None,
         room: int | None,
+        chat: bool = False,
     ) -> None:
         if not model.blueprint.writes or HEAD not in model.blueprint.heads:
             lacks = "its tokens see later ones" if HEAD in model.heads else "no vocabulary head"
@@ -113,6 +75,7 @@ class TextWriter:
         self.ends = tuple(ends)
         self.start = start
         self.room = room
+        self.chat = chat
 
     def all(
         self, prompts: Sequence[str], settings: Generation, progress: Progress | None = None
@@ -153,11 +116,15 @@ class TextWriter:
         Raises:
             InputError: A prompt has no token, or more than the model takes.
         """
-        found = [list(encoded.ids) for encoded in self.tokenizer.encode(prompts)]
+        if self.chat:
+            prompts = [self._turn(prompt, number) for number, prompt in enumerate(prompts, 1)]
+        # A template writes its own special tokens.
+        encoded = self.tokenizer.encode(prompts, special=not self.chat)
+        found = [list(one.ids) for one in encoded]
         if self.model.decoder is not None:
             return found
         for number, ids in enumerate(found, start=1):
-            while ids and ids[-1] in self.ends and len(ids) > 1:
+            while not self.chat and len(ids) > 1 and ids[-1] in self.ends:
                 ids.pop()  # a text that is to go on has not ended
             if not ids:
                 first = self.tokenizer.first_id
@@ -173,6 +140,11 @@ class TextWriter:
                     f"{self.room:,}, and at least one must be left to write; shorten it."
                 )
         return found
+
+    def _turn(self, prompt: str, number: int) -> str:
+        """What a user says, up to where the assistant begins."""
+        said = [{"role": "user", "content": prompt}]
+        return self.tokenizer.chat.render(said, asks=True, place=f"prompt {number:,}")
 
     def _check(self, ids: Sequence[Sequence[int]], settings: Generation) -> None:
         entries = self.model.blueprint.embeddings.tokens

@@ -15,7 +15,7 @@ from clozeworks.objectives.draft import Source
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.text_to_text import TextToText
 from clozeworks.tasks.text_to_text_rows import Lengths, Reading
-from clozeworks.tasks.writing import Writing
+from clozeworks.tasks.text_to_text_writing import Writing
 from clozeworks.text.style import GPT2_STYLE, T5_STYLE
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.text.train import train_from_iterator

@@ -156,7 +156,7 @@ def test_an_empty_prompt(models):
     assert found[0].tokens and found[0].prompt == ""
     assert models["t5"].generate("", tokens=4).tokens
     writer = models["gpt2"].writer()
-    bare = type("Bare", (), {"first_id": None, "encode": lambda self, texts: [_Empty()]})()
+    bare = type("Bare", (), {"first_id": None, "encode": lambda self, texts, special: [_Empty()]})()
     writer.tokenizer = bare
     with pytest.raises(InputError, match="prompt 1 is empty, and gpt2 has no token that a text"):
         writer.encode([""])
@@ -164,6 +164,20 @@ def test_an_empty_prompt(models):
 
 class _Empty:
     ids = ()
+
+
+def test_a_chat_is_put_as_the_template_has_it(models):
+    model = models["gpt2"]
+    source = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    source += "{% if add_generation_prompt %}<assistant>{% endif %}"
+    template = model.tokenizer.with_chat_template(source)
+    chatting = cw.LanguageModel(dataclasses.replace(model.checkpoint, tokenizer=template), "chat")
+    said = chatting.generate(["Hi", "The cat"], chat=True, tokens=6)
+    put = model.generate(["<user>Hi<assistant>", "<user>The cat<assistant>"], tokens=6)
+    assert [text.text for text in said] == [text.text for text in put]
+    assert [text.prompt for text in said] == ["Hi", "The cat"]
+    streamed = [fresh.text for fresh in chatting.stream("Hi", chat=True, tokens=6)]
+    assert "".join(streamed) == said[0].text
 
 
 def test_long_prompts(models):

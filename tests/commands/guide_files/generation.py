@@ -1,0 +1,27 @@
+"""A small GPT-2, prompts, texts and labelled reviews."""
+
+from pathlib import Path
+
+SENTENCES = ["The cat sat on the mat.", "The dog lay on the rug.", "What a lovely film it was."]
+
+
+def prepare(folder: Path, language: str) -> None:
+    """Makes what a reader would bring along."""
+    import clozeworks as cw
+    from clozeworks.text.style import GPT2_STYLE
+    from clozeworks.text.train import train_from_iterator
+
+    tokenizer = train_from_iterator(SENTENCES * 5, kind="bpe", size=330, style=GPT2_STYLE)
+    cw.new("gpt2", tokenizer, n_embd=32, n_layer=1, n_head=2, n_positions=256).save(
+        folder / "model"
+    )
+    (folder / "prompts.txt").write_text("The cat\nThe dog\n")
+    (folder / "texts.txt").write_text("\n".join(f"{one} {one} {one}" for one in SENTENCES) + "\n")
+    rows = ["text,label"] + [f"a {label} film,{label}" for label in ("good", "bad")] * 5
+    (folder / "reviews.csv").write_text("\n".join(rows) + "\n")
+
+
+def followed(folder: Path, names: dict[str, object]) -> None:
+    """What must be there in the end."""
+    assert (folder / "texts.jsonl").exists() and (folder / "exposure.png").exists()
+    assert len(names["several"]) == 3  # type: ignore[arg-type]
