@@ -292,7 +292,7 @@ class TextToText(Task[Item, Composed]):
             prompts,
             self.writing,
             most=most,
-            start=tokenizer.pad_id if apart else None,
+            start=Source.of(tokenizer).start() if apart else None,
             tokens=tokenizer.size,
             budget=budget,
             progress=progress,
