@@ -104,5 +104,89 @@ def test_stopped_with_a_file_keeps_finished_texts(gpt, start, tmp_path):
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert 0 < len(lines) < 200 and all(line["ended"] for line in lines)
+    ended = [line for line in lines if line["ended"]]
+    assert 0 < len(ended) < 200 and lines[: len(ended)] == ended
+    assert all(line["prompt"] == "The cat" for line in lines)
     assert process.returncode == 130 and f"until then; texts in {out}" in told
+
+
+class Interrupted:
+    """A model that is stopped while the third of its texts comes."""
+
+    def __init__(self, model):
+        self.model = model
+        self.encode = model.writer().encode
+
+    def writer(self, *, chat):
+        return self
+
+    def stream(self, prompts, settings):
+        ends = 0
+        for fresh in self.model.stream(prompts, settings=settings):
+            yield fresh
+            ends += fresh.whole is not None
+            if ends == 2:
+                raise KeyboardInterrupt
+
+
+def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypatch):
+    import clozeworks.language_model
+    from clozeworks.tasks import write
+
+    model = cw.load(gpt)
+    monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Interrupted(model))
+    monkeypatch.setattr(write, "ROWS", 2)  # the longest prompts come first
+    out = tmp_path / "texts.jsonl"
+    prompts = ["The", "The cat sat on the mat", "The cat sat on the rug and the dog"]
+    found = command("generate", str(gpt), *prompts, "--tokens", "3", "--out", str(out))
+    assert found.code == 130 and "2 texts, 6 tokens in" in found.err
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["prompt"] for line in lines] == prompts[1:]
+    assert [line["ended"] for line in lines] == ["length", "length"]
+
+
+def test_a_text_that_was_only_begun_is_kept(gpt, command, tmp_path, monkeypatch):
+    import clozeworks.language_model
+
+    class Stopped(Interrupted):
+        def stream(self, prompts, settings):
+            for number, fresh in enumerate(self.model.stream(prompts, settings=settings)):
+                yield fresh
+                if number == 5:
+                    raise KeyboardInterrupt
+
+    model = cw.load(gpt)
+    monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Stopped(model))
+    out = tmp_path / "texts.jsonl"
+    found = command("generate", str(gpt), "Paris", "Paris", "--tokens", "40", "--out", str(out))
+    assert found.code == 130 and "0 texts and 2 unfinished" in found.err
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    whole = model.generate("Paris", tokens=40).text
+    assert len(lines) == 2
+    for line in lines:
+        assert line["ended"] is None and line["text"] and whole.startswith(line["text"])
+
+
+def test_a_late_bad_prompt_is_known_before_the_first_answer(gpt, command, tmp_path):
+    prompts, out = tmp_path / "prompts.txt", tmp_path / "texts.jsonl"
+    prompts.write_text("The\n" * 300 + "The cat sat " * 3000 + "\n")
+    found = command("generate", str(gpt), str(prompts), "--tokens", "1", "--out", str(out))
+    assert (found.code, out.exists()) == (2, False)
+    assert "prompt 301 has " in found.err and " a second" not in found.err
+
+
+def test_nothing_to_answer_and_dropped_rows(gpt, command, tmp_path):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("")
+    found = command("generate", str(gpt), str(prompts))
+    assert found.code == 2 and "holds nothing to ask about" in found.err
+    prompts.write_text("The\n\nThe cat\n")
+    found = command("generate", str(gpt), str(prompts), "--tokens", "1", "--skip-bad-rows")
+    assert found.code == 0 and "1 bad row dropped, the first: " in found.err
+
+
+def test_a_full_model_is_not_told_to_write_more(gpt, command):
+    prompt = "The cat " * 1364
+    found = command("generate", str(gpt), prompt, "--tokens", "9999")
+    assert found.code == 0
+    assert "1 of them filled the places the model has; shorten their prompts." in found.err

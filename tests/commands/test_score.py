@@ -159,3 +159,23 @@ def test_choose_refuses(refused, folder, table, tmp_path):
         "the label 'bad' of an example is not among --labels good,evil; add it.",
         *("choose", folder, "cat", "--labels", "good,evil", "--from", table, "--shots", "1"),
     )
+    refused(
+        "--columns is given, but no table is; leave --columns out.",
+        *("choose", folder, "cat", "--labels", "a,b", "--columns", "text=1"),
+    )
+
+
+def test_choose_reads_lines_in_other_encodings(command, folder, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_bytes("The café\n".encode("latin-1"))
+    outcome = command("choose", folder, lines, "--labels", "a,b", "--encoding", "latin-1")
+    assert outcome.code == 0 and "The café" in outcome.out
+
+
+def test_choose_wants_a_word_for_every_label_of_a_file(command, folder, table):
+    outcome = command("choose", folder, table, "--labels", "good,evil")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert (
+        f"{table}, row 2: the label is 'bad'; it is not among good, evil, so nothing could be "
+        "right; name it, or give it a word, as in --labels 0=negative,1=positive."
+    ) in outcome.err

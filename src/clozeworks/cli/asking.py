@@ -168,7 +168,7 @@ def answer_all(
             count += len(chunk)
             long += sum(answer.windows > 1 for answer in answers)
         if not count:
-            raise _nothing(asked.origin, bad)
+            raise nothing(asked.origin, bad)
     if asked.direct and options.out is None and not long:
         return
     print(closing(count, what, time.monotonic() - begin, long, bad, options.out), file=sys.stderr)
@@ -215,7 +215,8 @@ def closing(
     return "; ".join(parts)
 
 
-def _nothing(origin: str, bad: "BadRows") -> InputError:
+def nothing(origin: str, bad: "BadRows") -> InputError:
+    """That a source holds nothing to ask about, and why."""
     if bad.rows:
         were_bad = counted(len(bad.rows), "was bad", "were bad")
         return InputError(f"{origin}: no row is left, {were_bad}; the first: {bad.rows[0]}.")

@@ -65,7 +65,7 @@ def choose(
     """
     from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.data.labelled.reading import Reading
-    from clozeworks.errors import SettingError
+    from clozeworks.errors import InputError, SettingError
 
     if shots and examples is None:
         raise SettingError(f"--shots is {shots}; demonstrations need examples; name --from FILE.")
@@ -76,9 +76,16 @@ def choose(
         raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
     named = {} if columns is None else parse_columns(columns, "classify")
     reading = Reading(columns=named, header=header, encoding=encoding)
-    items = _items(source, reading)
+    items = _items(source, reading, alone=examples is None)
     shown = [] if examples is None else _labelled(examples, reading)
     words = _words(labels, shown)
+    for item in items:
+        if item.label is not None and str(item.label) not in words:
+            raise InputError(
+                f"{item.place}: the label is {item.label!r}; it is not among {', '.join(words)}, "
+                "so nothing could be right; name it, or give it a word, as in --labels "
+                "0=negative,1=positive."
+            )
 
     from clozeworks.cli.progress import Progress
     from clozeworks.language_model import load
@@ -115,18 +122,25 @@ def choose(
     _tell(loaded, items, words, runs, shots, dropped)
 
 
-def _items(source: str, reading: "Reading") -> "Sequence[TextItem]":
+def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextItem]":
+    """The texts; `alone` says that there is no other file that options could be about."""
     from clozeworks.cli.given_texts import given_texts
     from clozeworks.data.labelled.items import TextItem
     from clozeworks.data.labelled.reading import read_labelled
     from clozeworks.data.texts import resolve_input
+    from clozeworks.errors import SettingError
 
     given = resolve_input(source)
     if isinstance(given, Path) and ".txt" not in given.suffixes:
         labelled = read_labelled(given, "classify", reading)
         print(labelled.found, file=sys.stderr)
         return [item for item in labelled.items if isinstance(item, TextItem)]
-    texts = given_texts(source)
+    for name, value in (("--columns", reading.columns or None), ("--header", reading.header)):
+        if alone and value is not None:
+            raise SettingError(f"{name} is given, but no table is; leave {name} out.")
+    unsaid = reading.encoding == "utf-8" or (isinstance(given, str) and not alone)
+    encoding = None if unsaid else reading.encoding
+    texts = given_texts(source, encoding=encoding)
     return [
         TextItem(text, place=place) for text, place in zip(texts.texts, texts.places, strict=True)
     ]

@@ -6,22 +6,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.asking import Options
-from clozeworks.errors import SettingError
+from clozeworks.cli.asking import Options, nothing
+from clozeworks.errors import ClozeworksError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
+    from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.generate.settings import Generation
     from clozeworks.tasks.write import TextWriter
     from clozeworks.tasks.written_text import WrittenText
 
 app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
-# Prompts that are read before any of them is answered.
+# Prompts that are answered before those behind them.
 _AT_ONCE = 256
 
 
@@ -119,7 +119,7 @@ def generate(
     options.check()
     if options.budget is not None:
         raise SettingError("--budget has no effect on generate, which counts texts; leave it out.")
-    prompts, several = _prompts(source, more, options)
+    prompts, several, bad = _prompts(source, more, options)
 
     from clozeworks.language_model import load
 
@@ -127,6 +127,11 @@ def generate(
     writer = loaded.writer(chat=chat)  # complains if the model cannot
     if chat and not loaded.tokenizer.has_chat_template:
         print("The tokenizer says nothing of chats; a plain template is used.", file=sys.stderr)
+    # All of them: what is wrong with the last one is to be known before the first one is answered.
+    read = list(prompts)
+    if not read:
+        raise nothing(source, bad)
+    writer.encode(read)
     readable = options.json_lines is False or (
         options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
     )
@@ -139,30 +144,42 @@ def generate(
             file = stack.enter_context(atomic_file(options.out, "w"))
         try:
             if readable and not several and chosen.texts == 1:
-                _stream(writer, next(prompts), chosen, told)
+                _stream(writer, read[0], chosen, told)
             else:
-                _write_all(writer, prompts, chosen, told, file, readable)
-        except (KeyboardInterrupt, SystemExit) as stop:
+                _write_all(writer, read, chosen, told, file, readable)
+        except (KeyboardInterrupt, SystemExit, ClozeworksError) as stop:
+            if options.out is not None and not told.texts and not told.begun:
+                raise  # there is nothing to keep, and a file that is there stays as it is
             told.stop = stop  # behind the block, so that a file keeps what was written
     where = f"; texts in {options.out}" if options.out is not None else ""
+    if isinstance(told.stop, ClozeworksError):
+        print(f"{told.line()} until then{where}.", file=sys.stderr)
+        raise told.stop
     if told.stop is not None:
         told.stop.add_note(f"{told.line()} until then{where}.")
         raise told.stop
-    print(f"{told.line()}{where}.", file=sys.stderr)
+    dropped = ""
+    if bad.rows:
+        dropped = f"; {counted(len(bad.rows), 'bad row')} dropped, the first: {bad.rows[0]}"
+    print(f"{told.line()}{dropped}{where}.", file=sys.stderr)
     if missed := told.missed(chosen):
         print(missed, file=sys.stderr)
 
 
-def _prompts(source: str, more: Sequence[str], options: Options) -> tuple[Iterator[str], bool]:
-    """The prompts, and whether they are several."""
+def _prompts(
+    source: str, more: Sequence[str], options: Options
+) -> "tuple[Iterator[str], bool, BadRows]":
+    """The prompts, whether they are several, and where rows that cannot be used are noted."""
+    from clozeworks.data.labelled.bad_rows import BadRows
+
     if more or not source.strip():
         options.check_two_texts()
-        return iter((source, *more)), bool(more)
-    asked, _ = options.open(source, "generate")
+        return iter((source, *more)), bool(more), BadRows()
+    asked, bad = options.open(source, "generate")
     if asked.found:
         print(asked.found, file=sys.stderr)
     items = (item for chunk in asked.chunks for item in chunk)
-    return (getattr(item, "text", "") for item in items), not asked.direct
+    return (getattr(item, "text", "") for item in items), not asked.direct, bad
 
 
 class _Told:
@@ -170,21 +187,23 @@ class _Told:
 
     def __init__(self) -> None:
         self.begin = time.monotonic()
-        self.texts = self.tokens = self.unended = 0
+        self.texts = self.tokens = self.unended = self.full = self.begun = 0
         self.stop: BaseException | None = None
 
-    def add(self, text: "WrittenText") -> None:
-        """One more text."""
+    def add(self, text: "WrittenText", most: int) -> None:
+        """One more text, which could have had so many tokens."""
         self.texts += 1
         self.tokens += len(text.tokens)
         self.unended += text.ended == "length"
+        self.full += text.ended == "length" and len(text.tokens) < most
 
     def line(self) -> str:
         """How much, how fast."""
         seconds = max(time.monotonic() - self.begin, 1e-9)
+        begun = f" and {self.begun:,} unfinished" if self.begun else ""
         return (
-            f"{counted(self.texts, 'text')}, {counted(self.tokens, 'token')} in {seconds:.1f} s "
-            f"({self.tokens / seconds:,.0f} a second)"
+            f"{counted(self.texts, 'text')}{begun}, {counted(self.tokens, 'token')} in "
+            f"{seconds:.1f} s ({self.tokens / seconds:,.0f} a second)"
         )
 
     def missed(self, settings: "Generation") -> str | None:
@@ -194,33 +213,35 @@ class _Told:
         wanted = "the model's end"
         if settings.ending.stop:
             wanted += f" or {' or '.join(map(repr, settings.ending.stop))}"
-        return (
-            f"{counted(self.unended, 'text')} ended at the limit, without {wanted}; raise --tokens "
-            f"for more."
-        )
+        what = "raise --tokens for more"
+        if self.full:
+            what = f"{self.full:,} of them filled the places the model has; shorten their prompts"
+        return f"{counted(self.unended, 'text')} ended at the limit, without {wanted}; {what}."
 
 
 def _stream(writer: "TextWriter", prompt: str, settings: "Generation", told: _Told) -> None:
-    begun = False
+    shown = False
     try:
         for fresh in writer.stream([prompt], settings):
-            begun = True
+            shown, told.begun = True, 1
             print(fresh.text, end="", flush=True)
             if fresh.whole is not None:
-                told.add(fresh.whole)
+                told.begun = 0
+                told.add(fresh.whole, settings.ending.tokens)
     finally:
-        if begun:
+        if shown:
             print(flush=True)
 
 
 def _write_all(
     writer: "TextWriter",
-    prompts: Iterator[str],
+    prompts: Sequence[str],
     settings: "Generation",
     told: _Told,
     file: IO[str],
     readable: bool,
 ) -> None:
+    """Writes texts down in the order of their prompts; if it is stopped, all there are."""
     from clozeworks.cli.progress import Progress
 
     escaped = (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
@@ -228,31 +249,59 @@ def _write_all(
         progress = None
         if not (file is sys.stdout and sys.stdout.isatty()):  # texts would run into a bar
             progress = stack.enter_context(Progress("texts"))
-        done = 0
-        while chunk := list(islice(prompts, _AT_ONCE)):
+        for done in range(0, len(prompts), _AT_ONCE):
+            chunk = prompts[done : done + _AT_ONCE]
             waiting: dict[tuple[int, int], WrittenText] = {}
+            begun: dict[tuple[int, int], str] = {}
             following = 0  # the first prompt of the chunk that is not written down yet
-            for fresh in writer.stream(chunk, settings):
-                if fresh.whole is None:
-                    continue
-                told.add(fresh.whole)
-                waiting[fresh.prompt, fresh.number] = fresh.whole
-                if progress is not None:
-                    progress(told.texts, 0)
-                numbers = range(settings.texts)
-                while all((following, number) in waiting for number in numbers):
-                    for number in numbers:
-                        text = waiting.pop((following, number))
-                        file.write(_shown(text, done + following, number, readable, escaped))
-                    file.flush()
-                    following += 1
-            done += len(chunk)
+            try:
+                for fresh in writer.stream(chunk, settings):
+                    key = fresh.prompt, fresh.number
+                    if fresh.whole is None:
+                        begun[key] = begun.get(key, "") + fresh.text
+                        continue
+                    told.add(fresh.whole, settings.ending.tokens)
+                    begun.pop(key, None)
+                    waiting[key] = fresh.whole
+                    if progress is not None:
+                        progress(told.texts, 0)
+                    numbers = range(settings.texts)
+                    while all((following, number) in waiting for number in numbers):
+                        for number in numbers:
+                            text = waiting.pop((following, number))
+                            file.write(_shown(text, done + following, number, readable, escaped))
+                        file.flush()
+                        following += 1
+                begun.clear()
+            finally:
+                # A search may find fewer texts than asked for; who is stopped keeps what there is.
+                for place, number in sorted(waiting.keys() | begun.keys()):
+                    left: WrittenText | Unfinished | None = waiting.get((place, number))
+                    if left is None:
+                        told.begun += 1
+                        left = Unfinished(chunk[place], begun[place, number])
+                    file.write(_shown(left, done + place, number, readable, escaped))
+                file.flush()
 
 
-def _shown(text: "WrittenText", place: int, number: int, readable: bool, escaped: bool) -> str:
+@dataclass(frozen=True)
+class Unfinished:
+    """A text that was not written to its end."""
+
+    prompt: str
+    text: str
+
+
+def _shown(
+    text: "WrittenText | Unfinished", place: int, number: int, readable: bool, escaped: bool
+) -> str:
     if readable:
         head = f"{place + 1}" if not number else f"{place + 1}.{number + 1}"
         return f"[{head}] {text.prompt}\n{text.text}\n\n"
+    record: dict[str, Any]
+    if isinstance(text, Unfinished):
+        record = {"prompt": text.prompt, "text": text.text, "ended": None}
+        return json.dumps(record, ensure_ascii=escaped) + "\n"
     record = {
         "prompt": text.prompt,
         "text": text.text,

@@ -24,11 +24,13 @@ from torch import Tensor
 from clozeworks.errors import SettingError
 from clozeworks.generate.history import History
 from clozeworks.generate.reading import Reader
-from clozeworks.generate.rules import RuleSpec, applied
+from clozeworks.generate.rules import RuleSpec, applied, check_finite
 from clozeworks.generate.writing import Limits, Written
 
 # What no sum of logs ever reaches, and what it means: a beam that is not there yet.
 NOWHERE = -1e9
+# Long texts to a much higher power are no number any more.
+STEEPEST = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,14 @@ class Beams:
     def __post_init__(self) -> None:
         if self.width < 1:
             raise SettingError(f"beams is {self.width}; it must be at least 1.")
+        if not abs(self.length_penalty) <= STEEPEST:
+            raise SettingError(
+                f"length_penalty is {self.length_penalty}; it must be from {-STEEPEST} to "
+                f"{STEEPEST}."
+            )
+        if self.early not in (True, False, "never"):
+            raise SettingError(f"early is {self.early!r}; it must be one of True, False, 'never'.")
+        check_finite("diversity", self.diversity)
         if self.groups < 1 or self.width % self.groups:
             raise SettingError(
                 f"beams is {self.width} and groups is {self.groups}; the first must be divisible "
@@ -71,9 +81,9 @@ class _Prompt:
         self.ended: list[Written] = []
         self.over = False
 
-    def worst(self, width: int) -> float:
-        """The score that must be passed to be among the best `width` that ended."""
-        return min(found.score for found in self.ended) if len(self.ended) >= width else NOWHERE
+    def grows(self) -> bool:
+        """Whether any beam is there that has not ended."""
+        return max(self.scores) > NOWHERE / 2
 
 
 def search(
@@ -171,7 +181,8 @@ def _advance(
         if text.ended is None:
             growing.append((value, beam, token, text))
         else:
-            if rank < each:
+            # A beam that is not there yet would end with what another one wrote.
+            if rank < each and (value > NOWHERE / 2 or not state.ended):
                 _set_aside(state, text, value / length**beams.length_penalty, each)
             growing.append((value + NOWHERE, beam, token, text))
     growing.sort(key=lambda found: -found[0])
@@ -201,13 +212,17 @@ def _set_aside(state: _Prompt, text: Written, score: float, each: int) -> None:
 
 def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: int) -> bool:
     """Whether nothing that still grows can be better than what ended."""
-    if beams.early is True and len(state.ended) >= each:
+    if not state.grows():
+        return True
+    if len(state.ended) < each:
+        return False
+    if beams.early is True:
         return True
     hopeful = length
     if beams.early == "never" and beams.length_penalty > 0:
         hopeful = limits.most
     best: float = max(state.scores) / hopeful**beams.length_penalty
-    return best <= state.worst(each)
+    return best <= state.ended[-1].score
 
 
 def _best(groups: Sequence[_Prompt], width: int) -> list[Written]:

@@ -9,6 +9,7 @@ Shapes: n rows, V vocabulary, L tokens of a row.
 """
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import ClassVar
 
 import torch
@@ -62,6 +63,10 @@ class Occurrence(RuleSpec):
 
     presence: float = 0.0
     frequency: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_finite("presence", self.presence)
+        check_finite("frequency", self.frequency)
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """Scores of written tokens, less something."""
@@ -280,7 +285,14 @@ def _begun(tokens: list[int], word: tuple[int, ...]) -> int:
     return next((size for size in sizes if tuple(tokens[-size:]) == word[:size]), 0)
 
 
+def check_finite(name: str, value: float) -> None:
+    """Complains about a setting that is no number, or infinite."""
+    if not isfinite(value):
+        raise SettingError(f"{name} is {value}; it must be a finite number.")
+
+
 def _above(name: str, value: float, least: float) -> None:
+    check_finite(name, value)
     if not value > least:
         raise SettingError(f"{name} is {value}; it must be above {least}.")
 

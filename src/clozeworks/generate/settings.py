@@ -4,10 +4,10 @@ A person names settings one by one (`tokens=64, top_p=0.9, stop=["."]`); `Genera
 into the parts below and complains about those that contradict each other.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from clozeworks.config import read
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.generate.beams import Beams
 from clozeworks.generate.rules import (
@@ -207,7 +207,9 @@ class Generation:
             if name not in known:
                 raise UnknownName("setting", name, [*known, *_OTHERS])
             if value is not None:
-                parts[known[name]][name] = tuple(value) if _is_list(value) else value
+                # Trap: a string is a sequence of its letters, and each would be a word.
+                alone = name in _LISTS and isinstance(value, str)
+                parts[known[name]][name] = (value,) if alone else value
         if parts[Drawing].get("temperature") == 0:
             sample = bool(sample)
             del parts[Drawing]["temperature"]
@@ -221,17 +223,22 @@ class Generation:
             "groups": groups, "diversity": diversity,
         }  # fmt: skip
         stated = {name: value for name, value in search.items() if value is not None}
+        beams = read(int | None, beams, "beams")
         if stated and (beams or 1) < 2:
             raise SettingError(
                 f"{min(stated)} has no effect without beams; set beams, or leave it."
             )
+        for name, kind in (("length_penalty", float), ("groups", int), ("diversity", float)):
+            if name in stated:
+                stated[name] = read(kind, stated[name], name)
+        drawing = read(Drawing, parts[Drawing])
         return cls(
-            ending=Ending(**parts[Ending]),
-            wording=Wording(**parts[Wording]),
-            drawing=Drawing(**parts[Drawing]) if sample or parts[Drawing] else None,
+            ending=read(Ending, parts[Ending]),
+            wording=read(Wording, parts[Wording]),
+            drawing=drawing if sample or parts[Drawing] else None,
             beams=Beams(width=beams, **stated) if beams is not None and beams != 1 else None,
-            texts=texts,
-            others=others,
+            texts=read(int, texts, "texts"),
+            others=read(int, others, "others"),
         )
 
 
@@ -239,6 +246,5 @@ _OTHERS = (
     "sample", "beams", "length_penalty", "early", "groups", "diversity", "texts", "others",
 )  # fmt: skip
 
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+# Settings that are several strings; one may be given alone.
+_LISTS = ("stop", "bad_words", "required_words")

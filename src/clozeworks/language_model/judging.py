@@ -263,6 +263,11 @@ class Judging(Asking):
                 f"{self.name} {why}, so it cannot {what}; use a decoder such as GPT-2, or an "
                 f"encoder-decoder such as T5, saved with its language-model head."
             )
+        if blueprint.decoder is not None and self.start is None:
+            raise UnsupportedError(
+                f"{self.name} does not say what its answers begin with; state "
+                f"decoder_start_token_id in config.json."
+            )
 
     def _window(self, asked: int | None) -> int | None:
         room = self.max_length

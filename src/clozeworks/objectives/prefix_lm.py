@@ -29,6 +29,7 @@ from clozeworks.core.spec import spec
 from clozeworks.data.arrangements import ArrangementSpec
 from clozeworks.objectives.causal_lm import check_writes
 from clozeworks.objectives.draft import Draft, Source, Tensors
+from clozeworks.objectives.noise.sentinels import between_texts
 from clozeworks.objectives.noise.words import pieces_of_examples
 from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, continued, decoded
 
@@ -55,13 +56,19 @@ class PrefixLM(TeacherForced):
         kept = 1 + below(words, np.maximum(pieces - 1, 1))  # 1 to pieces - 1
         before = np.cumsum(~clean.special) - 1  # tokens of text before each
         of_row = np.repeat(np.cumsum(pieces) - pieces, clean.lengths)
-        hidden = ~clean.special & (before - of_row >= np.repeat(kept, clean.lengths))
         rows = np.repeat(np.arange(len(clean)), clean.lengths)
+        # What stands between two documents belongs to the half it stands in.
+        inner = between_texts(clean, rows)
+        hidden = inner & (before - of_row >= np.repeat(kept, clean.lengths))
         asked = np.bincount(rows[hidden], minlength=len(clean))
         answers = np.insert(clean.ids[hidden], np.cumsum(asked), source.end())
-        # A tokenizer without padding belongs to models without an encoder, which read no start.
-        start = source.end() if source.start_id is None else source.start_id
-        draft.rewrite(clean.ids[~hidden], clean.lengths - asked)
+        shown, start = ~hidden, source.start_id
+        if start is None:
+            # A tokenizer without padding belongs to models without an encoder: they read no start,
+            # and an end behind the first half would stand in the middle of the text.
+            start = source.end()
+            shown &= inner | (before < of_row)
+        draft.rewrite(clean.ids[shown], np.bincount(rows[shown], minlength=len(clean)))
         draft.hidden = np.flatnonzero(hidden)
         draft.parts[self.name] = answer_part(answers, asked + 1, start)
 

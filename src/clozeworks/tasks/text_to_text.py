@@ -153,6 +153,12 @@ class TextToText(Task[Item, Composed]):
                 "the model cannot write: its tokens see later ones, or it has no vocabulary head; "
                 "text to text needs one that writes; use T5, GPT-2, LLaMA or their relatives."
             )
+        entries = blueprint.embeddings.tokens
+        if self.writing.beams > entries:
+            raise SettingError(
+                f"task.writing.beams is {self.writing.beams:,}; the vocabulary has {entries:,} "
+                "entries; a search cannot be wider; lower it."
+            )
         room, longest = blueprint.room(), self.lengths.source
         if room is not None and longest is not None and longest > room:
             raise SettingError(
@@ -286,7 +292,7 @@ class TextToText(Task[Item, Composed]):
             prompts,
             self.writing,
             most=most,
-            start=tokenizer.pad_id if apart else None,
+            start=Source.of(tokenizer).start() if apart else None,
             tokens=tokenizer.size,
             budget=budget,
             progress=progress,

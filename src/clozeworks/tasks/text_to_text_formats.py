@@ -11,6 +11,7 @@ Used by: `TextToText`.
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal
 
 from clozeworks.data.labelled.items import (
@@ -120,9 +121,10 @@ class Format:
         if not self.number:
             return text
         try:
-            return float(written)
+            number = float(written)
         except ValueError:
             return None
+        return number if isfinite(number) else None
 
 
 def _texts(item: Item) -> tuple[str, ...] | None:

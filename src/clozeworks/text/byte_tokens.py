@@ -16,6 +16,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import TokenizerError
+from clozeworks.text.special import check_sentinels
 
 PUBLISHED_CLASS = "ByT5Tokenizer"
 NAMES = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -41,7 +42,7 @@ def byte_tokens(config: Mapping[str, Any] | None = None, place: str = "") -> Bac
         place: Where the config is, for messages.
 
     Raises:
-        TokenizerError: The number of sentinels is no number.
+        TokenizerError: The number of sentinels is no number, or too large.
     """
     config = config or {}
     count = config.get("extra_ids", SENTINELS)
@@ -49,6 +50,7 @@ def byte_tokens(config: Mapping[str, Any] | None = None, place: str = "") -> Bac
         raise TokenizerError(
             f"{place}: extra_ids is {count!r}; it must be a whole number of at least 0; correct it."
         )
+    check_sentinels(count, place)
     first = [_token(config.get(key), usual) for key, usual in NAMES.items()]
     pieces = [token.content for token in first]
     pieces += sorted(BYTES, key=lambda sign: BYTES[sign])

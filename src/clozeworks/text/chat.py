@@ -80,10 +80,11 @@ class ChatTemplate:
                 f"chat_template, line {error.lineno}: {error.message}; it must be a Jinja "
                 "template; correct tokenizer_config.json."
             ) from error
-        except (jinja2.TemplateError, TypeError, ArithmeticError, LookupError) as error:
+        except Exception as error:  # Somebody else's program may fail in any way.
             raise InputError(
-                f"{place}: the chat template does not take this chat ({error}); change the chat's "
-                "roles and their order, or the template."
+                f"{place}: the chat template does not take this chat "
+                f"({error or type(error).__name__}); change the chat's roles and their order, or "
+                "the template."
             ) from error
         return written
 

@@ -20,6 +20,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import TokenizerError
+from clozeworks.text.special import check_sentinels
 
 PUBLISHED_CLASSES = ("T5Tokenizer", "MT5Tokenizer")
 FILE = "spiece.model"
@@ -63,11 +64,13 @@ def read_pieces(path: Path) -> SentencePieces:
         TokenizerError: It is damaged, or no model of SentencePiece.
     """
     found = SentencePieces()
+    seen: set[int] = set()
     try:
         for number, value in _fields(path.read_bytes()):
+            seen.add(number)
             if number == _PIECES:
                 inner = dict(_fields(_as_bytes(value)))
-                score = struct.unpack("<f", inner[_SCORE])[0] if _SCORE in inner else 0.0
+                score = struct.unpack("<f", _as_bytes(inner.get(_SCORE, bytes(4))))[0]
                 found.pieces.append((_as_bytes(inner[_PIECE]).decode("utf-8"), score))
                 found.kinds.append(int(inner.get(_KIND, 1)))
             elif number == _TRAINING:
@@ -80,6 +83,11 @@ def read_pieces(path: Path) -> SentencePieces:
         raise TokenizerError(
             f"{path} is no model of SentencePiece, or damaged ({error}); fetch it again."
         ) from None
+    if not {_TRAINING, _NORMALIZING} <= seen:
+        raise TokenizerError(
+            f"{path} ends before its settings, which every model has behind its pieces; it was cut "
+            "off; fetch it again."
+        )
     if _UNKNOWN not in found.kinds:
         raise TokenizerError(f"{path} has no unknown piece; every model has one; fetch it again.")
     return found
@@ -103,14 +111,18 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
         )
     count = config.get("extra_ids", SENTINELS)
     count = count if type(count) is int and count > 0 else 0
+    check_sentinels(count, path.with_name("tokenizer_config.json"))
     sentinels = [f"<extra_id_{number}>" for number in reversed(range(count))]
     known = {piece for piece, _ in found.pieces}
     pieces = found.pieces + [(name, 0.0) for name in sentinels if name not in known]
     numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
     unknown = found.kinds.index(_UNKNOWN)
-    backend = Backend(models.Unigram(pieces, unk_id=unknown, byte_fallback=found.writes_bytes))
-    if found.table:
-        backend.normalizer = normalizers.Precompiled(found.table)
+    try:
+        backend = Backend(models.Unigram(pieces, unk_id=unknown, byte_fallback=found.writes_bytes))
+        if found.table:
+            backend.normalizer = normalizers.Precompiled(found.table)
+    except Exception as error:  # The library raises bare Exception.
+        raise TokenizerError(f"{path} is damaged ({error}); fetch it again.") from None
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
     )

@@ -1,6 +1,12 @@
 """The names of the tokens that are not text, as the families write them."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
+
+from clozeworks.errors import TokenizerError
+
+# T5 has 100 sentinels and ByT5 125; a number far above is a mistake that would fill the memory.
+MOST_SENTINELS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +63,19 @@ T5_TOKENS = SpecialTokens(
     extra=tuple(f"<extra_id_{number}>" for number in range(100)),
 )
 LLAMA_TOKENS = SpecialTokens(first="<|begin_of_text|>", last="<|end_of_text|>")
+
+
+def check_sentinels(count: int, place: Path | str) -> None:
+    """Complains about more sentinels than anybody has.
+
+    Args:
+        count: `extra_ids` of `tokenizer_config.json`.
+        place: Where that file is.
+
+    Raises:
+        TokenizerError: There are too many.
+    """
+    if count > MOST_SENTINELS:
+        raise TokenizerError(
+            f"{place}: extra_ids is {count:,}; it must be at most {MOST_SENTINELS:,}; correct it."
+        )

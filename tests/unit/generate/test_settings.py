@@ -26,6 +26,12 @@ def test_nothing_said_takes_the_likeliest_token():
     assert Generation.of(temperature=None, beams=1) == Generation()
 
 
+def test_one_string_is_one_word_and_not_its_letters():
+    found = Generation.of(stop=".", bad_words="cat", required_words="dog")
+    assert found.ending.stop == (".",)
+    assert (found.wording.bad_words, found.wording.required_words) == (("cat",), ("dog",))
+
+
 def test_beams():
     found = Generation.of(beams=4, length_penalty=0.6, early="never", groups=2, diversity=0.5)
     assert found.beams == Beams(width=4, length_penalty=0.6, early="never", groups=2, diversity=0.5)
@@ -60,6 +66,21 @@ def test_what_shapes_a_draw_has_a_fixed_order():
         ({"sample": False, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
         ({"temperature": 0, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
         ({"temperature": 0, "sample": True}, "temperature is 0 and sample is True"),
+        ({"presence": float("nan")}, "presence is nan; it must be a finite number."),
+        ({"frequency": float("inf")}, "frequency is inf; it must be a finite number."),
+        ({"temperature": float("inf")}, "temperature is inf; it must be a finite number."),
+        ({"beams": 2, "length_penalty": 1e9}, "length_penalty is 1000000000.0; it must be from"),
+        ({"beams": 2, "length_penalty": float("nan")}, "length_penalty is nan; it must be from"),
+        ({"beams": 2, "early": "soon"}, "early is 'soon'; it must be one of True, False, 'never'"),
+        ({"beams": 2, "groups": 2, "diversity": float("nan")}, "diversity is nan; it must be a"),
+        ({"tokens": "5"}, "tokens is '5'; it must be int."),
+        ({"top_k": 2.5}, "top_k is 2.5; it must be int."),
+        ({"seed": 1.5}, "seed is 1.5; it must be int."),
+        ({"temperature": "hot"}, "temperature is 'hot'; it must be float."),
+        ({"stop": 5}, "stop is 5; it must be a list."),
+        ({"stop": [5]}, "stop[0] is 5; it must be str."),
+        ({"beams": "2"}, "beams is '2'; it must be int."),
+        ({"texts": 2.0}, "texts is 2.0; it must be int."),
     ],
     ids=str,
 )

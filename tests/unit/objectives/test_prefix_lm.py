@@ -54,6 +54,23 @@ def test_what_the_template_added_is_shown(examples):
     assert not any({2, 3} & set(answer) for answer in second)
 
 
+def test_a_decoder_meets_no_end_in_the_middle(examples):
+    clean = examples([9, 12, 1])
+    batch = PrefixLM().batch(clean, 0, Source(200, end_id=3))
+    part = batch.parts["prefix_lm"]
+    first, second = rows(batch.ids, batch.lengths), rows(part["answers"], part["lengths"])
+    texts = rows(clean.ids, clean.lengths)
+    assert [a + b for a, b in zip(first, second, strict=True)] == texts
+
+
+def test_what_stands_between_documents_stays_between_them(examples):
+    clean = examples([(6, 6)] * 40)
+    _, first, second = halves(clean)
+    for text, shown, asked in zip(rows(clean.ids, clean.lengths), first, second, strict=True):
+        assert shown[:-1] + asked[:-1] == text[:-1] and shown[-1] == text[-1]
+    assert any(3 in asked for asked in second)
+
+
 def test_an_encoder_decoder_reads_the_first_half(tiny, examples):
     objective = PrefixLM()
     model = tiny("t5", objective)

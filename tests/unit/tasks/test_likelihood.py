@@ -254,3 +254,16 @@ def test_t5_as_transformers_computes_it(byt5, tmp_path):
             mean = peer(**theirs(text, return_tensors="pt"), labels=labels).loss.item()
         scored = byt5.score(text, answer)
         assert scored.total / scored.count == pytest.approx(-mean, abs=1e-5)
+
+
+def test_an_answer_must_have_a_beginning(byt5, monkeypatch):
+    monkeypatch.setattr(byt5.tokenizer, "pad_id", None)
+    monkeypatch.setattr(byt5.checkpoint, "generation", {})
+    monkeypatch.setattr(byt5.checkpoint, "config", {})
+    for ask in (
+        lambda: byt5.score("a", "b"),
+        lambda: byt5.choose("a", ["b", "c"]),
+        lambda: byt5.exposure(["a"], ["b"]),
+    ):
+        with pytest.raises(UnsupportedError, match="does not say what its answers begin with; st"):
+            ask()

@@ -343,3 +343,15 @@ def test_beams_write_a_text_at_least_as_likely(t5):
         task = dataclasses.replace(TWO, writing=Writing(tokens=4, beams=beams))
         (answer,) = t5.ask([ITEM], task)
         assert 0 <= answer.score <= 1
+
+
+def test_a_search_is_not_wider_than_the_vocabulary(t5):
+    with pytest.raises(SettingError, match=r"task\.writing\.beams is 99,999; the vocabulary has"):
+        TextToText(writing=Writing(beams=99_999)).check(t5.model.blueprint)
+
+
+def test_an_answer_must_have_a_beginning(t5):
+    special = dataclasses.replace(T5.special, pad=None)
+    without = Tokenizer(T5._backend, special=special)
+    with pytest.raises(TokenizerError, match="the tokenizer's pad token is None; a decoder begins"):
+        TWO.answered(t5.model, without, [ITEM], most=None)

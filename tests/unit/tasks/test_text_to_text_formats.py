@@ -71,6 +71,7 @@ def test_labels_are_read_strictly():
         assert cola.read(text) is None
     assert format_of("stsb").read("3.8") == 3.8
     assert format_of("stsb").read("about 3") is None
+    assert format_of("stsb").read("nan") is None and format_of("stsb").read("1e999") is None
     assert format_of("summarize").read("any text") == "any text"
 
 

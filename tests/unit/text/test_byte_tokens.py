@@ -80,6 +80,16 @@ def test_sentinels_must_be_counted(tmp_path, count):
     )
 
 
+def test_sentinels_do_not_fill_the_memory(tmp_path):
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({"tokenizer_class": "ByT5Tokenizer", "extra_ids": 10**12}))
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(tmp_path)
+    assert str(caught.value) == (
+        f"{path}: extra_ids is 1,000,000,000,000; it must be at most 10,000; correct it."
+    )
+
+
 def test_raw_text_for_a_corpus():
     ids, lengths = PlainText(Tokenizer.of_bytes()).encode(TEXTS)
     assert ids.tolist() == [byte for text in TEXTS for byte in bytes_of(text)]

@@ -48,6 +48,12 @@ def test_a_template_that_rewrites_earlier_turns_is_refused():
         ("{{ ''.__class__.__mro__ }}", InputError, "does not take this chat"),
         ("{{ messages.append(1) }}", InputError, "does not take this chat"),
         ("{{ messages + 1 }}", InputError, "does not take this chat"),
+        ("{{ 'abc'.index('z') }}", InputError, r"this chat \(substring not found\)"),
+        (
+            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+            InputError,
+            r"this chat \(maximum recursion depth exceeded",
+        ),
     ],
 )
 def test_what_a_template_may_not_do_is_said(source, error, sentence):

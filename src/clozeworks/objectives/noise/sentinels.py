@@ -56,7 +56,7 @@ def corrupt(clean: Arranged, places: Numbers, sentinels: Numbers, end: int) -> C
     rows = np.repeat(np.arange(len(clean)), clean.lengths)
     hidden = np.zeros(len(clean.ids), dtype=np.bool_)
     hidden[places] = True
-    inner = _between_texts(clean, rows)
+    inner = between_texts(clean, rows)
     merged = _merge(clean, hidden, inner, rows, len(sentinels))
     begins = _begins(hidden, inner, rows)
     ids, lengths = [], []
@@ -73,7 +73,7 @@ def corrupt(clean: Arranged, places: Numbers, sentinels: Numbers, end: int) -> C
     return Corrupted(ids[0], lengths[0], targets, lengths[1] + 1, merged)
 
 
-def _between_texts(clean: Arranged, rows: Numbers) -> Flags:
+def between_texts(clean: Arranged, rows: Numbers) -> Flags:
     """Which tokens are text, or stand between two tokens of text of their example, (N,)."""
     text = np.flatnonzero(~clean.special)
     first = np.full(len(clean), len(clean.ids), dtype=np.int64)
