@@ -153,6 +153,11 @@ class Generation:
                 "beams are searched and tokens are drawn; one excludes the other; leave out beams, "
                 "or sample, temperature, top_k, top_p, min_p, typical and seed."
             )
+        if self.beams is not None and self.beams.groups > 1 and not self.beams.diversity > 0:
+            raise SettingError(
+                f"groups is {self.beams.groups} and diversity is {self.beams.diversity}; all "
+                f"groups would find the same texts; set diversity above 0, or leave groups out."
+            )
         if self.beams is None and self.drawing is None and self.texts > 1:
             raise SettingError(
                 f"texts is {self.texts}, but the likeliest tokens make one text; set sample=True "

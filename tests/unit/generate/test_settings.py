@@ -73,6 +73,7 @@ def test_what_shapes_a_draw_has_a_fixed_order():
         ({"beams": 2, "length_penalty": float("nan")}, "length_penalty is nan; it must be from"),
         ({"beams": 2, "early": "soon"}, "early is 'soon'; it must be one of True, False, 'never'"),
         ({"beams": 2, "groups": 2, "diversity": float("nan")}, "diversity is nan; it must be a"),
+        ({"beams": 4, "groups": 2}, "groups is 2 and diversity is 0.0; all groups would find the"),
         ({"tokens": "5"}, "tokens is '5'; it must be int."),
         ({"top_k": 2.5}, "top_k is 2.5; it must be int."),
         ({"seed": 1.5}, "seed is 1.5; it must be int."),
