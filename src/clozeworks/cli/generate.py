@@ -28,12 +28,12 @@ _AT_ONCE = 256
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How texts are written. Without any the likeliest token is taken each time.
+    r"""How texts are written. Without any the likeliest token is taken each time.
 
     Attributes:
         tokens: The most tokens that are written; 128 if not given.
         least: The fewest.
-        stop: End before this string; may be given several times.
+        stop: End before this string, \n for a line end; may be given several times.
         sample: Draw tokens at random. So do the next six.
         temperature: Below 1 the likely become likelier, above 1 all more alike; 0 is no drawing.
         top_k: Draw from so many of the likeliest.
@@ -85,6 +85,7 @@ class Settings:
         from clozeworks.generate.settings import Generation
 
         named: dict[str, Any] = asdict(self)
+        named["stop"] = tuple(string.replace("\\n", "\n") for string in self.stop)
         if self.early is not None:
             named["early"] = self.early if self.early == "never" else self.early == "true"
         return Generation.of(**named)

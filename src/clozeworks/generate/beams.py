@@ -74,7 +74,8 @@ class Beams:
 class _Prompt:
     """The search for answers to one prompt, within one group."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, number: int, width: int) -> None:
+        self.number = number
         self.scores = [0.0] + [NOWHERE] * (width - 1)
         """The sum of logs of each beam."""
         self.texts = [Written() for _ in range(width)]
@@ -110,7 +111,7 @@ def search(
     reader.choose(rows)
     scores = scores[rows]
     history = History([given[row] for row in rows], limits.most, scores.device)
-    states = [[_Prompt(each) for _ in range(beams.groups)] for _ in given]
+    states = [[_Prompt(number, each) for _ in range(beams.groups)] for number in range(len(given))]
     length = 0
     while open_prompts:
         length += 1
@@ -177,7 +178,7 @@ def _advance(
     growing: list[tuple[float, int, int, Written]] = []
     for rank, (value, beam, token) in enumerate(candidates):
         text = _longer(state.texts[beam], token, raw[beam, token].item(), value)
-        text.ended = limits.reason(text.tokens)
+        text.ended = limits.reason(state.number, text.tokens)
         if text.ended is None:
             growing.append((value, beam, token, text))
         else:

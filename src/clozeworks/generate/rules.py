@@ -20,6 +20,8 @@ from clozeworks.errors import SettingError
 from clozeworks.generate.history import History
 
 NEVER = -torch.inf
+# Below this temperature scores divided may be no numbers any more.
+COLDEST = 1e-3
 
 
 class RuleSpec(Slot):
@@ -191,6 +193,11 @@ class Temperature(RuleSpec):
 
     def __post_init__(self) -> None:
         _above("temperature", self.value, 0)
+        if self.value < COLDEST:
+            raise SettingError(
+                f"temperature is {self.value}; below {COLDEST} nothing is left to draw from; set 0 "
+                f"to take the likeliest token."
+            )
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """Scores, divided."""

@@ -21,8 +21,8 @@ from clozeworks.generate.rules import RuleSpec, applied
 
 Ended = Literal["end", "stop", "length"]
 Alternatives = tuple[tuple[int, float], ...]
-# Whether a row may end here, told by its written tokens.
-Stop = Callable[[list[int]], bool]
+# Whether a text ends here, told by the number of its prompt and its written tokens.
+Stop = Callable[[int, list[int]], bool]
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Limits:
     ends: tuple[int, ...] = ()
     stop: Stop | None = None
 
-    def reason(self, written: list[int]) -> Ended | None:
-        """Why a text ends with these tokens, if it does."""
+    def reason(self, prompt: int, written: list[int]) -> Ended | None:
+        """Why a text of a prompt ends with these tokens, if it does."""
         if written[-1] in self.ends:
             return "end"
-        if self.stop is not None and self.stop(written):
+        if self.stop is not None and self.stop(prompt, written):
             return "stop"
         return "length" if len(written) >= self.most else None
 
@@ -122,7 +122,7 @@ def write(
             chosen,
             logs,
             others,
-            [limits.reason(history.written_row(row)) for row in range(len(rows))],
+            [limits.reason(origins[row], history.written_row(n)) for n, row in enumerate(rows)],
         )
         yield pieces
         staying = [place for place, piece in enumerate(pieces) if piece.ended is None]

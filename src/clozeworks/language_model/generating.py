@@ -6,7 +6,7 @@ from typing import Any, overload
 
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.generation import ends_of, start_of
-from clozeworks.errors import SettingError
+from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.settings import Generation
 from clozeworks.tasks.write import Progress, TextWriter
 from clozeworks.tasks.written_text import Fresh, WrittenText
@@ -61,7 +61,7 @@ class Generating(ABC):
             each prompt.
         """
         chosen = _settings(settings, named)
-        several = [prompts] if isinstance(prompts, str) else list(prompts)
+        several = _listed(prompts)
         found: list[Any] = list(self.writer(chat=chat).all(several, chosen, progress))
         if "texts" not in named and chosen.texts == 1:
             found = [texts[0] for texts in found]
@@ -86,7 +86,7 @@ class Generating(ABC):
         Yields:
             Text that is new, with the number of its prompt; the last of each text has it whole.
         """
-        several = [prompts] if isinstance(prompts, str) else list(prompts)
+        several = _listed(prompts)
         return self.writer(chat=chat).stream(several, _settings(settings, named))
 
     def writer(self, *, chat: bool = False) -> TextWriter:
@@ -109,6 +109,14 @@ class Generating(ABC):
             room=blueprint.room(),
             chat=chat,
         )
+
+
+def _listed(prompts: str | Sequence[str]) -> list[str]:
+    if isinstance(prompts, str):
+        return [prompts]
+    if not isinstance(prompts, Sequence):
+        raise InputError(f"prompts is {prompts!r}; it must be a text or a list of texts; give one.")
+    return list(prompts)
 
 
 def _settings(settings: Generation | None, named: dict[str, Any]) -> Generation:

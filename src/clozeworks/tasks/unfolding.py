@@ -6,18 +6,29 @@ from clozeworks.text.tokenizer import Tokenizer
 
 
 class Stops:
-    """Whether a text holds a stop string since its last token."""
+    """Whether a text holds a stop string since its last token.
 
-    def __init__(self, tokenizer: Tokenizer, strings: Sequence[str]) -> None:
+    Args:
+        tokenizer: Knows what tokens read as.
+        strings: The stop strings.
+        before: The tokens before each text, which decide whether it begins with a space.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, strings: Sequence[str], before: Sequence[Sequence[int]]
+    ) -> None:
         self._tokenizer = tokenizer
         self._strings = strings
+        self._before = before
         # A token of text is at least a byte; one more on each side for spaces that join.
         self._tokens = max(len(string.encode()) for string in strings) + 2
 
-    def __call__(self, written: list[int]) -> bool:
-        """Looks at the last tokens only."""
-        before = written[-self._tokens - 1 : -self._tokens]
-        last = self._tokenizer.continued(before, written[-self._tokens :])
+    def __call__(self, prompt: int, written: list[int]) -> bool:
+        """Looks at the last tokens that stand for text."""
+        special = self._tokenizer.special_ids
+        text = [token for token in written[-4 * self._tokens :] if token not in special]
+        before = text[: -self._tokens] or self._before[prompt]
+        last = self._tokenizer.continued(before, text[-self._tokens :])
         return any(string in last for string in self._strings)
 
 

@@ -21,6 +21,7 @@ from clozeworks.generate.rules import AtLeast, BadWords, Known, RequiredWords, R
 from clozeworks.generate.settings import Generation
 from clozeworks.generate.writing import Limits, Written, write
 from clozeworks.tasks.packing import check_finite, device_of, evaluating
+from clozeworks.tasks.text_to_text_rows import Lengths, Reading, chat_end
 from clozeworks.tasks.unfolding import Stops, Unfolding, first_stop
 from clozeworks.tasks.written_text import Fresh, Token, WrittenText
 from clozeworks.text.tokenizer import Tokenizer
@@ -73,6 +74,9 @@ class TextWriter:
         self.tokenizer = tokenizer
         self.name = name
         self.ends = tuple(ends)
+        if chat:  # a turn may end with a token of its own
+            told = Reading(tokenizer, Lengths(), None)
+            self.ends = tuple(dict.fromkeys((*self.ends, chat_end(told))))
         self.start = start
         self.room = room
         self.chat = chat
@@ -159,11 +163,13 @@ class TextWriter:
                 f"text; it has no effect; leave it out."
             )
         wanted = sum(len(word) for word in self._runs(settings.wording.required_words))
-        if wanted > settings.ending.tokens:
-            raise SettingError(
-                f"required_words take {wanted:,} tokens and tokens is {settings.ending.tokens:,}; "
-                f"they must fit; raise tokens."
-            )
+        for number, prompt in enumerate(ids, start=1):
+            room = self._most(len(prompt), settings.ending.tokens)
+            if wanted > room:
+                raise SettingError(
+                    f"required_words take {wanted:,} tokens, and behind prompt {number:,} there is "
+                    f"room for {room:,}; they must fit; raise tokens, or shorten the prompt."
+                )
 
     def _batches(
         self, ids: Sequence[Sequence[int]], settings: Generation
@@ -229,8 +235,11 @@ class TextWriter:
             found.update((tuple(spelling), None) for spelling in spellings)
         return tuple(found)
 
-    def _limits(self, most: int, settings: Generation) -> Limits:
-        stop = Stops(self.tokenizer, settings.ending.stop) if settings.ending.stop else None
+    def _limits(self, ids: Sequence[list[int]], most: int, settings: Generation) -> Limits:
+        stop = None
+        if settings.ending.stop:
+            before = ids if self.model.decoder is None else [()] * len(ids)
+            stop = Stops(self.tokenizer, settings.ending.stop, before)
         return Limits(most=most, ends=self.ends, stop=stop)
 
     def _reader(self, ids: Sequence[Sequence[int]], batch: Sequence[int], most: int) -> Reader:
@@ -258,7 +267,7 @@ class TextWriter:
             self._reader(own, batch, most),
             self._given(own),
             beams=settings.beams,
-            limits=self._limits(most, settings),
+            limits=self._limits(own, most, settings),
             rules=self._rules(most, settings),
         )
         for number, texts in zip(batch, found, strict=True):
@@ -285,7 +294,7 @@ class TextWriter:
         steps = write(
             self._reader(own, batch, most),
             self._given(own),
-            limits=self._limits(most, settings),
+            limits=self._limits(own, most, settings),
             rules=self._rules(most, settings),
             seeds=seeds,
             others=settings.others,

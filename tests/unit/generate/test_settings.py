@@ -53,6 +53,7 @@ def test_what_shapes_a_draw_has_a_fixed_order():
         ({"seed": -1}, "seed is -1; it must be at least 0"),
         ({"top_k": 0}, "top_k is 0; it must be above 0."),
         ({"temperature": -1.0}, "temperature is -1.0; it must be above 0."),
+        ({"temperature": 1e-40}, "temperature is 1e-40; below 0.001 nothing is left to draw from"),
         ({"texts": 0}, "texts is 0; it must be at least 1."),
         ({"texts": 2}, "texts is 2, but the likeliest tokens make one text; set sample=True"),
         ({"others": -1}, "others is -1; it must be at least 0."),

@@ -100,7 +100,7 @@ def test_why_a_text_ends(model):
     first = endless[0].tokens[1]
     ended = written(model, PROMPTS[:1], most=4, ends=(first,))
     assert ended[0].ended == "end" and ended[0].tokens[-1] == first
-    stopped = written(model, PROMPTS, most=4, ends=(), stop=lambda tokens: len(tokens) == 2)
+    stopped = written(model, PROMPTS, most=4, ends=(), stop=lambda prompt, tokens: len(tokens) == 2)
     assert {text.ended for text in stopped} == {"stop"}
 
 

@@ -110,6 +110,21 @@ def test_a_text_ends_before_a_stop_string(models):
     assert model.generate("The cat", tokens=30, stop=["never met"]) == plain
 
 
+def test_a_stop_string_may_begin_with_the_first_space(models):
+    from clozeworks.tasks.unfolding import Stops
+
+    for name, style in (("unigram", None), ("bpe", GPT2_STYLE)):
+        tokenizer = train_from_iterator(SENTENCES, kind=name, size=400, style=style)
+        before = tokenizer.encode(["The"], special=False)[0].ids
+        ids = tokenizer.encode(["The cat"], special=False)[0].ids[len(before) :]
+        assert tokenizer.continued(before, ids) == " cat"
+        stops = Stops(tokenizer, [" cat"], [before, ()])
+        assert stops(0, ids)
+        first = tokenizer.special_ids and min(tokenizer.special_ids)
+        assert stops(0, [*ids[:-1], first, first, ids[-1]])
+        assert not stops(0, tokenizer.encode(["The dog"], special=False)[0].ids[len(before) :])
+
+
 def test_stop_strings_are_held_back():
     class Letters:
         def unfolding(self, before):
@@ -176,6 +191,12 @@ def test_a_chat_is_put_as_the_template_has_it(models):
     put = model.generate(["<user>Hi<assistant>", "<user>The cat<assistant>"], tokens=6)
     assert [text.text for text in said] == [text.text for text in put]
     assert [text.prompt for text in said] == ["Hi", "The cat"]
+    assert chatting.writer(chat=True).ends == chatting.writer().ends  # the template marks no end
+    source = source.replace("{% endfor %}", "<|endoftext|>{% endfor %}")
+    marked = model.tokenizer.with_chat_template(source)
+    point = dataclasses.replace(model.checkpoint, tokenizer=marked, generation={"eos_token_id": 5})
+    ends = cw.LanguageModel(point, "chat").writer(chat=True).ends
+    assert ends == (5, marked.id_of("<|endoftext|>"))
     streamed = [fresh.text for fresh in chatting.stream("Hi", chat=True, tokens=6)]
     assert "".join(streamed) == said[0].text
 
@@ -199,8 +220,12 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     entries = model.tokenizer.size
     with pytest.raises(SettingError, match=f"beams is 9,999; the vocabulary has {entries} entries"):
         model.generate("The", beams=9999)
-    with pytest.raises(SettingError, match=r"required_words take .* tokens and tokens is 1; they"):
-        model.generate("The", tokens=1, required_words=["Paris lies on the Seine"])
+    words = ["Paris lies on the Seine"]
+    said = r"required_words take .* behind prompt 2 there is room for 1; they must fit"
+    with pytest.raises(SettingError, match=said):
+        model.generate(["The", " cat" * 63], tokens=30, required_words=words)
+    with pytest.raises(InputError, match="prompts is 5; it must be a text or a list of texts"):
+        model.generate(5)
     with pytest.raises(SettingError, match="settings is given, and tokens beside it"):
         model.generate("The", settings=write.Generation(), tokens=3)
     monkeypatch.setattr(write, "available", lambda device: 1000)
