@@ -197,15 +197,14 @@ def finetune(
 
 
 def evaluated(loaded: Any, file: Path, task: Row) -> Row:
-    """The values on a file, with intervals of 95 %."""
+    """The values on a file of texts, or of labels that a format puts as text; with an interval."""
     from clozeworks import config
     from clozeworks.data.labelled.reading import read_labelled
     from clozeworks.tasks.task import Task
 
     asked: Any = config.read(Task, task)
-    items = read_labelled(file, "text-to-text").items
-    answers = loaded.ask(items, asked)
-    measured = asked.measure(items, answers, intervals=True)
+    items = read_labelled(file, "classify" if "format" in task else "text-to-text").items
+    measured = asked.measure(items, loaded.ask(items, asked), intervals=True)
     values = {name: round(value, 4) for name, value in measured.values.items()}
     low, high = measured.intervals[measured.primary]
     return {"metric": measured.primary, **values, "interval": [round(low, 4), round(high, 4)]}
@@ -357,24 +356,7 @@ def denoisers(options: argparse.Namespace) -> None:
                     options, place, model, files, settings, rate=5e-4, epochs=3.0, seed=seed
                 )
                 asked = {"kind": "text_to_text", **settings}
-                note(options, key, evaluated_labelled(cw.load(found), files["test"], asked))
-
-
-def evaluated_labelled(loaded: Any, file: Path, task: Row) -> Row:
-    """The values on a file of texts, or of labelled rows that a format puts as text."""
-    if "format" not in task:
-        return evaluated(loaded, file, task)
-    from clozeworks import config
-    from clozeworks.data.labelled.reading import read_labelled
-    from clozeworks.tasks.task import Task
-
-    asked: Any = config.read(Task, task)
-    items = read_labelled(file, "classify").items
-    measured = asked.measure(items, loaded.ask(items, asked), intervals=True)
-    low, high = measured.intervals[measured.primary]
-    value = round(measured.values[measured.primary], 4)
-    interval = [round(low, 4), round(high, 4)]
-    return {"metric": measured.primary, measured.primary: value, "interval": interval}
+                note(options, key, evaluated(cw.load(found), files["test"], asked))
 
 
 def sst2(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Path], Row]:
