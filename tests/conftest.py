@@ -1,8 +1,13 @@
 """Tiny models and texts made by code, and a command line that runs inside the test."""
 
 import os
+
+# Several processes share the cores: threads that wait must not spin. Before torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +16,17 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something of the machine and what else it does, not of the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+# What a shell starts in the background ignores Ctrl-C, and below nohup a closed terminal; children
+# would ignore both as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 SENTENCES = [
     "The capital of France is Paris, and Paris lies on the Seine.",
@@ -21,6 +37,10 @@ SENTENCES = [
 ]
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "lay", "in", "its", "garden", "river"]
 WORDS += ["long", "city", "old", "new", "house"]
+TASK_WORDS = (
+    "translate : the a cat dog fox hen is good bad yes no on day user assistant system summarize "
+    "cola sentence acceptable unacceptable 0 1 2 3 4 5 6 7 8 9 . ,"
+)
 SMALL = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -74,6 +94,26 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         tokenizer = train_from_iterator(SENTENCES * 4, kind=kind, size=400)
         cw.new(size, tokenizer, **SMALL).save(folder / name)
     return {name: folder / name for name in SIZES}
+
+
+@pytest.fixture(scope="session")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A T5 and a GPT-2 folder with random weights, to be taught; copy one before changing it."""
+    import clozeworks as cw
+    from clozeworks.text.style import GPT2_STYLE, T5_STYLE
+    from clozeworks.text.train import train_from_iterator
+
+    folder = tmp_path_factory.mktemp("writers")
+    t5 = train_from_iterator([TASK_WORDS] * 5, kind="unigram", size=240, style=T5_STYLE)
+    shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4}
+    cw.new("t5-small", t5, heads=["decoder", "vocabulary"], num_decoder_layers=1, **shape).save(
+        folder / "t5"
+    )
+    gpt2 = train_from_iterator([TASK_WORDS] * 5, kind="bpe", size=400, style=GPT2_STYLE)
+    cw.new("gpt2", gpt2, heads=["vocabulary"], n_embd=32, n_layer=1, n_head=4, n_positions=96).save(
+        folder / "gpt2"
+    )
+    return {name: folder / name for name in ("t5", "gpt2")}
 
 
 @pytest.fixture
