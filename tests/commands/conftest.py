@@ -1,4 +1,4 @@
-"""A tiny tokenizer and corpora for the commands that need them."""
+"""A tiny tokenizer, a GPT-2 and corpora for the commands that need them."""
 
 import shutil
 from collections.abc import Callable
@@ -18,6 +18,19 @@ def tokenizer_folder(
     texts = [made_up(number) for number in range(100)]
     train_from_iterator(texts, kind="wordpiece", size=300).save(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 folder with random weights and room for long texts; copy it before changing it."""
+    import clozeworks as cw
+    from clozeworks.text.style import GPT2_STYLE
+    from clozeworks.text.train import train_from_iterator
+
+    texts = ["The cat sat on the mat and the dog lay on the rug.", "Paris lies on the Seine."] * 4
+    tokenizer = train_from_iterator(texts, kind="bpe", size=330, style=GPT2_STYLE)
+    model = cw.new("gpt2", tokenizer, n_embd=32, n_layer=2, n_head=2, n_positions=4096)
+    return model.save(tmp_path_factory.mktemp("gpt") / "model")
 
 
 @pytest.fixture(scope="session")

@@ -163,6 +163,30 @@ def test_an_output_file_holds_what_would_be_printed(command, folder, tmp_path):
     assert out.read_text(encoding="utf-8") == printed
 
 
+def test_who_stops_keeps_the_answers(command, folder, tmp_path, monkeypatch):
+    path, out = tmp_path / "a.txt", tmp_path / "o.jsonl"
+    path.write_text("the cat\n" * 9, encoding="utf-8")
+    left = [KeyboardInterrupt, None, None]
+    ask = LanguageModel.ask
+
+    def stopped(self, items, *arguments, **options):
+        if items and (stop := left.pop()):
+            raise stop
+        return ask(self, items, *arguments, **options)
+
+    monkeypatch.setattr(LanguageModel, "ask", stopped)
+    monkeypatch.setattr(asked_items, "CHUNK_ITEMS", 2)
+    outcome = command("classify", folder, path, "--out", out)
+    assert outcome.code == 130 and len(out.read_text().splitlines()) == 4
+    assert outcome.err.startswith("\nStopped. 4 texts in ")
+    assert outcome.err.endswith(f" a second until then; answers in {out}.\n")
+    out.write_text("older", encoding="utf-8")
+    left.append(KeyboardInterrupt)
+    outcome = command("classify", folder, path, "--out", out, "--overwrite")
+    assert outcome.code == 130 and out.read_text() == "older"
+    assert outcome.err == "\nStopped. Nothing was left half-written.\n"
+
+
 def test_json_is_valid_whatever_the_output_can_show(start, folder):
     process = start(["-m", "clozeworks", "classify", folder, "北京🙂"], PYTHONIOENCODING="ascii")
     out, _ = process.communicate(timeout=30)

@@ -6,31 +6,9 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
 
 ANIMALS = ("cat", "dog", "fox", "hen")
-WORDS = (
-    "translate : the a cat dog fox hen is good bad yes no on day user assistant system summarize "
-    "cola sentence acceptable unacceptable 0 1 2 3 4 5 6 7 8 9 . ,"
-)
 FAST = ("training.rate=0.01", "training.items=8")
-
-
-@pytest.fixture(scope="module")
-def writers(tmp_path_factory):
-    """A T5 and a GPT-2 folder with random weights."""
-    folder = tmp_path_factory.mktemp("writers")
-    t5 = train_from_iterator([WORDS] * 5, kind="unigram", size=240, style=T5_STYLE)
-    shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4}
-    cw.new("t5-small", t5, heads=["decoder", "vocabulary"], num_decoder_layers=1, **shape).save(
-        folder / "t5"
-    )
-    gpt2 = train_from_iterator([WORDS] * 5, kind="bpe", size=400, style=GPT2_STYLE)
-    cw.new("gpt2", gpt2, heads=["vocabulary"], n_embd=32, n_layer=1, n_head=4, n_positions=96).save(
-        folder / "gpt2"
-    )
-    return {name: folder / name for name in ("t5", "gpt2")}
 
 
 @pytest.fixture
@@ -292,3 +270,45 @@ def test_what_cannot_be_done_is_said(
 def test_mixing_is_for_tasks_that_write(tiny_models, rows, command):
     outcome = command("finetune", "classify", tiny_models["bert"], rows, "data.mixture.limit=5")
     assert "data.mixture is set, and task.kind is 'classify'; only text_to_text" in outcome.err
+
+
+def test_sources_with_gaps_and_targets_that_name_none_are_counted(writers, command, tmp_path):
+    path = tmp_path / "gaps.jsonl"
+    rows = [
+        {"source": f"the <extra_id_0> is good on day {n}", "target": target}
+        for n in range(10)
+        for target in ("<extra_id_0> cat", "cat")
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    typed = ["finetune", "text-to-text", writers["t5"], path, "--out", tmp_path / "run"]
+    outcome = command(*typed, *FAST, "training.epochs=1")
+    assert outcome.code == 0, outcome.err
+    said = "with targets that name none: 10 of 20 items; fill reads what stands behind these names"
+    assert said in " ".join(outcome.err.split())
+
+
+def test_adafactor_teaches_with_a_rate_that_stays(writers, rows, command, tmp_path):
+    run = tmp_path / "run"
+    typed = ["finetune", "text-to-text", writers["t5"], rows, "--out", run, "training.items=8"]
+    update = ["training.update.optimizer=adafactor", "training.update.schedule=constant"]
+    outcome = command(*typed, *update, "training.rate=0.05", "training.epochs=12")
+    assert outcome.code == 0, outcome.err
+    assert "the rate rises to 0.05 and stays there." in " ".join(outcome.err.split())
+    lines = [json.loads(line) for line in (run / "seed-0" / "metrics.jsonl").open()]
+    assert [line for line in lines if "rate" in line][-1]["rate"] == 0.05
+    assert json.loads((run / "metrics.json").read_text())["seeds"]["0"]["values"]["chrf"] > 0.6
+    refused = command(*typed, *update, "training.update.decay=0.1")
+    assert refused.code == 2
+    assert "which decays nothing; leave one of them out." in " ".join(refused.err.split())
+
+
+def test_adafactor_has_a_rate_of_its_own():
+    from clozeworks.jobs.finetune_plan import Plan
+    from clozeworks.jobs.finetune_recipe import read_finetune_recipe
+
+    plain = {"run": "r", "model": "m", "task": {"kind": "text_to_text"}, "data": {"train": ["x"]}}
+    update = {"update": {"optimizer": "adafactor"}}
+    recipe = read_finetune_recipe({**plain, "training": update})
+    plan = Plan.of(recipe, 100, 1_000_000, two_towers=True)
+    assert plan.rate == 1e-3 and type(plan.training(recipe).optimizer).__name__ == "Adafactor"
+    assert type(plan.training(read_finetune_recipe(plain)).optimizer).__name__ == "AdamW"

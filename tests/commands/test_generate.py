@@ -1,23 +1,14 @@
 """`clozeworks generate`: prompts from the command line, files and pipes; texts kept on the way."""
 
 import json
+import re
 import signal
 import time
 
 import pytest
+import torch
 
 import clozeworks as cw
-from clozeworks.text.style import GPT2_STYLE
-from clozeworks.text.train import train_from_iterator
-
-SENTENCES = ["The cat sat on the mat and the dog lay on the rug.", "Paris lies on the Seine."] * 4
-
-
-@pytest.fixture(scope="module")
-def gpt(tmp_path_factory):
-    tokenizer = train_from_iterator(SENTENCES, kind="bpe", size=330, style=GPT2_STYLE)
-    model = cw.new("gpt2", tokenizer, n_embd=32, n_layer=2, n_head=2, n_positions=4096)
-    return model.save(tmp_path_factory.mktemp("gpt") / "model")
 
 
 def test_one_prompt(gpt, command):
@@ -51,20 +42,24 @@ def test_several_prompts_are_json_lines(gpt, command, tmp_path):
     assert out.read_text() == found.out
 
 
+def test_the_help_names_only_what_can_be_given(command):
+    assert "--budget" not in command("generate", "--help").out
+    assert "--budget" in command("text-to-text", "--help").out
+
+
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments",
     [
-        (["--beams", "4", "--groups", "2", "--sample"], "one excludes the other"),
-        (["--beams", "9999"], "beams is 9,999; the vocabulary has 294 entries"),
-        (["--budget", "9"], "--budget has no effect on generate"),
-        (["--temperature", "-1"], "temperature is -1.0; it must be above 0."),
-        (["--early", "perhaps"], "early"),
+        ["--beams", "9999"],
+        ["--tokens", "2", "--required-word", "the dog lay on the rug"],
+        ["on", "--tokens", "2", "--required-word", "the dog lay on the rug", "--json"],
     ],
     ids=str,
 )
-def test_refusals(gpt, command, arguments, said):
-    found = command("generate", str(gpt), "The", *arguments)
-    assert (found.code, found.out) == (2, "") and said in found.err
+def test_what_was_never_begun_is_not_summed_up(gpt, command, arguments):
+    found = command("generate", gpt, "The", *arguments)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("clozeworks: ") and found.err.count("\n") == 1
 
 
 def test_a_chat(gpt, command):
@@ -87,6 +82,7 @@ def test_stopped_while_writing(gpt, start, number):
     rest, told = process.communicate(timeout=60)
     assert process.returncode == (130 if number == signal.SIGINT else 143)
     assert seen + rest, "what was written stands there"
+    assert re.search(r"0 texts and 1 unfinished, [1-9][0-9,]* tokens? in", told)
     assert "Stopped." in told and "until then" in told and "Traceback" not in told
 
 
@@ -115,12 +111,12 @@ class Interrupted:
 
     def __init__(self, model):
         self.model = model
-        self.encode = model.writer().encode
+        self.check = model.writer().check
 
     def writer(self, *, chat):
         return self
 
-    def stream(self, prompts, settings):
+    def stream(self, prompts, settings, *, first=1):
         ends = 0
         for fresh in self.model.stream(prompts, settings=settings):
             yield fresh
@@ -131,11 +127,11 @@ class Interrupted:
 
 def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypatch):
     import clozeworks.language_model
-    from clozeworks.tasks import write
+    from clozeworks.tasks import write_batches
 
     model = cw.load(gpt)
     monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Interrupted(model))
-    monkeypatch.setattr(write, "ROWS", 2)  # the longest prompts come first
+    monkeypatch.setattr(write_batches, "ROWS", 2)  # the longest prompts come first
     out = tmp_path / "texts.jsonl"
     prompts = ["The", "The cat sat on the mat", "The cat sat on the rug and the dog"]
     found = command("generate", str(gpt), *prompts, "--tokens", "3", "--out", str(out))
@@ -145,34 +141,127 @@ def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypat
     assert [line["ended"] for line in lines] == ["length", "length"]
 
 
-def test_a_text_that_was_only_begun_is_kept(gpt, command, tmp_path, monkeypatch):
-    import clozeworks.language_model
+class Stopped(Interrupted):
+    """A model that is stopped behind six tokens."""
 
-    class Stopped(Interrupted):
-        def stream(self, prompts, settings):
-            for number, fresh in enumerate(self.model.stream(prompts, settings=settings)):
-                yield fresh
-                if number == 5:
-                    raise KeyboardInterrupt
+    def stream(self, prompts, settings, *, first=1):
+        for number, fresh in enumerate(self.model.stream(prompts, settings=settings), start=1):
+            yield fresh
+            if number == 6:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture
+def stopped(gpt, monkeypatch):
+    import clozeworks.language_model
 
     model = cw.load(gpt)
     monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Stopped(model))
+    return model
+
+
+def test_a_text_that_was_only_begun_is_kept(gpt, command, tmp_path, stopped):
     out = tmp_path / "texts.jsonl"
-    found = command("generate", str(gpt), "Paris", "Paris", "--tokens", "40", "--out", str(out))
-    assert found.code == 130 and "0 texts and 2 unfinished" in found.err
+    found = command("generate", gpt, "Paris", "Paris", "--tokens", 40, "--out", out)
+    assert found.code == 130 and "0 texts and 2 unfinished, 6 tokens in" in found.err
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    whole = model.generate("Paris", tokens=40).text
+    whole = stopped.generate("Paris", tokens=40)
     assert len(lines) == 2
     for line in lines:
-        assert line["ended"] is None and line["text"] and whole.startswith(line["text"])
+        assert line["ended"] is None and line["text"] and whole.text.startswith(line["text"])
+        assert [token["token"] for token in line["tokens"]] == [
+            token.text for token in whole.tokens[:3]
+        ]
+        logs = [token.log for token in whole.tokens[:3]]
+        assert [token["log"] for token in line["tokens"]] == pytest.approx(logs, abs=1e-5)
+        assert line["score"] == pytest.approx(sum(logs), abs=1e-5)
 
 
-def test_a_late_bad_prompt_is_known_before_the_first_answer(gpt, command, tmp_path):
+def test_what_was_held_back_is_kept(gpt, command, tmp_path, stopped):
+    whole = stopped.generate("Paris", tokens=6).text
+    stop = ["--stop", whole + " and no further"]  # all that is written may be its beginning
+    found = command("generate", gpt, "Paris", "--tokens", 40, *stop)
+    assert (found.code, found.out) == (130, whole + "\n")
+    assert "0 texts and 1 unfinished, 6 tokens in" in found.err
+    out = tmp_path / "texts.jsonl"
+    command("generate", gpt, "Paris", "--tokens", 40, *stop, "--out", out)
+    assert json.loads(out.read_text())["text"] == whole
+
+
+def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, monkeypatch):
+    from clozeworks.tasks.write import TextWriter
+
+    whole = TextWriter._searched
+
+    def interrupted(self, prompts, ids, batch, *rest):
+        if 0 not in batch:
+            raise KeyboardInterrupt
+        yield from whole(self, prompts, ids, batch, *rest)
+
+    monkeypatch.setattr(TextWriter, "_searched", interrupted)
+    monkeypatch.setattr("clozeworks.tasks.write_batches.ROWS", 2)
+    out = tmp_path / "texts.jsonl"
+    options = ["--beams", 2, "--tokens", 3, "--out", out]
+    lost = "a search keeps nothing of a text before it ends"
+    found = command("generate", gpt, "The", "The cat sat on the mat", *options)
+    assert (found.code, found.err) == (130, f"\nStopped. Nothing was kept: {lost}.\n")
+    assert not out.exists()
+    found = command("generate", gpt, "The cat sat on the mat", "The", *options)
+    assert found.code == 130 and found.err.startswith("\nStopped. 1 text, 3 tokens in ")
+    assert found.err.endswith(f" a second) until then; {lost}; texts in {out}.\n")
+    assert len(out.read_text().splitlines()) == 1
+
+
+def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monkeypatch):
+    import clozeworks.language_model
+
+    model = cw.load(gpt)
+    with torch.no_grad():
+        model.model.embeddings.positions.table.weight[20] = float("nan")
+    monkeypatch.setattr(clozeworks.language_model, "load", lambda name: model)
+    monkeypatch.setattr("clozeworks.cli.generate._AT_ONCE", 2)
+    out = tmp_path / "texts.jsonl"
+    prompts = ["The", "on", "The", "on", "The", "The cat sat " * 20]
+    found = command("generate", gpt, *prompts, "--tokens", 3, "--out", out)
+    first, second = found.err.splitlines()
+    assert first.startswith("4 texts, 12 tokens in ") and first.endswith(
+        f" until then; texts in {out}."
+    )
+    assert found.code == 2
+    assert second.startswith("clozeworks: a score of text 6 is not finite; ")
+    assert [json.loads(line)["prompt"] for line in out.read_text().splitlines()] == prompts[:4]
+
+
+@pytest.mark.parametrize(
+    ("last", "options", "said"),
+    [
+        ("The cat sat " * 3000, [], "prompt 300 has "),
+        (
+            "The cat " * 1364,
+            ["--required-word", "the dog lay on the"],
+            "behind prompt 300 there is",
+        ),
+    ],
+    ids=["places", "required words"],
+)
+def test_a_late_bad_prompt_is_known_before_the_first_answer(
+    gpt, command, tmp_path, last, options, said
+):
     prompts, out = tmp_path / "prompts.txt", tmp_path / "texts.jsonl"
-    prompts.write_text("The\n" * 300 + "The cat sat " * 3000 + "\n")
-    found = command("generate", str(gpt), str(prompts), "--tokens", "1", "--out", str(out))
+    prompts.write_text("The\n" * 299 + last + "\n")
+    found = command("generate", gpt, prompts, "--tokens", 30, *options, "--out", out)
     assert (found.code, out.exists()) == (2, False)
-    assert "prompt 301 has " in found.err and " a second" not in found.err
+    assert said in found.err and " a second" not in found.err
+
+
+def test_a_prompt_the_memory_does_not_hold_is_numbered_among_all(gpt, command, monkeypatch):
+    monkeypatch.setattr("clozeworks.cli.generate._AT_ONCE", 1)
+    much, little = 10**12, 1000
+    left = iter([much, much, little])  # it shrinks behind the look at all of them
+    monkeypatch.setattr("clozeworks.tasks.write_batches.available", lambda device: next(left))
+    found = command("generate", gpt, "The", "on", "--tokens", 3, "--json")
+    assert found.code == 2 and len(found.out.splitlines()) == 1
+    assert "clozeworks: prompt 2 with 3 new tokens" in found.err
 
 
 def test_nothing_to_answer_and_dropped_rows(gpt, command, tmp_path):
@@ -189,4 +278,49 @@ def test_a_full_model_is_not_told_to_write_more(gpt, command):
     prompt = "The cat " * 1364
     found = command("generate", str(gpt), prompt, "--tokens", "9999")
     assert found.code == 0
-    assert "1 of them filled the places the model has; shorten their prompts." in found.err
+    assert found.err.endswith(
+        "; 1 of them filled the places the model has; lower --tokens, or shorten their prompts.\n"
+    )
+
+
+def test_an_empty_prompt_is_told(gpt, command):
+    outcome = command("generate", gpt, "", "--tokens", 3)
+    assert outcome.code == 0
+    assert "1 prompt is empty; its text may begin in any way." in outcome.err
+    outcome = command("generate", gpt, "", "--chat", "--tokens", 3)
+    assert outcome.code == 0 and "in any way" not in outcome.err
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(gpt, command, tmp_path, monkeypatch):
+    from clozeworks.tasks.write import TextWriter
+
+    out, stream = tmp_path / "out.jsonl", TextWriter.stream
+
+    def slowly(self, *arguments, **options):
+        out.write_text("somebody else's")
+        return stream(self, *arguments, **options)
+
+    monkeypatch.setattr(TextWriter, "stream", slowly)
+    outcome = command("generate", gpt, "The cat", "--tokens", 3, "--out", out)
+    assert outcome.code == 2 and out.read_text() == "somebody else's"
+    (beside,) = set(tmp_path.glob("out*.jsonl")) - {out}
+    assert beside.name in outcome.err and '"prompt": "The cat"' in beside.read_text()
+
+
+def test_stopped_while_its_file_appears(gpt, command, tmp_path, stopped, monkeypatch):
+    out, stream = tmp_path / "out.jsonl", Stopped.stream
+
+    def slowly(self, *arguments, **options):
+        out.write_text("somebody else's")
+        return stream(self, *arguments, **options)
+
+    monkeypatch.setattr(Stopped, "stream", slowly)
+    found = command("generate", gpt, "Paris", "Paris", "--tokens", 40, "--out", out)
+    assert found.code == 130 and out.read_text() == "somebody else's"
+    assert found.err.startswith("\nStopped. 0 texts and 2 unfinished, 6 tokens in ")
+    beside = tmp_path / "out.2.jsonl"
+    assert found.err.endswith(
+        f" until then; {out} exists by now, and is not replaced; the results are in {beside}; keep "
+        "those you want.\n"
+    )
+    assert len(beside.read_text().splitlines()) == 2

@@ -54,7 +54,9 @@ def test_a_guide_can_be_followed(name, language, command, tmp_path, monkeypatch)
             for line in commands(block):
                 words = shlex.split(line, comments=True)
                 assert words[0] == "clozeworks", f"{name}: only our own commands are run: {line}"
-                outcome = command(*words[1:], *getattr(module, "SHORT", {}).get(words[1], ()))
+                short = getattr(module, "SHORT", {})
+                less = short.get(" ".join(words[1:3]), short.get(words[1], ()))
+                outcome = command(*words[1:], *less)
                 assert outcome.code == 0, f"{name}: {line}\n{outcome.out}{outcome.err}"
                 ran += 1
         elif kind == "python":
@@ -96,7 +98,7 @@ def test_every_setting_a_guide_names_is_one(name, language):
         return
     for change in SETTING.findall(text):
         kind = "tag" if "crf" in change or "scheme" in change else "classify"
-        kind = "text_to_text" if "mixture" in change else kind
+        kind = "text_to_text" if "mixture" in change or "sampling" in change else kind
         least = {
             "run": "r",
             "model": "m",

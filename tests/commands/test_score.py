@@ -88,7 +88,7 @@ def test_score_refuses(refused, folder, texts, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("one\n", encoding="utf-8")
     refused(
-        f"{short} has 1 text and {texts} 3; each needs one that follows; give as many.",
+        f"{short} has 1 text and {texts} 3; each needs one continuation; give as many.",
         *("score", folder, texts, "--continuations", short),
     )
 
@@ -125,6 +125,18 @@ def test_demonstrations(command, folder, table):
     assert " of 216 did not fit into 40 tokens.\n" in outcome.err
     assert "on 12 texts, the mean of seeds: " in outcome.err
     assert set(json.loads(outcome.out.splitlines()[0])["scores"]) == {"bad", "good"}
+    assert "could not be given" not in outcome.err
+
+
+def test_demonstrations_that_are_missing_are_said(command, folder, tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("text,label\na,good\nb,bad\nc,good\nd,bad\n", encoding="utf-8")
+    outcome = command("choose", folder, few, "--shots", "4", "--from", few, "--seeds", "2")
+    assert outcome.code == 0, outcome.err
+    assert (
+        f"8 demonstrations of 32 could not be given: a text is never shown to itself, and {few} "
+        "has too few others.\n"
+    ) in outcome.err
 
 
 def test_choose_refuses(refused, folder, table, tmp_path):

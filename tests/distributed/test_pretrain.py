@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from clozeworks.data.build import BuildSettings, build_corpus
+from clozeworks.text.style import GPT2_STYLE, T5_STYLE
+from clozeworks.text.train import train_from_iterator
+
 pytestmark = pytest.mark.distributed
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 NO_DROPOUT = [
@@ -16,6 +20,34 @@ NO_DROPOUT = [
     "model.config.attention_probs_dropout_prob=0.0",
     "training.steps=6",
 ]
+WRITING = """
+run = "{run}"
+objective = {{kind = "{objective}", arrangement = {arrangement}}}
+[model]
+start = "{start}"
+config = {{{config}}}
+[data]
+corpus = "{corpus}"
+[training]
+steps = 6
+tokens = 512
+piece = 64
+optimizer = {{kind = "adam_w", rate = 0.001}}
+schedule = {{kind = "linear", warmup = 3}}
+[watching]
+every = 1
+evaluate = 3
+tokens = 256
+"""
+PIECES = '{kind = "document_pieces", length = 24}'
+GPT2 = "n_embd = 16, n_layer = 2, n_head = 2, resid_pdrop = 0.0, embd_pdrop = 0.0, attn_pdrop = 0.0"
+T5 = "d_model = 16, num_layers = 1, num_decoder_layers = 1, num_heads = 2, d_kv = 8, d_ff = 24"
+WRITERS = {
+    "causal_lm": (GPT2_STYLE, PIECES, "gpt2", GPT2),
+    "span_corruption": (
+        T5_STYLE, '{kind = "blocks", length = 24}', "t5-v1_1-small", f"{T5}, dropout_rate = 0.0",
+    ),
+}  # fmt: skip
 TIMED = {"seconds", "tokens_per_second", "share_of_peak"}
 
 
@@ -38,6 +70,13 @@ def same(one, other, tolerance, model="model"):
     assert furthest <= tolerance
 
 
+def same_curve(one, other):
+    first, second = lines(one), lines(other)
+    assert [line["step"] for line in first] == [line["step"] for line in second]
+    for ours, theirs in zip(first, second, strict=True):
+        assert numbers(ours) == pytest.approx(numbers(theirs), rel=1e-5, abs=1e-6)
+
+
 def done(run):
     return max([int(path.name[5:]) for path in (run / "snapshots").glob("step-*")], default=-1)
 
@@ -54,9 +93,7 @@ def test_two_processes_equal_one(finish, recipe, tmp_path):
     said, _ = finish("pretrain", recipe, *NO_DROPOUT, f"run={alone}")
     out, err = finish("pretrain", recipe, *NO_DROPOUT, f"run={both}", ranks=2)
     same(alone, both, 1e-6)
-    assert [line["step"] for line in lines(alone)] == [line["step"] for line in lines(both)]
-    for one, two in zip(lines(alone), lines(both), strict=True):
-        assert numbers(one) == pytest.approx(numbers(two), rel=1e-5, abs=1e-6)
+    same_curve(alone, both)
     ours, theirs = out.replace(str(both), ""), said.replace(str(alone), "")
     assert ours.splitlines()[1:] == theirs.splitlines()[1:], "one of the two speaks, once"
     assert err.count("held-out text") == 3
@@ -70,6 +107,25 @@ def test_two_processes_equal_one_with_a_generator_beside_the_model(finish, recip
     finish("pretrain", recipe, *electra, f"run={both}", ranks=2)
     same(alone, both, 1e-6)
     same(alone, both, 1e-6, "generator")
+
+
+@pytest.mark.parametrize("objective", WRITERS)
+def test_two_processes_equal_one_with_a_model_that_writes(finish, made_up, objective, tmp_path):
+    style, arrangement, start, config = WRITERS[objective]
+    # The two are asked for other numbers of tokens, so a mean of their means would be off.
+    texts = [made_up(number) for number in range(200)]
+    (tmp_path / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    tokenizer = train_from_iterator(texts, kind=style.kind, size=400, style=style)
+    settings = BuildSettings(validation=0.2, sentences="whole")
+    build_corpus([tmp_path / "text.txt"], tmp_path / "corpus", tokenizer, settings, workers=1)
+    recipe, alone, both = (tmp_path / name for name in ("recipe.toml", "alone", "both"))
+    values = {"objective": objective, "arrangement": arrangement, "start": start, "config": config}
+    recipe.write_text(WRITING.format(run=alone, corpus=tmp_path / "corpus", **values))
+    finish("pretrain", recipe)
+    finish("pretrain", recipe, f"run={both}", ranks=2)
+    same(alone, both, 1e-6)
+    same_curve(alone, both)
+    assert lines(alone)[-1]["evaluation"][objective]["loss"] > 0
 
 
 def test_what_is_dropped_is_the_same_twice(finish, recipe, tmp_path):

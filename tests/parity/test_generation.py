@@ -143,4 +143,4 @@ def test_rules(own, peer_rule, kind):
         tokens = torch.randint(0, 5, (4, 13), generator=generator)
         history = History(tokens.tolist(), 0, torch.device("cpu"))
         expected = peer_rule(tokens, scores.clone())
-        assert torch.equal(applied([own], scores, history), expected)
+        assert torch.equal(applied([own], scores, history, ()), expected)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.config import read_json
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.errors import CheckpointError
 from clozeworks.text.tokenizer import Tokenizer
 
@@ -63,6 +64,18 @@ def start_of(
         if values.get(START) is not None:
             return _token(place, START, values[START], rows)
     return tokenizer.pad_id
+
+
+def places_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
+    """The most tokens of a text and what is written behind it; None without a limit.
+
+    Rotary positions have no end of their own, but nothing was learned behind the last one of
+    training, which a config states. What an encoder-decoder writes has no limit.
+    """
+    if blueprint.decoder is not None or blueprint.room() is not None:
+        return blueprint.room()
+    stated = config.get("max_position_embeddings")
+    return stated if blueprint.writes and type(stated) is int and stated > 0 else None
 
 
 def _token(place: str, key: str, token: Any, rows: int) -> int:

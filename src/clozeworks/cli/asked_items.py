@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from clozeworks.cli.asked_lines import arriving_lines, whole_input
-from clozeworks.cli.asked_rows import Lines, Rows, refuse
+from clozeworks.cli.asked_rows import Lines, Rows, Whole, refuse
 from clozeworks.data.decoding import decode, missing_file, open_file, printable, read_bytes
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns, parse_columns
@@ -34,6 +34,8 @@ Task = Literal["classify", "compare", "tag", "answer", "generate", "text-to-text
 # A chunk has about so many characters, and at most so many items.
 CHUNK_CHARACTERS = 500_000
 CHUNK_ITEMS = 10_000
+# Writing takes long, and whoever stops it keeps only chunks that are done: a few batches each.
+WRITTEN_ITEMS = 64
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 # Of these the suffix alone says that a line is a word.
 COLUMNS_OF_WORDS = (*(s for s in CONLL_SUFFIXES if s not in (".txt", ".tsv")), CONLLU_SUFFIX)
@@ -116,7 +118,7 @@ def asked_items(
         _check_unused(unused, f"each line of {printable(path)} is a text")
         lines = Lines(path, encoding)
         items = _numbered(lines, task, lines.origin, bad)
-        return Asked(lines.origin, in_chunks(items), lines.share)
+        return Asked(lines.origin, in_chunks(items, task), lines.share)
     return _table(Rows(path, suffix, encoding, bad), task, named, header, bad)
 
 
@@ -151,15 +153,16 @@ def whole_text(source: str, encoding: str) -> str:
     return decode(read_bytes(found), printable(found), encoding)
 
 
-def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+def in_chunks(items: Iterable[Item], task: Task) -> Iterator[list[Item]]:
     """Items, so many at a time; those before a bad one are given before that is said."""
+    most = WRITTEN_ITEMS if task == "text-to-text" else CHUNK_ITEMS
     held: list[Item] = []
     length = 0
     try:
         for item in items:
             held.append(item)
             length += _length(item)
-            if length >= CHUNK_CHARACTERS or len(held) >= CHUNK_ITEMS:
+            if length >= CHUNK_CHARACTERS or len(held) >= most:
                 yield held
                 held, length = [], 0
     except ClozeworksError:
@@ -264,14 +267,15 @@ def _numbered(
 def _arriving(task: Task, encoding: str, bad: BadRows) -> Iterator[list[Item]]:
     first = 1
     for lines in arriving_lines(encoding):
-        yield from in_chunks(_numbered(lines, task, STANDARD_INPUT, bad, first))
+        yield from in_chunks(_numbered(lines, task, STANDARD_INPUT, bad, first), task)
         first += len(lines)
 
 
 def _document(path: Path, task: Task, reading: Reading, bad: BadRows) -> Asked:
     """A JSON document, which can only be read as a whole."""
     labelled = read_labelled(path, task, reading, bad=bad)
-    return Asked(printable(path), in_chunks(labelled.items), lambda: 1.0, labelled.found)
+    items = Whole(labelled.items)
+    return Asked(printable(path), in_chunks(items, task), items.share, labelled.found)
 
 
 def _peeked(lines: Lines) -> tuple[Iterator[str], bool]:
@@ -296,7 +300,9 @@ def _words_in_columns(
         )
     items = _sentences(given, origin, int(column), bad, conllu)
     said = "Each line is a word" + (f", in column {column}" if column != "1" else "")
-    return Asked(origin, in_chunks(items), lines.share, f"{said}; blank lines end sentences.")
+    return Asked(
+        origin, in_chunks(items, "tag"), lines.share, f"{said}; blank lines end sentences."
+    )
 
 
 def _sentences(
@@ -338,7 +344,7 @@ def _table(
     used = [*columns, *([name] if name else [])]
     said = f"Columns: {', '.join(map(str, used))}" + ("." if any(head.names) else "; no header.")
     items = _items(rows, head, columns, name, task, bad)
-    return Asked(head.origin, in_chunks(items), rows.share, said)
+    return Asked(head.origin, in_chunks(items, task), rows.share, said)
 
 
 def _has_lists(head: Table) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from clozeworks.data.decoding import open_file, printable
 from clozeworks.data.fields import json_type
 from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.tables import Table, check_separator, even_rows, nothing
 from clozeworks.data.parquet import check_library
 from clozeworks.data.separated import separated_rows
@@ -57,6 +58,27 @@ class Lines:
     def share(self) -> float:
         """Which share of the file has been given."""
         return min(1.0, self._done / max(1, self._path.stat().st_size))
+
+
+class Whole:
+    """Items that are all read already, and how many of them were given.
+
+    Args:
+        items: The items.
+    """
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self._given = 0
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in self._items:
+            self._given += 1
+            yield item
+
+    def share(self) -> float:
+        """Which share of them has been given."""
+        return self._given / max(1, len(self._items))
 
 
 class Rows:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from clozeworks.cli.keeping import keeping
 from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import counted
 
@@ -30,7 +31,7 @@ Show = Callable[["Console", "Item", Any], None]
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class ReadingOptions:
     """How items are read and answers written.
 
     Attributes:
@@ -41,9 +42,9 @@ class Options:
         skip_bad_rows: Drop rows that cannot be used, such as blank texts, and count them.
         json_lines: Print one JSON object per item, or text for people. If not given: text if the
             output is a terminal, JSON otherwise.
-        out: Write JSON lines to this file (.jsonl); it appears when it is complete.
+        out: Write JSON lines to this file (.jsonl); it appears when it is complete, or when you
+            stop the work, with what is done.
         overwrite: Replace the output file if it exists.
-        budget: Tokens per batch.
     """
 
     columns: str | None = None
@@ -53,7 +54,6 @@ class Options:
     json_lines: Annotated[bool | None, Parameter(name="--json")] = None
     out: Annotated[Path | None, Parameter(alias="-o")] = None
     overwrite: Annotated[bool, Parameter(negative="")] = False
-    budget: int | None = None
 
     def check(self, top: int | None = None) -> None:
         """Finds out, before long work begins, whether its result can be written.
@@ -67,9 +67,8 @@ class Options:
         """
         from clozeworks.data.vectors import check_output
 
-        for name, value in (("--top", top), ("--budget", self.budget)):
-            if value is not None and value < 1:
-                raise SettingError(f"{name} is {value}; it must be at least 1.")
+        if top is not None and top < 1:
+            raise SettingError(f"--top is {top}; it must be at least 1.")
         if self.out is None:
             return
         if self.json_lines is False:
@@ -105,6 +104,24 @@ class Options:
             raise SettingError("--skip-bad-rows is given, but no file is; leave it out.")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Options(ReadingOptions):
+    """How items are read, put together and answered.
+
+    Attributes:
+        budget: Tokens per batch.
+    """
+
+    budget: int | None = None
+
+    def check(self, top: int | None = None) -> None:
+        """Finds out the same, and whether batches can be made."""
+        if self.budget is not None and self.budget < 1:
+            raise SettingError(f"--budget is {self.budget}; it must be at least 1.")
+        super().check(top)
+
+
 def answer_all(
     loaded: "LanguageModel",
     task: "AnyTask",
@@ -118,6 +135,8 @@ def answer_all(
     change: Callable[[Any], Any] | None = None,
 ) -> None:
     """Asks a model about items chunk by chunk; each is written before the next is read.
+
+    Who stops it keeps the answers that are written.
 
     Args:
         loaded: The model.
@@ -133,7 +152,6 @@ def answer_all(
     from clozeworks.cli.highlight import terminal
     from clozeworks.cli.progress import Progress
     from clozeworks.cli.records import record_of
-    from clozeworks.data.atomic import atomic_file
 
     if asked.found:
         print(asked.found, file=sys.stderr)
@@ -142,10 +160,13 @@ def answer_all(
     )
     count = long = 0
     begin = time.monotonic()
+
+    def done() -> str:
+        return pace(count, what, time.monotonic() - begin) if count else ""
+
     with ExitStack() as stack:
-        file: IO[str] = sys.stdout
-        if options.out is not None:
-            file = stack.enter_context(atomic_file(options.out, "w"))
+        opened = keeping(options.out, "answers", done, overwrite=options.overwrite)
+        file = stack.enter_context(opened)
         tokens = None
         if not (file is sys.stdout and sys.stdout.isatty()):  # answers would run into a bar
             tokens = Tokens(stack.enter_context(Progress("tokens")), asked.share)
@@ -164,9 +185,9 @@ def answer_all(
                 else:
                     record = record_of(item, answer, top)
                     file.write(json.dumps(record, ensure_ascii=escaped) + "\n")
+                count += 1
+                long += answer.windows > 1
             file.flush()
-            count += len(chunk)
-            long += sum(answer.windows > 1 for answer in answers)
         if not count:
             raise nothing(asked.origin, bad)
     if asked.direct and options.out is None and not long:
@@ -199,13 +220,18 @@ class Tokens:
         self._before += self._total
 
 
+def pace(count: int, what: str, seconds: float) -> str:
+    """How many, how fast."""
+    rate = count / max(seconds, 1e-9)
+    shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    return f"{counted(count, what)} in {seconds:.1f} s, {shown} a second"
+
+
 def closing(
     count: int, what: str, seconds: float, long: int, bad: "BadRows", out: Path | None
 ) -> str:
     """The last line: how many, how fast, what was special."""
-    rate = count / max(seconds, 1e-9)
-    pace = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-    parts = [f"{counted(count, what)} in {seconds:.1f} s, {pace} a second"]
+    parts = [pace(count, what, seconds)]
     if long:
         parts.append(f"{long:,} needed more than one window")
     if bad.rows:

@@ -13,7 +13,6 @@ from clozeworks.wording import counted
 if TYPE_CHECKING:
     from clozeworks.data.labelled.items import TextItem
     from clozeworks.data.labelled.reading import Reading
-    from clozeworks.language_model.model import LanguageModel
     from clozeworks.tasks.choose import Chosen
 
 app = App(name="clozeworks choose", help_format="plaintext", version_flags=[])
@@ -96,7 +95,7 @@ def choose(
     usual = few_shot.TEMPLATE if shots else TEMPLATE
     written = usual if template is None else template.replace("\\n", "\n")
     runs = []
-    dropped = 0
+    dropped = missing = 0
     for seed in range(seeds):
         before = None
         if shots:
@@ -105,7 +104,8 @@ def choose(
             )
             pairs = [(item.text, words[str(item.label)]) for item in shown]
             made = loaded.demonstrations([item.text for item in items], pairs, style)
-            before, dropped = made.texts, dropped + made.dropped
+            before = made.texts
+            dropped, missing = dropped + made.dropped, missing + made.missing
         with Progress("tokens") as progress:
             found = loaded.choose(
                 [item.text for item in items],
@@ -119,7 +119,20 @@ def choose(
             )
         runs.append(found)
     _print(items, words, runs, json_lines)
-    _tell(loaded, items, words, runs, shots, dropped)
+    wanted = len(items) * shots * seeds
+    if missing:
+        print(
+            f"{counted(missing, 'demonstration')} of {wanted:,} could not be given: a text is "
+            f"never shown to itself, and {examples} has too few others.",
+            file=sys.stderr,
+        )
+    if dropped:
+        print(
+            f"{counted(dropped, 'demonstration')} of {wanted:,} did not fit into "
+            f"{loaded.max_length:,} tokens.",
+            file=sys.stderr,
+        )
+    _tell(items, words, runs)
 
 
 def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextItem]":
@@ -210,19 +223,9 @@ def _print(
 
 
 def _tell(
-    loaded: "LanguageModel",
-    items: "Sequence[TextItem]",
-    words: Mapping[str, str],
-    runs: "Sequence[Sequence[Chosen]]",
-    shots: int,
-    dropped: int,
+    items: "Sequence[TextItem]", words: Mapping[str, str], runs: "Sequence[Sequence[Chosen]]"
 ) -> None:
-    if dropped:
-        print(
-            f"{counted(dropped, 'demonstration')} of {len(items) * shots * len(runs):,} did not "
-            f"fit into {loaded.max_length:,} tokens.",
-            file=sys.stderr,
-        )
+    """How often each seed was right, where that is known."""
     known = [(number, item) for number, item in enumerate(items) if item.label is not None]
     if not known:
         return

@@ -2,10 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -86,7 +86,7 @@ def split(
         targets[name]: rows.some({item.place for item in items})
         for name, items in found.parts.items()
     }
-    _write(out, contents)
+    _write(out, contents, overwrite)
     for name in PARTS:
         if name not in found.parts:  # else what was there before would be taken for a part of this
             targets[name].unlink(missing_ok=True)
@@ -128,19 +128,25 @@ def _check(out: Path, targets: Mapping[str, Path], files: Sequence[Path], overwr
         raise OutputError(f"{out} cannot be made: {blocking} is a file; choose another place.")
 
 
-def _write(out: Path, contents: Mapping[Path, bytes]) -> None:
-    """Writes all parts; they take their places once every one is complete."""
-    from clozeworks.data.atomic import atomic_file
+def _write(out: Path, contents: Mapping[Path, bytes], overwrite: bool) -> None:
+    """Writes all parts; they take their places once every one is complete.
 
+    Raises:
+        OutputError: A part could not take its place; the others have taken theirs. Or one could
+            not be written; then none is there.
+    """
     made = not out.exists()
+    refused: list[str] = []
     try:
         out.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             for path, content in contents.items():
-                file = stack.enter_context(atomic_file(path))
+                file = stack.enter_context(_part(path, overwrite, refused))
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())  # a full disk is noticed before the first takes its place
+        if refused:
+            raise OutputError(" ".join(sorted(refused)))
     except BaseException as error:
         if made:
             with suppress(OSError):
@@ -150,6 +156,22 @@ def _write(out: Path, contents: Mapping[Path, bytes]) -> None:
                 f"{out} cannot be made: {error.strerror or error}; choose another place."
             ) from error
         raise
+
+
+@contextmanager
+def _part(path: Path, overwrite: bool, refused: list[str]) -> Iterator[IO[bytes]]:
+    """Opens a part; that it could not take its place is noted, so that the others do."""
+    from clozeworks.data.atomic import atomic_file
+
+    complete = False
+    try:
+        with atomic_file(path, overwrite=overwrite) as file:
+            yield file
+            complete = True
+    except OutputError as error:
+        if not complete:
+            raise
+        refused.append(str(error))
 
 
 def _table(parts: "Mapping[str, Sequence[Item]]", unit: str) -> list[str]:

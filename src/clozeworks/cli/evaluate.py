@@ -106,12 +106,12 @@ def evaluate(
         from clozeworks.tasks.metrics.glue import with_primary
 
         measured = with_primary(measured, metric)
-    if predictions is not None:
-        _write(predictions, found.records)
     if json_text:
         print(json.dumps(_object(model, labelled, chosen, measured, found.details)))
     else:
         _print(model, labelled, chosen, measured, found)
+    if predictions is not None:
+        _write(predictions, found.records, overwrite)
     from clozeworks.cli.asking import closing
 
     seconds, long = time.monotonic() - begin, sum(r.get("windows", 1) > 1 for r in found.records)
@@ -340,10 +340,10 @@ def _best_threshold(
     return repr(exact)
 
 
-def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:
+def _write(path: Path, records: Sequence[dict[str, Any]], overwrite: bool) -> None:
     from clozeworks.data.atomic import atomic_file
 
-    with atomic_file(path, "w") as file:
+    with atomic_file(path, "w", overwrite=overwrite) as file:
         for record in records:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 

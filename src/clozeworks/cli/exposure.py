@@ -55,22 +55,13 @@ def exposure(
         overwrite: Replace the chart if it exists.
         as_json: Print one JSON object instead of tables.
     """
-    from clozeworks.cli.given_texts import given_texts
+    from clozeworks.cli.given_texts import given_texts, one_for_each
     from clozeworks.data.vectors import check_output
-    from clozeworks.errors import InputError
 
     if chart is not None:
         check_output(chart, overwrite=overwrite, suffixes=(".png",))
     texts = given_texts(source, column=column, encoding=encoding)
-    right = None
-    if answers is not None:
-        read = given_texts(answers, column=answer_column, encoding=encoding)
-        if len(read.texts) != len(texts.texts):
-            raise InputError(
-                f"{read.origin} has {counted(len(read.texts), 'text')} and {texts.origin} "
-                f"{len(texts.texts):,}; each needs one answer; give as many."
-            )
-        right = read.texts
+    right = one_for_each(texts, answers, "answer", column=answer_column, encoding=encoding)
 
     from clozeworks.cli.progress import Progress
     from clozeworks.language_model import load
@@ -97,7 +88,7 @@ def exposure(
         from clozeworks.data.atomic import atomic_file
         from clozeworks.jobs.exposure_chart import exposure_chart
 
-        with atomic_file(chart, "wb") as file:
+        with atomic_file(chart, "wb", overwrite=overwrite) as file:
             file.write(exposure_chart(found))
         print(f"The curves are in {chart}.", file=sys.stderr)
 

@@ -22,11 +22,12 @@ def fill(
     """Guess the words missing from a text.
 
     Args:
-        model: A model folder or hub name with a masked-language-model head.
-        text: A text with [MASK], or the model's own mask token, at every gap.
+        model: A model folder or hub name with a masked-language-model head, or an encoder-decoder
+            such as T5, which writes any number of words into a gap.
+        text: A text with [MASK], or the model's own mask token or sentinels, at every gap.
         more: Further texts.
         top: How many guesses per gap.
-        words: Rank only these words, separated by commas.
+        words: Rank only these words, separated by commas; not for encoder-decoders.
         json_lines: Print one JSON object per text.
     """
     from clozeworks.language_model import load

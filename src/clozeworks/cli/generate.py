@@ -1,24 +1,26 @@
 """`clozeworks generate`: go on with a text, or answer it."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.asking import Options, nothing
-from clozeworks.errors import ClozeworksError, SettingError
+from clozeworks.cli.asking import ReadingOptions, nothing
+from clozeworks.cli.keeping import keeping
+from clozeworks.errors import SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.generate.settings import Generation
     from clozeworks.tasks.write import TextWriter
-    from clozeworks.tasks.written_text import WrittenText
+    from clozeworks.tasks.written_text import Fresh, WrittenText
 
 app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
 # Prompts that are answered before those behind them.
@@ -88,7 +90,39 @@ class Settings:
         named["stop"] = tuple(string.replace("\\n", "\n") for string in self.stop)
         if self.early is not None:
             named["early"] = self.early if self.early == "never" else self.early == "true"
-        return Generation.of(**named)
+        with typed():
+            return Generation.of(**named)
+
+
+_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
+_NAMES = "|".join(Settings.__dataclass_fields__)
+# Trap: tokens are also what is counted, and beams are searched. A name is a setting where something
+# is said of it; what is quoted is somebody's own.
+_SAID = r"(?= is | holds |(?:, \w+)* (?:has|have) no effect)"
+_TOLD = re.compile(
+    rf"{_QUOTED}|\b(?:bad|required)_words\b|\bsample is True\b|\b(?:{_NAMES})\b{_SAID}"
+)
+_ADVISED = re.compile(rf"\bsample=True\b|(?<!at )\b(?:{_NAMES})\b")
+
+
+@contextmanager
+def typed() -> Iterator[None]:
+    """Lets errors about settings name them as they are typed: --top-k for top_k."""
+    try:
+        yield
+    except SettingError as error:
+        what, mark, advice = str(error).rpartition("; ")
+        said = _TOLD.sub(_option, what) + mark + _ADVISED.sub(_option, advice)
+        raise SettingError(said) from error
+
+
+def _option(found: re.Match[str]) -> str:
+    """The option of a setting; what is quoted stays."""
+    name = found.group()
+    if name[0] in "'\"":
+        return name
+    word = name.removesuffix("=True").replace(" is True", " is given").replace("_", "-")
+    return "--" + (word.removesuffix("s") if word.endswith("-words") else word)
 
 
 @app.default
@@ -99,7 +133,7 @@ def generate(
     *more: str,
     chat: Annotated[bool, Parameter(negative="")] = False,
     settings: Settings | None = None,
-    options: Options | None = None,
+    options: ReadingOptions | None = None,
 ) -> None:
     """Go on with a text (GPT, LLaMA), or answer it (T5).
 
@@ -116,10 +150,8 @@ def generate(
         options: How prompts are read and texts written.
     """
     chosen = (settings or Settings()).read()
-    options = options or Options()
+    options = options or ReadingOptions()
     options.check()
-    if options.budget is not None:
-        raise SettingError("--budget has no effect on generate, which counts texts; leave it out.")
     prompts, several, bad = _prompts(source, more, options)
 
     from clozeworks.language_model import load
@@ -132,33 +164,25 @@ def generate(
     read = list(prompts)
     if not read:
         raise nothing(source, bad)
-    writer.encode(read)
+    with typed():
+        writer.check(read, chosen)
+    if not chat and (empty := sum(not prompt for prompt in read)):  # a template stands before it
+        are = counted(empty, "prompt is empty; its text", "prompts are empty; their texts")
+        print(f"{are} may begin in any way.", file=sys.stderr)
     readable = options.json_lines is False or (
         options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
     )
     told = _Told()
-    with ExitStack() as stack:
-        file: IO[str] = sys.stdout
-        if options.out is not None:
-            from clozeworks.data.atomic import atomic_file
-
-            file = stack.enter_context(atomic_file(options.out, "w"))
-        try:
-            if readable and not several and chosen.texts == 1:
-                _stream(writer, read[0], chosen, told)
-            else:
-                _write_all(writer, read, chosen, told, file, readable)
-        except (KeyboardInterrupt, SystemExit, ClozeworksError) as stop:
-            if options.out is not None and not told.texts and not told.begun:
-                raise  # there is nothing to keep, and a file that is there stays as it is
-            told.stop = stop  # behind the block, so that a file keeps what was written
+    lost = "a search keeps nothing of a text before it ends" if chosen.beams is not None else ""
+    kept = keeping(
+        options.out, "texts", told.until, overwrite=options.overwrite, lost=lost, errors=True
+    )
+    with kept as file, typed():
+        if readable and not several and chosen.texts == 1:
+            _stream(writer, read[0], chosen, told)
+        else:
+            _write_all(writer, read, chosen, told, file, readable)
     where = f"; texts in {options.out}" if options.out is not None else ""
-    if isinstance(told.stop, ClozeworksError):
-        print(f"{told.line()} until then{where}.", file=sys.stderr)
-        raise told.stop
-    if told.stop is not None:
-        told.stop.add_note(f"{told.line()} until then{where}.")
-        raise told.stop
     dropped = ""
     if bad.rows:
         dropped = f"; {counted(len(bad.rows), 'bad row')} dropped, the first: {bad.rows[0]}"
@@ -168,7 +192,7 @@ def generate(
 
 
 def _prompts(
-    source: str, more: Sequence[str], options: Options
+    source: str, more: Sequence[str], options: ReadingOptions
 ) -> "tuple[Iterator[str], bool, BadRows]":
     """The prompts, whether they are several, and where rows that cannot be used are noted."""
     from clozeworks.data.labelled.bad_rows import BadRows
@@ -189,11 +213,11 @@ class _Told:
     def __init__(self) -> None:
         self.begin = time.monotonic()
         self.texts = self.tokens = self.unended = self.full = self.begun = 0
-        self.stop: BaseException | None = None
 
     def add(self, text: "WrittenText", most: int) -> None:
-        """One more text, which could have had so many tokens."""
-        self.texts += 1
+        """One more text, which could have had so many tokens; or what there is of one."""
+        self.texts += text.ended is not None
+        self.begun += text.ended is None
         self.tokens += len(text.tokens)
         self.unended += text.ended == "length"
         self.full += text.ended == "length" and len(text.tokens) < most
@@ -207,6 +231,10 @@ class _Told:
             f"{seconds:.1f} s ({self.tokens / seconds:,.0f} a second)"
         )
 
+    def until(self) -> str:
+        """The same of work that was stopped; nothing if no token was written."""
+        return self.line() if self.tokens else ""
+
     def missed(self, settings: "Generation") -> str | None:
         """That texts came to no end of their own."""
         if not self.unended:
@@ -216,22 +244,25 @@ class _Told:
             wanted += f" or {' or '.join(map(repr, settings.ending.stop))}"
         what = "raise --tokens for more"
         if self.full:
-            what = f"{self.full:,} of them filled the places the model has; shorten their prompts"
+            what = (
+                f"{self.full:,} of them filled the places the model has; lower --tokens, or "
+                f"shorten their prompts"
+            )
         return f"{counted(self.unended, 'text')} ended at the limit, without {wanted}; {what}."
 
 
 def _stream(writer: "TextWriter", prompt: str, settings: "Generation", told: _Told) -> None:
-    shown = False
+    last: Fresh | None = None
+    shown = 0
     try:
-        for fresh in writer.stream([prompt], settings):
-            shown, told.begun = True, 1
-            print(fresh.text, end="", flush=True)
-            if fresh.whole is not None:
-                told.begun = 0
-                told.add(fresh.whole, settings.ending.tokens)
+        for last in writer.stream([prompt], settings):
+            print(last.text, end="", flush=True)
+            shown += len(last.text)
     finally:
-        if shown:
-            print(flush=True)
+        if last is not None:
+            text = last.whole or last.so_far()
+            told.add(text, settings.ending.tokens)
+            print(text.text[shown:], flush=True)  # what was held back
 
 
 def _write_all(
@@ -253,13 +284,13 @@ def _write_all(
         for done in range(0, len(prompts), _AT_ONCE):
             chunk = prompts[done : done + _AT_ONCE]
             waiting: dict[tuple[int, int], WrittenText] = {}
-            begun: dict[tuple[int, int], str] = {}
+            begun: dict[tuple[int, int], Fresh] = {}
             following = 0  # the first prompt of the chunk that is not written down yet
             try:
-                for fresh in writer.stream(chunk, settings):
+                for fresh in writer.stream(chunk, settings, first=done + 1):
                     key = fresh.prompt, fresh.number
                     if fresh.whole is None:
-                        begun[key] = begun.get(key, "") + fresh.text
+                        begun[key] = fresh
                         continue
                     told.add(fresh.whole, settings.ending.tokens)
                     begun.pop(key, None)
@@ -276,34 +307,19 @@ def _write_all(
                 begun.clear()
             finally:
                 # A search may find fewer texts than asked for; who is stopped keeps what there is.
-                for place, number in sorted(waiting.keys() | begun.keys()):
-                    left: WrittenText | Unfinished | None = waiting.get((place, number))
-                    if left is None:
-                        told.begun += 1
-                        left = Unfinished(chunk[place], begun[place, number])
-                    file.write(_shown(left, done + place, number, readable, escaped))
+                for key, fresh in begun.items():
+                    waiting[key] = fresh.so_far()
+                    told.add(waiting[key], settings.ending.tokens)
+                for (place, number), text in sorted(waiting.items(), key=lambda left: left[0]):
+                    file.write(_shown(text, done + place, number, readable, escaped))
                 file.flush()
 
 
-@dataclass(frozen=True)
-class Unfinished:
-    """A text that was not written to its end."""
-
-    prompt: str
-    text: str
-
-
-def _shown(
-    text: "WrittenText | Unfinished", place: int, number: int, readable: bool, escaped: bool
-) -> str:
+def _shown(text: "WrittenText", place: int, number: int, readable: bool, escaped: bool) -> str:
     if readable:
         head = f"{place + 1}" if not number else f"{place + 1}.{number + 1}"
         return f"[{head}] {text.prompt}\n{text.text}\n\n"
-    record: dict[str, Any]
-    if isinstance(text, Unfinished):
-        record = {"prompt": text.prompt, "text": text.text, "ended": None}
-        return json.dumps(record, ensure_ascii=escaped) + "\n"
-    record = {
+    record: dict[str, Any] = {
         "prompt": text.prompt,
         "text": text.text,
         "ended": text.ended,

@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING
 
+from clozeworks.wording import counted
+
 if TYPE_CHECKING:
     from clozeworks.data.texts import Texts
 
@@ -34,6 +36,42 @@ def given_texts(
         return Texts([given], ["the text"], "the command line")
     stream = sys.stdin.buffer if given is None else given
     return read_texts(stream, column=column, encoding=encoding or "utf-8", skip_blank=skip_blank)
+
+
+def one_for_each(
+    texts: "Texts",
+    source: str | None,
+    name: str,
+    *,
+    column: str | None = None,
+    encoding: str | None = None,
+) -> list[str] | None:
+    """What belongs to each text, such as its answer; None where nothing was given.
+
+    Args:
+        texts: The texts.
+        source: A text, a file with as many, or - for standard input.
+        name: What they are, one of them: `--answers` and `--answer-column` are "answer".
+        column: The column or field that holds them; "text" if None.
+        encoding: What a file is written in; utf-8 if None.
+
+    Raises:
+        InputError: They cannot be used as they are, or are not as many.
+        SettingError: An option speaks of a file where there is none.
+    """
+    from clozeworks.errors import InputError, SettingError
+
+    if source is None:
+        if column is not None:
+            raise SettingError(f"--{name}-column is given without --{name}s; name their file, too.")
+        return None
+    read = given_texts(source, column=column, encoding=encoding)
+    if len(read) != len(texts):
+        raise InputError(
+            f"{read.origin} has {counted(len(read), 'text')} and {texts.origin} {len(texts):,}; "
+            f"each needs one {name}; give as many."
+        )
+    return read.texts
 
 
 def _check_unused(options: dict[str, object]) -> None:

@@ -47,7 +47,7 @@ def pretrain(
             "training": {"steps": STEPS},
         }
     )
-    with atomic_file(file, "w") as opened:
+    with atomic_file(file, "w", overwrite=False) as opened:
         opened.write(recipe_text(recipe, objective))
     print(f"{file}: {size} on {corpus} with the objective of {objective}, {STEPS:,} steps.")
     if not corpus.exists():

@@ -46,6 +46,7 @@ COMMANDS = {
 BAD_INPUT = 2
 INTERRUPTED = 130
 TERMINATED = 143
+_NO_MEMORY = "There is not enough memory for this; use fewer or shorter texts."
 
 
 class Terminated(SystemExit):
@@ -96,7 +97,11 @@ def run(arguments: list[str]) -> int:
         where = "The output" if error.filename is None else os.fsdecode(error.filename)
         return _complain(f"{where} cannot be used ({error.strerror or error}); mend this first.")
     except MemoryError:
-        return _complain("There is not enough memory for this; use fewer or shorter texts.")
+        return _complain(_NO_MEMORY)
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # so torch says it
+            raise
+        return _complain(_NO_MEMORY)
 
 
 def _way_on(run: str) -> str | None:

@@ -52,28 +52,18 @@ def score(
         budget: Tokens per batch.
         json_lines: Print one JSON object per text, with the log share of every token.
     """
-    from clozeworks.cli.given_texts import given_texts
-    from clozeworks.errors import InputError, SettingError
+    from clozeworks.cli.given_texts import given_texts, one_for_each
+    from clozeworks.errors import SettingError
 
     if skip_blank and continuations is not None:
         raise SettingError(
             "--skip-blank and --continuations are both given; texts and what follows them would no "
             "longer belong together; leave one out."
         )
-    if continuation_column is not None and continuations is None:
-        raise SettingError(
-            "--continuation-column is given without --continuations; name their file, too."
-        )
     texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
-    behind = None
-    if continuations is not None:
-        read = given_texts(continuations, column=continuation_column, encoding=encoding)
-        if len(read.texts) != len(texts.texts):
-            raise InputError(
-                f"{read.origin} has {counted(len(read.texts), 'text')} and {texts.origin} "
-                f"{len(texts.texts):,}; each needs one that follows; give as many."
-            )
-        behind = read.texts
+    behind = one_for_each(
+        texts, continuations, "continuation", column=continuation_column, encoding=encoding
+    )
 
     from clozeworks.cli.progress import Progress
     from clozeworks.language_model import load

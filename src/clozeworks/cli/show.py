@@ -1,13 +1,15 @@
 """`clozeworks show`: a model's parts, sizes, files and papers."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
     from clozeworks.core.tree import Node
     from clozeworks.errors import ClozeworksError
+    from clozeworks.families.family import Family
 
 app = App(name="clozeworks show", help_format="plaintext", version_flags=[])
 
@@ -38,13 +40,14 @@ def show(
         from clozeworks.errors import UnknownName
 
         family = sizes[model]
-        parts = family.architectures[family.base].parts
+        parts = _usual_parts(family, model)
         if heads is not None:
             parts = frozenset(part.strip() for part in heads.split(",") if part.strip())
         for part in sorted(parts):
             if part not in family.paths:
                 raise UnknownName("head", part, family.paths)
         blueprint = family.blueprint(family.published(model), parts)
+        config: Mapping[str, Any] = family.published(model)
         notes: list[str] = []
         title = f"{model} ({family.model_type}, {family.paper})"
     else:
@@ -59,7 +62,7 @@ def show(
             loaded = load(model)
         except HubError as error:
             raise _with_size(error, model, list(sizes)) from error
-        blueprint = loaded.blueprint
+        blueprint, config = loaded.blueprint, loaded.checkpoint.config
         family = loaded.family
         title = f"{model} ({family.model_type}, {family.paper})"
         notes = [*loaded.report.lines(), f"embed: {loaded.pooling}"]
@@ -73,10 +76,11 @@ def show(
     if json_text:
         print(blueprint.to_json())
         return
+    from clozeworks.checkpoints.generation import places_of
     from clozeworks.core.tree import tree
 
     print(title)
-    room = blueprint.room()
+    room = places_of(blueprint, config)
     print(f"texts of up to {room:,} tokens" if room else "texts of any length")
     _print_tree(tree(blueprint))
     for note in notes:
@@ -92,15 +96,22 @@ def _with_size(error: "ClozeworksError", name: str, sizes: list[str]) -> "Clozew
     return type(error)(f"{error}{hint}")
 
 
+def _usual_parts(family: "Family", size: str) -> frozenset[str]:
+    """What a size is counted with: the network, and of one that writes the vocabulary, too."""
+    parts = family.architectures[family.base].parts
+    writes = family.blueprint(family.published(size), parts).writes
+    return parts | {"vocabulary"} if writes else parts
+
+
 def _list_sizes() -> None:
     from clozeworks.families.family import families
 
     for family in families().values():
         print(f"{family.model_type} ({family.paper})")
-        parts = family.architectures[family.base].parts
         for size in family.sizes:
+            parts = _usual_parts(family, size)
             count = family.blueprint(family.published(size), parts).count()
-            print(f"  {size:<24}{count:>13,} parameters")
+            print(f"  {size:<24}{count:>15,} parameters")
     print("See one with: clozeworks show bert-base")
 
 

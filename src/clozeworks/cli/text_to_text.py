@@ -21,7 +21,7 @@ def text_to_text(model: str, source: str, /, *, options: Options | None = None) 
     """Write a text for each text: summaries, translations, answers, what the model was taught.
 
     The prefix the model was taught with is put before each text. Answers come in the order of the
-    texts, and as soon as they are there.
+    texts, some dozens at a time. Ctrl-C keeps those that are there.
 
     Args:
         model: A model folder or hub name that writes: T5, GPT-2, LLaMA and their relatives.

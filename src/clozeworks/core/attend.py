@@ -17,7 +17,14 @@ from torch import Tensor
 
 from clozeworks.core.dropout import current_generator, dropped
 from clozeworks.core.layout import Group, Layout
+from clozeworks.core.memory import available
 from clozeworks.core.sees import Everything, SeesSpec
+from clozeworks.errors import InputError
+from clozeworks.wording import size_in_words
+
+# Bytes of scores from which on it is asked how much memory there is, and the share they may take.
+_LARGE = 1 << 30
+_SHARE = 0.5
 
 
 class Relate(Protocol):
@@ -72,6 +79,7 @@ def attend(
         q_rows, k_rows, v_rows = group.queries.take(q), group.keys.take(k), group.keys.take(v)
         bias = None
         if relate is not None:
+            _check_memory(q_rows, k_rows)
             q_rows, k_rows, bias = relate(q_rows, k_rows, group)
         causal = bias is None and weights is None and not by_hand and sees.is_causal(group)
         mask = None if causal else merged(bias, _allowed(group, sees))
@@ -94,6 +102,24 @@ def attend(
         empty = q.new_zeros(q.shape[1], 0, 0)
         weights.extend(shares.get(text, empty) for text in range(len(queries)))
     return plan.join(pieces) if pieces else q.new_zeros(0, q.shape[1], v.shape[2])
+
+
+def _check_memory(q: Tensor, k: Tensor) -> None:
+    """Complains where a score for every pair of places would fill the memory.
+
+    Raises:
+        InputError: A text is too long.
+    """
+    size = q.shape[1] * q.shape[2] * k.shape[2] * q.element_size()
+    if size < _LARGE:
+        return
+    have = available(q.device)
+    if have is not None and size > have * _SHARE:
+        raise InputError(
+            f"a text has {k.shape[2]:,} tokens; scores of all pairs of places take "
+            f"{size_in_words(size)} in each layer, and {size_in_words(have)} are at hand; shorten "
+            f"it, or cut it into several."
+        )
 
 
 def _allowed(group: Group, sees: SeesSpec) -> Tensor | None:

@@ -6,6 +6,7 @@ Shapes: N tokens, B texts, W width.
 from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.branches import Branches
 from clozeworks.core.cache import Cache
 from clozeworks.core.flow import Flow, Source, Trace
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
@@ -53,7 +54,7 @@ class Model(nn.Module):
         layout: Layout,
         types: Tensor | None = None,
         trace: Trace | None = None,
-        cache: Cache | None = None,
+        cache: Cache | Branches | None = None,
     ) -> Tensor:
         """Contextual vectors of all tokens.
 
@@ -79,7 +80,7 @@ class Model(nn.Module):
         layout: Layout,
         encoded: Source,
         trace: Trace | None = None,
-        cache: Cache | None = None,
+        cache: Cache | Branches | None = None,
     ) -> Tensor:
         """Contextual vectors of the tokens of answers.
 

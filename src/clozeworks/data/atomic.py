@@ -11,11 +11,15 @@ from clozeworks.errors import ClozeworksError, OutputError
 
 
 @overload
-def atomic_file(path: Path, mode: Literal["wb"] = "wb") -> AbstractContextManager[IO[bytes]]: ...
-@overload
-def atomic_file(path: Path, mode: Literal["w"]) -> AbstractContextManager[IO[str]]: ...
 def atomic_file(
-    path: Path, mode: Literal["wb", "w"] = "wb"
+    path: Path, mode: Literal["wb"] = "wb", *, overwrite: bool = True
+) -> AbstractContextManager[IO[bytes]]: ...
+@overload
+def atomic_file(
+    path: Path, mode: Literal["w"], *, overwrite: bool = True
+) -> AbstractContextManager[IO[str]]: ...
+def atomic_file(
+    path: Path, mode: Literal["wb", "w"] = "wb", *, overwrite: bool = True
 ) -> AbstractContextManager[IO[bytes]] | AbstractContextManager[IO[str]]:
     r"""Opens a file that takes its place only once it is complete.
 
@@ -29,18 +33,21 @@ def atomic_file(
     Args:
         path: The file to write. A link is followed, and stays a link.
         mode: `"wb"` for bytes, `"w"` for UTF-8 text with `\n` line ends.
+        overwrite: Whether a file that is there at the end is replaced. If not, what was written
+            stays beside it under another name.
 
     Returns:
         A context manager that gives the open file.
 
     Raises:
-        OutputError: On leaving or entering the block, if the file cannot be written.
+        OutputError: On leaving or entering the block, if the file cannot be written; on leaving
+            it, if a file is there that may not be replaced.
     """
-    return _atomic_file(path, mode)
+    return _atomic_file(path, mode, overwrite)
 
 
 @contextmanager
-def _atomic_file(path: Path, mode: str) -> Iterator[IO[Any]]:
+def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
     target = Path(os.path.realpath(path))
     # Another process may be writing the same target: its number alone would do on one machine,
     # the random part covers a folder that several machines share. The name is cut short because
@@ -62,9 +69,12 @@ def _atomic_file(path: Path, mode: str) -> Iterator[IO[Any]]:
                 file.close()
             raise
         file.close()
-        with suppress(OSError):  # there is no older file, or it belongs to somebody else
-            temporary.chmod(target.stat().st_mode & 0o7777)
-        temporary.replace(target)
+        if overwrite:
+            with suppress(OSError):  # there is no older file, or it belongs to somebody else
+                temporary.chmod(target.stat().st_mode & 0o7777)
+            placed = temporary.replace(target)
+        else:
+            placed = _place_beside(temporary, target)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -75,6 +85,47 @@ def _atomic_file(path: Path, mode: str) -> Iterator[IO[Any]]:
             ) from error
         raise
     _settle(target.parent)
+    if placed != target:
+        raise OutputError(
+            f"{path} exists by now, and is not replaced; the results are in {placed}; keep those "
+            "you want."
+        )
+
+
+def _place_beside(temporary: Path, target: Path) -> Path:
+    """Gives a complete file its name, or the first free one of its kind: out.2.npy."""
+    place, number = target, 1
+    while True:
+        try:
+            _place(temporary, place)
+        except FileExistsError:
+            number += 1
+            # Cut short for the same reason as the name of the temporary file.
+            place = target.with_name(f"{target.stem[:40]}.{number}{target.suffix}")
+        else:
+            return place
+
+
+def _place(temporary: Path, place: Path) -> None:
+    """Gives a file a name that nothing else has.
+
+    Raises:
+        FileExistsError: Something has it.
+    """
+    try:
+        os.link(temporary, place)
+    except FileExistsError:
+        raise
+    except OSError:  # Some file systems know one name for a file: the name is taken, then filled.
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+        try:
+            temporary.replace(place)
+        except BaseException:
+            place.unlink()
+            raise
+    else:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _settle(folder: Path) -> None:

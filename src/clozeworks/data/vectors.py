@@ -93,10 +93,11 @@ def write_vectors(
         path: The file to write.
         vectors: A matrix with one row per text.
         texts: The texts the vectors belong to.
-        overwrite: Whether a file that is already there may be replaced.
+        overwrite: Whether a file that is already there may be replaced; if not, the vectors are
+            written beside it.
 
     Raises:
-        OutputError: If the file cannot be written.
+        OutputError: If the file cannot be written, or another one is there.
         InputError: If vectors and texts do not belong together or do not fit the format.
         MissingExtra: If the format needs a library that is not installed.
     """
@@ -110,9 +111,9 @@ def write_vectors(
             f"There are {len(vectors):,} vectors and {len(texts):,} texts; "
             "each text has one vector; give as many of one as of the other."
         )
-    check_output(path, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
+    check_output(path, overwrite=True, suffixes=VECTOR_SUFFIXES)
     matrix = np.ascontiguousarray(vectors, dtype="<f4")
-    with atomic_file(path) as file:
+    with atomic_file(path, overwrite=overwrite) as file:
         _WRITERS[path.suffix.lower()](file, matrix, texts)
 
 

@@ -189,9 +189,16 @@ BODY = rules(
 
 
 def _size(
-    layers: int, width: int, inner: int, *, vocab: int = 32_000, key_heads: int | None = None
+    layers: int,
+    width: int,
+    inner: int,
+    *,
+    places: int = 4096,
+    vocab: int = 32_000,
+    heads: int | None = None,
+    key_heads: int | None = None,
 ) -> dict[str, Any]:
-    heads = width // 128
+    heads = heads or width // 128
     return {
         "num_hidden_layers": layers,
         "hidden_size": width,
@@ -200,13 +207,28 @@ def _size(
         "num_key_value_heads": key_heads or heads,
         "vocab_size": vocab,
         "rms_norm_eps": 1e-5,
+        "max_position_embeddings": places,
     }
 
 
-THIRD: dict[str, Any] = {
-    "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0},
-    "max_position_embeddings": 8192,
-}
+def _third(
+    layers: int, width: int, inner: int, *, slower: float | None = None, **more: Any
+) -> dict[str, Any]:
+    """LLaMA 3: a large vocabulary; from 3.1 on slower turns, for texts sixteen times as long."""
+    turns = {"rope_type": "default", "rope_theta": 500_000.0}
+    if slower is not None:
+        turns |= {
+            "rope_type": "llama3",
+            "factor": slower,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+        }
+    places = 8192 if slower is None else 131_072
+    size = _size(layers, width, inner, places=places, vocab=128_256, key_heads=8, **more)
+    return {**size, "rope_parameters": turns}
+
+
 FAMILY = Family(
     model_type="llama",
     paper="Touvron et al. 2023",
@@ -226,12 +248,22 @@ FAMILY = Family(
     head=rules(("heads.vocabulary.decoder.weight", "lm_head.weight")),
     ignored=("layers.{layer}.self_attn.rotary_emb.inv_freq",),
     sizes={
-        "llama-7b": {**_size(32, 4096, 11_008), "rms_norm_eps": 1e-6},
+        "llama-7b": {**_size(32, 4096, 11_008, places=2048), "rms_norm_eps": 1e-6},
         "llama-2-7b": _size(32, 4096, 11_008),
         "llama-2-13b": _size(40, 5120, 13_824),
         "llama-2-70b": _size(80, 8192, 28_672, key_heads=8),
-        "llama-3-8b": {**_size(32, 4096, 14_336, vocab=128_256, key_heads=8), **THIRD},
-        "llama-3-70b": {**_size(80, 8192, 28_672, vocab=128_256, key_heads=8), **THIRD},
+        "llama-3-8b": _third(32, 4096, 14_336),
+        "llama-3-70b": _third(80, 8192, 28_672),
+        "llama-3.1-8b": _third(32, 4096, 14_336, slower=8.0),
+        "llama-3.1-70b": _third(80, 8192, 28_672, slower=8.0),
+        "llama-3.2-1b": {
+            **_third(16, 2048, 8192, slower=32.0, heads=32),
+            "tie_word_embeddings": True,
+        },
+        "llama-3.2-3b": {
+            **_third(28, 3072, 8192, slower=32.0),
+            "tie_word_embeddings": True,
+        },
     },
     # Compat: otherwise numbers of the published vocabulary are assumed, which others may not have.
     unstated=dict.fromkeys(("bos_token_id", "eos_token_id")),

@@ -65,6 +65,8 @@ FAMILY = Family(
         "mt5-small": _size(8, 512, 1024, 6),
         "mt5-base": _size(12, 768, 2048, 12),
         "mt5-large": _size(24, 1024, 2816, 16),
+        "mt5-xl": _size(24, 2048, 5120, 32),
+        "mt5-xxl": _size(24, 4096, 10_240, 64),
     },
     unstated=t5.FAMILY.unstated,
     style=t5.FAMILY.style,

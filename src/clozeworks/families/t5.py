@@ -269,6 +269,8 @@ FAMILY = Family(
         "t5-v1_1-small": _size(8, 512, 1024, 6, **NEWER),
         "t5-v1_1-base": _size(12, 768, 2048, 12, **NEWER),
         "t5-v1_1-large": _size(24, 1024, 2816, 16, **NEWER),
+        "t5-v1_1-xl": _size(24, 2048, 5120, 32, **NEWER),
+        "t5-v1_1-xxl": _size(24, 4096, 10_240, 64, **NEWER),
         "byt5-small": _bytes(12, 1472, 3584, 6),
         "byt5-base": _bytes(18, 1536, 3968, 12),
         "byt5-large": _bytes(36, 1536, 3840, 16),

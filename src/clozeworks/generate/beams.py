@@ -24,7 +24,7 @@ from torch import Tensor
 from clozeworks.errors import SettingError
 from clozeworks.generate.history import History
 from clozeworks.generate.reading import Reader
-from clozeworks.generate.rules import RuleSpec, applied, check_finite
+from clozeworks.generate.rules import NEVER, RuleSpec, applied, check_finite
 from clozeworks.generate.writing import Limits, Written
 
 # What no sum of logs ever reaches, and what it means: a beam that is not there yet.
@@ -116,7 +116,9 @@ def search(
     while open_prompts:
         length += 1
         raw = scores.log_softmax(dim=1)
-        logs = applied(rules, raw, history).view(len(open_prompts), beams.groups, each, -1)
+        logs = applied(rules, raw, history, limits.ends).view(
+            len(open_prompts), beams.groups, each, -1
+        )
         parents: list[int] = []
         tokens: list[int] = []
         for place, prompt in enumerate(open_prompts):
@@ -182,8 +184,10 @@ def _advance(
         if text.ended is None:
             growing.append((value, beam, token, text))
         else:
-            # A beam that is not there yet would end with what another one wrote.
-            if rank < each and (value > NOWHERE / 2 or not state.ended):
+            # A beam that is not there yet would end with what another one wrote; what a rule
+            # forbids is an end only where there is no more room.
+            allowed = value > NEVER or text.ended == "length"
+            if rank < each and allowed and (value > NOWHERE / 2 or not state.ended):
                 _set_aside(state, text, value / length**beams.length_penalty, each)
             growing.append((value + NOWHERE, beam, token, text))
     growing.sort(key=lambda found: -found[0])

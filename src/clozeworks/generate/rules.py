@@ -22,6 +22,8 @@ from clozeworks.generate.history import History
 NEVER = -torch.inf
 # Below this temperature scores divided may be no numbers any more.
 COLDEST = 1e-3
+# What is taken off scores more than this often enough is no number any more.
+_HEAVIEST = 10_000
 
 
 class RuleSpec(Slot):
@@ -67,8 +69,12 @@ class Occurrence(RuleSpec):
     frequency: float = 0.0
 
     def __post_init__(self) -> None:
-        check_finite("presence", self.presence)
-        check_finite("frequency", self.frequency)
+        for name, value in (("presence", self.presence), ("frequency", self.frequency)):
+            check_finite(name, value)
+            if abs(value) > _HEAVIEST:
+                raise SettingError(
+                    f"{name} is {value}; it must be from {-_HEAVIEST:,} to {_HEAVIEST:,}."
+                )
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """Scores of written tokens, less something."""
@@ -168,6 +174,39 @@ class RequiredWords(RuleSpec):
                 kept = scores[row, word[begun]].clone()
                 scores[row] = NEVER
                 scores[row, word[begun]] = kept if kept > NEVER else 0.0
+        return scores
+
+
+@spec
+class InTurn(RuleSpec):
+    """These tokens are written each once, in this order and the first at once; then texts may end.
+
+    At least one other token follows each. As soon as there is just enough room left for those that
+    are missing, the next one is written whatever the model says.
+    """
+
+    tokens: tuple[int, ...]
+    ends: tuple[int, ...]
+    most: int
+    """How many tokens may be written."""
+
+    def __call__(self, scores: Tensor, history: History) -> Tensor:
+        """Scores without tokens that are not in their turn."""
+        scores = scores.clone()
+        kept = scores[:, list(self.tokens)]
+        scores[:, list(self.tokens)] = NEVER
+        for row in range(len(scores)):
+            written = history.written_row(row)
+            done = sum(token in self.tokens for token in written)
+            missing = len(self.tokens) - done
+            fresh = bool(written) and written[-1] in self.tokens
+            if missing or fresh:
+                scores[row, list(self.ends)] = NEVER
+            if not missing or fresh:
+                continue
+            if not written or self.most - len(written) <= 2 * missing:
+                scores[row] = NEVER
+            scores[row, self.tokens[done]] = kept[row, done]
         return scores
 
 
@@ -309,8 +348,22 @@ def _share(name: str, value: float) -> None:
         raise SettingError(f"{name} is {value}; it must be above 0 and at most 1.")
 
 
-def applied(rules: Sequence[RuleSpec], scores: Tensor, history: History) -> Tensor:
-    """The scores behind all rules, one after the other."""
+def applied(
+    rules: Sequence[RuleSpec], scores: Tensor, history: History, ends: Sequence[int]
+) -> Tensor:
+    """The scores behind all rules, one after the other; (n, V).
+
+    Where nothing may come any more, a text may end; without an end token rules count no longer.
+    """
+    changed = scores
     for rule in rules:
-        scores = rule(scores, history)
-    return scores
+        changed = rule(changed, history)
+        if isinstance(rule, Known):  # what is no token is none in any case
+            scores = rule(scores, history)
+    stuck = changed.amax(dim=1) == NEVER
+    if rules and stuck.any():
+        changed = changed.clone()
+        places = torch.tensor(ends) if ends else torch.arange(scores.shape[1])
+        rows = stuck.nonzero().to("cpu")
+        changed[rows, places] = scores[rows, places]
+    return changed

@@ -34,7 +34,8 @@ class Ending:
     least: int = 0
     """The fewest: before that the model may not end the text."""
     stop: tuple[str, ...] = ()
-    """A text ends before the first of these strings."""
+    """A text ends before the first of these strings that comes behind the fewest tokens and behind
+    all required words."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
@@ -215,6 +216,7 @@ class Generation:
                 # Trap: a string is a sequence of its letters, and each would be a word.
                 alone = name in _LISTS and isinstance(value, str)
                 parts[known[name]][name] = (value,) if alone else value
+        sample = read(bool | None, sample, "sample")
         if parts[Drawing].get("temperature") == 0:
             sample = bool(sample)
             del parts[Drawing]["temperature"]
@@ -222,7 +224,8 @@ class Generation:
                 raise SettingError("temperature is 0 and sample is True; raise it to draw.")
         if sample is False and parts[Drawing]:
             unused = ", ".join(parts[Drawing])
-            raise SettingError(f"{unused} has no effect where no token is drawn; leave it out.")
+            has, it = ("has", "it") if len(parts[Drawing]) == 1 else ("have", "them")
+            raise SettingError(f"{unused} {has} no effect where no token is drawn; leave {it} out.")
         search: dict[str, Any] = {
             "length_penalty": length_penalty, "early": early,
             "groups": groups, "diversity": diversity,

@@ -115,7 +115,7 @@ def write(
     history = History([given[prompt] for prompt in origins], limits.most, scores.device)
     while rows:
         logs = scores.log_softmax(dim=1)
-        chosen = _chosen(applied(rules, scores, history), generators)
+        chosen = _chosen(applied(rules, scores, history, limits.ends), generators)
         history.add(chosen)
         pieces = _pieces(
             rows,

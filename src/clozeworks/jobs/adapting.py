@@ -1,4 +1,4 @@
-"""What fine-tuning does beside the plain thing: low-rank differences, and answers that hold still.
+"""What fine-tuning does beside the plain thing: LoRA, answers that hold still, or are told in part.
 
 Each is a transform: of the built network, or of the objective. A run without them is not
 touched by this file.
@@ -11,10 +11,12 @@ from typing import Any
 
 from clozeworks.checkpoints.adapters import Pair, write_adapter
 from clozeworks.compress.lora import Lora, adapted, merge_lora
+from clozeworks.errors import SettingError
 from clozeworks.jobs.finetune_recipe import Fitting
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.adversarial import Adversarial
 from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.scheduled_sampling import ScheduledSampling
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import Task
@@ -28,10 +30,28 @@ def settled(task: Task[Any, Any], items: Sequence[Any]) -> Task[Any, Any]:
 
 
 def objective_of(task: Task[Any, Any], fitting: Fitting) -> Objective:
-    """What is trained: the task, wrapped if it is asked to hold still."""
-    if fitting.adversarial is None:
-        return task
-    return Adversarial(objective=task, move=fitting.adversarial)
+    """What is trained: the task, wrapped if it is asked to hold still or not told everything."""
+    if fitting.adversarial is not None:
+        return Adversarial(objective=task, move=fitting.adversarial)
+    if (sampling := fitting.sampling) is not None:
+        return ScheduledSampling(objective=task, told=sampling.told, choose=sampling.choose)
+    return task
+
+
+def told_said(fitting: Fitting, steps: int) -> list[str]:
+    """How much a model is told in the course of its training, in a sentence if not everything."""
+    if fitting.sampling is None:
+        return []
+    first, last = (fitting.sampling.told.share(step) for step in (0, steps - 1))
+    if last >= 1:
+        raise SettingError(
+            f"training.sampling is set, and of {steps:,} steps all tell everything; it has no "
+            "effect; lower its hold, let it fall faster, or leave it out."
+        )
+    return [
+        f"Of the tokens before those of targets {first:.0%} are told at first and {last:.0%} in "
+        "the last step; the others are what the model would have said."
+    ]
 
 
 def merged_pairs(model: LanguageModel) -> dict[str, Pair]:

@@ -6,10 +6,13 @@ meant, a first loss that says the model and the tokenizer do not fit.
 
 import math
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from clozeworks.checkpoints.generation import places_of
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
@@ -24,9 +27,9 @@ from clozeworks.engine.trainer import Watcher
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.recipe import Recipe
+from clozeworks.objectives.corruption import MERGED
 from clozeworks.objectives.draft import ANSWERS
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.span_corruption import MERGED
 from clozeworks.wording import counted, size_in_words
 
 # Bytes for each parameter: the weight, its two running means.
@@ -178,11 +181,14 @@ def _memory(count: int, recipe: Recipe, lanes: int, watcher: Watcher) -> None:
         watcher.note("This will not fit: use a smaller model, or a machine with more memory.")
 
 
-def check_lengths(model: Blueprint, objective: Objective, length: int) -> None:
-    """Complains about examples that are longer than a table of places.
+def check_lengths(
+    model: Blueprint, objective: Objective, length: int, published: Mapping[str, Any] | None = None
+) -> None:
+    """Complains about examples that are longer than a table of places, or than a config states.
 
     Args:
         model: The model to be saved.
+        published: The config that is saved with it.
         objective: What it learns, which may add tables.
         length: The most tokens of an example.
 
@@ -190,7 +196,7 @@ def check_lengths(model: Blueprint, objective: Objective, length: int) -> None:
         SettingError: Whose table it is, and what to raise.
     """
     config = "model.config.max_position_embeddings"
-    tables = [("the model takes at most", model.room(), config)]
+    tables = [("the model takes at most", places_of(model, published or {}), config)]
     used = objective.needs(model.heads) | objective.heads(model).keys()
     heads = objective.equip(model).heads
     for head in (heads[name] for name in used if name in heads):

@@ -7,7 +7,7 @@ written down with the run.
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from clozeworks import config
 from clozeworks.checkpoints.tasks import OldHead
@@ -22,6 +22,7 @@ from clozeworks.engine.settings import Keeping, at_least
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.jobs.recipe import changed
 from clozeworks.objectives.adversarial import Move
+from clozeworks.objectives.scheduled_sampling import Sampling
 
 TASKS = ("answer", "classify", "compare", "tag", "text_to_text")
 # Below so many items a set is small, and is gone through more often.
@@ -82,10 +83,15 @@ class LabelledData:
 class Update:
     """How gradients become a step."""
 
+    optimizer: Literal["adam_w", "adafactor"] = "adam_w"
+    """adam_w, or adafactor, which T5 was taught with: each step is a share of the weights it
+    changes, so the same rate does for large and small ones."""
+    schedule: Literal["linear", "constant"] = "linear"
+    """What the rate does once it has risen: linear falls to 0, constant stays."""
     warmup: float = 0.1
-    """The share of the steps over which the rate rises; from there it falls to 0."""
-    decay: float = 0.01
-    """Weight decay."""
+    """The share of the steps over which the rate rises."""
+    decay: float | None = None
+    """Weight decay of adam_w; 0.01 if not given."""
     precision: Precision = "float32"
     """bfloat16 computes in half precision (autocast), for accelerators."""
 
@@ -93,6 +99,11 @@ class Update:
         if not 0 <= self.warmup < 1:
             raise SettingError(
                 f"training.update.warmup is {self.warmup}; it must be from 0 to below 1."
+            )
+        if self.optimizer == "adafactor" and self.decay is not None:
+            raise SettingError(
+                f"training.update.decay is {self.decay} and training.update.optimizer is "
+                "adafactor, which decays nothing; leave one of them out."
             )
 
 
@@ -106,7 +117,7 @@ class Fitting:
     """Items of a step."""
     rate: float | None = None
     """The highest learning rate; by the size of the model if not given, and ten times that with
-    lora."""
+    lora; with adafactor 0.001."""
     update: Update = Update()
     """How the rate rises, weight decay, and precision."""
     rates: Rates = Rates()
@@ -117,6 +128,9 @@ class Fitting:
     """Low-rank differences are learned instead of the weights of the encoder."""
     adversarial: Move | None = None
     """Answers are asked to stay the same when vectors move a little (SiFT)."""
+    sampling: Sampling | None = None
+    """Some tokens before those of a target are what the model would have said (scheduled sampling),
+    for text_to_text."""
 
     def __post_init__(self) -> None:
         at_least("training.items", self.items, 1)
@@ -124,6 +138,11 @@ class Fitting:
             raise SettingError(f"training.epochs is {self.epochs}; it must be above 0.")
         if self.rate is not None and not self.rate > 0:
             raise SettingError(f"training.rate is {self.rate}; it must be above 0.")
+        if self.lora is not None and self.update.optimizer == "adafactor":
+            raise SettingError(
+                "training.lora is set and training.update.optimizer is adafactor; what lora adds "
+                "begins at 0, and a share of nothing is no step; leave one of them out."
+            )
         if self.lora is not None and self.rates.heads_only:
             raise SettingError(
                 "training.rates.heads_only is true and training.lora is set; then nothing it adds "
@@ -186,6 +205,11 @@ class FinetuneRecipe:
             raise SettingError(
                 f"data.mixture is set, and task.kind is {kind!r}; only text_to_text mixes tasks; "
                 "leave it out."
+            )
+        if self.training.sampling is not None and kind != "text_to_text":
+            raise SettingError(
+                f"training.sampling is set, and task.kind is {kind!r}; only the answers of "
+                "text_to_text are texts; leave it out."
             )
         if self.training.augment is not None and kind == "text_to_text":
             raise SettingError(

@@ -34,6 +34,7 @@ from clozeworks.jobs.adapting import (
     objective_of,
     save_with_adapter,
     settled,
+    told_said,
 )
 from clozeworks.jobs.finetune_plan import Plan
 from clozeworks.jobs.finetune_recipe import FinetuneRecipe
@@ -154,7 +155,8 @@ class Seed:
         """
         if self.done:
             return None, SeedResult.read(self.folder)
-        self.watcher.note(f"Seed {self.seed}: {self.plan.said()}")
+        for said in (self.plan.said(), *told_said(self.recipe.training, self.plan.steps)):
+            self.watcher.note(f"Seed {self.seed}: {said}")
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)

@@ -97,7 +97,8 @@ class _Run:
         stages = recipe.objectives()
         objective = stages[0][0]
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed)
-        check_lengths(model.blueprint, objective, max(length for _, length, _ in stages))
+        longest, published = max(length for _, length, _ in stages), model.checkpoint.config
+        check_lengths(model.blueprint, objective, longest, published)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
         with memory_kept():
             lanes = Lanes(self.ranks.device, 1 if objective.coupled else None)
@@ -205,7 +206,7 @@ class _Run:
             report,
             filling,
             example_of(tokenizer),
-            beginning_of(model.blueprint, tokenizer),
+            beginning_of(model.blueprint, objective.asks),
         )
 
     def _report(

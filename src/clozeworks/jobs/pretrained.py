@@ -1,7 +1,7 @@
 """What a pre-training run came to, and how it is said in a few lines."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from clozeworks.jobs.baseline import Baseline
 from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
+
+# What teaches an encoder-decoder to write into gaps.
+FILLS_SPANS = frozenset({"span_corruption", "denoisers"})
 
 
 @dataclass(frozen=True)
@@ -97,14 +100,14 @@ def example_of(tokenizer: Tokenizer) -> str:
     return f"今天天气很{mask}。" if chinese else f"A {mask} text."
 
 
-def beginning_of(blueprint: Blueprint, tokenizer: Tokenizer) -> str | None:
-    """A text to go on with, or one with a gap for an encoder-decoder; None if it does not write."""
-    if not blueprint.writes:
-        return None
-    sentinel = "<extra_id_0>"
-    if blueprint.decoder is not None and tokenizer.id_of(sentinel) is not None:
-        return f"A {sentinel} text."
-    return "A text"
+def beginning_of(blueprint: Blueprint, asks: Collection[str]) -> str | None:
+    """A text to go on with or to answer; None for a model that does not write, or fills gaps.
+
+    Args:
+        blueprint: The model.
+        asks: What it was asked in training.
+    """
+    return "A text" if blueprint.writes and not FILLS_SPANS & set(asks) else None
 
 
 class Quiet:

@@ -8,6 +8,7 @@ import torch
 
 from clozeworks import __version__
 from clozeworks.checkpoints.card import Card, table
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.pretrained import beginning_of
@@ -33,12 +34,11 @@ def pretraining_card(
         results: The last evaluation.
         baseline: What guessing by frequency costs.
     """
-    writes = beginning_of(model.blueprint, model.tokenizer)
+    writes = beginning_of(model.blueprint, {*results, recipe["objective"].get("kind")})
     fills = "vocabulary" in model.blueprint.heads and writes is None
-    asked = "text2text-generation" if model.blueprint.decoder is not None else "text-generation"
     metadata = {
         "library_name": "transformers",
-        "pipeline_tag": asked if writes else "fill-mask" if fills else "feature-extraction",
+        "pipeline_tag": _pipeline(model.blueprint),
         "tags": ["clozeworks", model.family.model_type],
         "mask_token": model.tokenizer.special.mask if fills else None,
     }
@@ -46,10 +46,17 @@ def pretraining_card(
         ("Results", _results(results, baseline)),
         ("Data", _data(corpus)),
         ("Training", _training(recipe, outcome)),
-        ("Use", _use(fills, model.tokenizer.special.mask, writes)),
+        ("Use", _use(fills, model.tokenizer.special.mask or "[MASK]", writes)),
     ]
     title = f"{model.family.model_type}, {model.blueprint.count():,} parameters, pre-trained"
     return Card(title, metadata, sections)
+
+
+def _pipeline(blueprint: Blueprint) -> str:
+    """What hubs sort the model under."""
+    if blueprint.writes:
+        return "text-generation" if blueprint.decoder is None else "text2text-generation"
+    return "fill-mask" if "vocabulary" in blueprint.heads else "feature-extraction"
 
 
 def _results(results: Mapping[str, Any], baseline: Baseline | None) -> str:

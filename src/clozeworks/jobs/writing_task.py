@@ -1,5 +1,6 @@
 """What fine-tuning settles for a task that writes: how the model reads, and how long texts are."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,8 @@ from clozeworks.tasks.text_to_text import BETWEEN, TextToText
 from clozeworks.tasks.text_to_text_rows import Reading
 from clozeworks.text.chat import PLAIN_TEMPLATE
 from clozeworks.wording import counted
+
+_SENTINEL = re.compile(r"<extra_id_\d+>$")
 
 
 def writing_task(settings: dict[str, Any], start: LanguageModel) -> TextToText:
@@ -39,12 +42,14 @@ class Looked:
         cut: Items that are cut.
         chats: How many are chats.
         unwritable: How many targets hold what the tokenizer has no token for.
+        unnamed: How many targets name none of the gaps that their source shows as sentinels.
     """
 
     longest: int
     cut: int
     chats: int
     unwritable: int
+    unnamed: int
 
 
 def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -> Looked:
@@ -56,7 +61,10 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
     reading = Reading(start.tokenizer, task.lengths, start.max_length)
     unknown, end = start.tokenizer.unknown_id, start.tokenizer.last_id
     unknown = None if unknown == end else unknown  # of bytes everything can be written
-    longest = cut = chats = unwritable = 0
+    sentinels = {
+        number for name, number in start.tokenizer.vocabulary().items() if _SENTINEL.match(name)
+    }
+    longest = cut = chats = unwritable = unnamed = 0
     for item in items:
         row = task.row_of(item, reading)
         longest = max(longest, sum(row.asked))
@@ -65,7 +73,10 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
         unwritable += any(
             asked and token == unknown for token, asked in zip(row.ids, row.asked, strict=True)
         )
-    return Looked(longest, cut, chats, unwritable)
+        if sentinels:
+            asked = {token for token, asked in zip(row.ids, row.asked, strict=True) if asked}
+            unnamed += bool(sentinels & set(row.ids)) and not sentinels & asked
+    return Looked(longest, cut, chats, unwritable, unnamed)
 
 
 def usable(
@@ -125,6 +136,13 @@ def settled_task(
         said.append(
             f"Targets that hold what the tokenizer has no token for: {lost:,} of {total}; they can "
             "never be written to the letter."
+        )
+    if unnamed := found.unnamed + judged.unnamed:
+        total = counted(len(train) + len(dev), "item")
+        said.append(
+            f"Sources that show gaps as <extra_id_0> and so on, with targets that name none: "
+            f"{unnamed:,} of {total}; fill reads what stands behind these names; put them into the "
+            "targets if gaps are to be filled."
         )
     if found.chats + judged.chats and not start.tokenizer.has_chat_template:
         start.checkpoint.tokenizer = start.tokenizer.with_chat_template(PLAIN_TEMPLATE)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from clozeworks.checkpoints.folder import Checkpoint
-from clozeworks.checkpoints.generation import ends_of, start_of
+from clozeworks.checkpoints.generation import ends_of, places_of, start_of
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.settings import Generation
 from clozeworks.tasks.write import Progress, TextWriter
@@ -77,14 +77,17 @@ class Generating(ABC):
     ) -> Iterator[Fresh]:
         """The same, given as it comes.
 
+        Everything about prompts and settings is checked at once, before the first text comes.
+
         Args:
             prompts: One prompt or several.
             settings: How texts are written, all in one; or name single ones:
             chat: As for `generate`.
             named: As for `generate`.
 
-        Yields:
-            Text that is new, with the number of its prompt; the last of each text has it whole.
+        Returns:
+            An iterator over text that is new, with the number of its prompt; the last of each text
+            has it whole.
         """
         several = _listed(prompts)
         return self.writer(chat=chat).stream(several, _settings(settings, named))
@@ -106,7 +109,7 @@ class Generating(ABC):
             name=self.name,
             ends=ends_of(*told),
             start=start_of(*told) if blueprint.decoder is not None else None,
-            room=blueprint.room(),
+            room=places_of(blueprint, point.config),
             chat=chat,
         )
 

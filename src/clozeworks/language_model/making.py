@@ -15,6 +15,8 @@ from clozeworks.text.tokenizer import Tokenizer
 
 # The config's entry for the standard deviation of first weights.
 SPREAD = "initializer_range"
+# How long texts are in training; with rotary positions the network itself does not know it.
+PLACES = "max_position_embeddings"
 # Settings that follow from something else, and what that is.
 DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
 
@@ -57,6 +59,7 @@ def new(
         tokenizer = Tokenizer.load(tokenizer, style=found.style)
     base = found.blueprint(found.published(size), frozenset(heads))
     settable = found.config(base).keys() - DECIDED.keys() | {SPREAD}
+    settable |= {PLACES} & found.published(size).keys()
     for key, value in changes.items():
         if key in DECIDED:
             raise SettingError(f"{key} is {value!r}; {DECIDED[key]} decides it; leave it out.")
@@ -64,6 +67,8 @@ def new(
             raise UnknownName("setting", key, settable)
     values = {SPREAD: 0.02, **found.published(size), **changes}
     spread = Config(values, size).number(SPREAD, 0.02)
+    if PLACES in values:
+        Config(values, size).whole(PLACES, 0)  # complains
     if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
         raise SettingError(
             f"{size} numbers positions from its padding token, {values['pad_token_id']}, but the "

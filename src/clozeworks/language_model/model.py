@@ -9,6 +9,7 @@ import torch
 
 from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
+from clozeworks.checkpoints.generation import places_of
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, Prompts, usual_pooling
@@ -24,9 +25,13 @@ from clozeworks.tasks import embed as embedding
 from clozeworks.tasks import fill as filling
 from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
 from clozeworks.tasks.fill import Filled
+from clozeworks.tasks.fill_spans import fill_spans
 from clozeworks.text.extend import LEAST, Extension, extend
 from clozeworks.text.files import CONVERT
 from clozeworks.text.tokenizer import Tokenizer
+
+# Entries of the vocabulary of models whose tokens are bytes.
+BYTES = 384
 
 
 class LanguageModel(Judging, Generating):
@@ -81,16 +86,17 @@ class LanguageModel(Judging, Generating):
         if self.checkpoint.tokenizer is None:
             if self.checkpoint.unread is not None:
                 raise UnsupportedError(f"{self.name}: {self.checkpoint.unread} {CONVERT}")
-            raise UnsupportedError(
-                f"{self.name} has no tokenizer; put tokenizer.json, or vocab.txt, or vocab.json "
-                f"with merges.txt into the folder."
-            )
+            files = "tokenizer.json, or vocab.txt, or vocab.json with merges.txt"
+            if self.family.of_bytes and self.blueprint.embeddings.tokens == BYTES:
+                files = "the files that `clozeworks tokenizer bytes` makes"
+            raise UnsupportedError(f"{self.name} has no tokenizer; put {files} into the folder.")
         return self.checkpoint.tokenizer
 
     @property
     def max_length(self) -> int | None:
         """The most tokens a text may have, special ones included; None without a limit."""
-        limits = [self.blueprint.room(), self.tokenizer.max_length]
+        places = places_of(self.blueprint, self.checkpoint.config)
+        limits = [places, self.tokenizer.max_length]
         return min((limit for limit in limits if limit is not None), default=None)
 
     def to(self, device: str | torch.device) -> "LanguageModel":
@@ -111,10 +117,13 @@ class LanguageModel(Judging, Generating):
     ) -> Filled | list[Filled]:
         """Ranks candidates for every gap, written `[MASK]` or as the model's own mask token.
 
+        An encoder-decoder such as T5 writes any number of words into a gap; its gaps may also be
+        written `<extra_id_0>` and so on.
+
         Args:
             texts: One text or several.
             top: How many guesses per gap.
-            words: If given, only these words are ranked.
+            words: If given, only these words are ranked; not for encoder-decoders.
 
         Returns:
             For one text a `Filled`, for several a list of them.
@@ -125,10 +134,32 @@ class LanguageModel(Judging, Generating):
                 f"saved with its masked-language-model head."
             )
         several = [texts] if isinstance(texts, str) else list(texts)
-        filled = filling.fill(
-            self.model, self.tokenizer, several, top=top, words=words, max_length=self.max_length
-        )
+        if self.blueprint.decoder is not None:
+            filled = self._fill_spans(several, top, words)
+        else:
+            filled = filling.fill(
+                self.model,
+                self.tokenizer,
+                several,
+                top=top,
+                words=words,
+                max_length=self.max_length,
+            )
         return filled[0] if isinstance(texts, str) else filled
+
+    def _fill_spans(
+        self, texts: Sequence[str], top: int, words: Sequence[str] | None
+    ) -> list[Filled]:
+        if words is not None:
+            raise SettingError(
+                f"words is given, but {self.name} writes any number of words into a gap and ranks "
+                f"no list; leave it out."
+            )
+        writer = self.writer()
+        assert writer.start is not None
+        return fill_spans(
+            self.model, self.tokenizer, texts, start=writer.start, ends=writer.ends, top=top
+        )
 
     def embed(
         self,

@@ -18,29 +18,26 @@ Example: `Denoisers(modes=False)`, or in a recipe
 `{kind = "denoisers", modes = false, parts = [{hide = {kind = "alternating_spans", share = 0.5}},
 {hide = {kind = "alternating_spans", share = 0.25}, weight = 2.0}]}`.
 
-Shapes: B examples, n tokens of all answers, W width.
+Shapes: B examples.
 """
 
+import dataclasses
 from typing import ClassVar
 
 import numpy as np
-from torch import Tensor
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
-from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
 from clozeworks.data.arranged import Arranged
 from clozeworks.data.arrangements import ArrangementSpec
 from clozeworks.data.shards import Numbers
 from clozeworks.errors import SettingError, TokenizerError
-from clozeworks.objectives.draft import Draft, Source, Tensors
+from clozeworks.objectives.corruption import Corruption
+from clozeworks.objectives.draft import Draft, Source
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
-from clozeworks.objectives.noise.sentinels import corrupt
-from clozeworks.objectives.span_corruption import MERGED
-from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, check_answers, decoded
+from clozeworks.objectives.noise.sentinels import Corrupted, corrupt
 
 # The denoiser of each example.
 CHOSEN = "chosen"
@@ -84,7 +81,7 @@ UL2 = (
 
 
 @spec
-class Denoisers(TeacherForced):
+class Denoisers(Corruption):
     """Hides tokens in one of several ways, and says in which."""
 
     paper: ClassVar[str] = "Tay et al. 2022"
@@ -100,11 +97,6 @@ class Denoisers(TeacherForced):
         if not self.parts:
             raise SettingError("parts is empty; a mixture needs at least one denoiser; add one.")
 
-    @property
-    def alone(self) -> bool:
-        """The texts are rewritten, and the decoder is asked."""
-        return True
-
     def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
         """Rewrites the texts; asks for `answers`; `chosen` is the denoiser of each example."""
         clean, stream = draft.clean, chance.stream(self.name)
@@ -115,18 +107,11 @@ class Denoisers(TeacherForced):
         ]
         hidden = np.sort(np.concatenate(places))
         found = corrupt(clean, hidden, source.sentinels, source.end())
-        inputs, lengths = found.inputs, found.input_lengths
         if self.modes:
             modes = np.array([_mode(part, source) for part in self.parts])
-            inputs = np.insert(inputs, np.cumsum(lengths) - lengths, modes[chosen])
-            lengths = lengths + 1
-        draft.rewrite(inputs, lengths)
-        draft.hidden = hidden
-        draft.parts[self.name] = {
-            **answer_part(found.targets, found.target_lengths, source.start()),
-            MERGED: found.merged,
-            CHOSEN: chosen,
-        }
+            found = _opened(found, modes[chosen])
+        self.ask(draft, hidden, found, source)
+        draft.parts[self.name][CHOSEN] = chosen
 
     def chosen(self, clean: Arranged, chance: Chance) -> Numbers:
         """The number of the denoiser of each example, (B,)."""
@@ -145,18 +130,12 @@ class Denoisers(TeacherForced):
         own = clean.some(rows)
         return clean.tokens_of(rows)[hide.places(own, Draws.of(own, chance))]
 
-    def check(self, blueprint: Blueprint) -> None:
-        """Complains about a model without a decoder.
 
-        Raises:
-            SettingError: It has none.
-        """
-        check_answers(blueprint, self.name)
-        super().check(blueprint)
-
-    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
-        """What each answer is named from, (n, W)."""
-        return decoded(model, tensors, tensors.parts[self.name], read)
+def _opened(found: Corrupted, modes: Numbers) -> Corrupted:
+    """The same with a token before each input, (B,)."""
+    lengths = found.input_lengths
+    inputs = np.insert(found.inputs, np.cumsum(lengths) - lengths, modes)
+    return dataclasses.replace(found, inputs=inputs, input_lengths=lengths + 1)
 
 
 def _mode(part: Denoiser, source: Source) -> int:

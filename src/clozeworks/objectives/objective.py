@@ -6,7 +6,7 @@ data side (`collate`) works on numpy arrays in any process, the model side (`cos
 
 import dataclasses
 from collections.abc import Collection
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from torch import Tensor
 
@@ -68,9 +68,10 @@ class Objective(Slot):
             SettingError: Nobody asked for one.
         """
         if self.arrangement is None:
+            where, name = _arranging(self, "objective")
             raise SettingError(
-                f"objective.arrangement of {self.name} is None; it must say what stands side by "
-                'side; set it, such as arrangement = {kind = "full_sentences", length = 128}.'
+                f"{where} of {name} is None; it must say what stands side by side; set it, such as "
+                'arrangement = {kind = "full_sentences", length = 128}.'
             )
         return self.arrangement
 
@@ -157,3 +158,15 @@ class Objective(Slot):
         """One forward pass, and what it costs."""
         hidden = model(tensors.ids, tensors.layout, tensors.types)
         return Loss(self.costs(model, hidden, tensors))
+
+
+def _arranging(objective: Objective, path: str) -> tuple[str, str]:
+    """Where an arrangement is set, and for whom: one around others has that of the first inside."""
+    fields = [field.name for field in dataclasses.fields(cast(Any, objective))]
+    for key in [] if "arrangement" in fields else fields:
+        value = getattr(objective, key)
+        if isinstance(value, Objective):
+            return _arranging(value, f"{path}.{key}")
+        if isinstance(value, tuple) and value and isinstance(value[0], Objective):
+            return _arranging(value[0], f"{path}.{key}[0]")
+    return f"{path}.arrangement", objective.name

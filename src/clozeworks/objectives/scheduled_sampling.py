@@ -4,20 +4,23 @@ Paper: Bengio et al. 2015; Mihaylova & Martins 2019 (two passes, for transformer
 Data: what the objective inside needs.
 Hides and asks: what the objective inside does. Each token that is read before an answer is told
 with the chance that `told` gives for the step; else it is what the model names there in a first
-pass, which was told everything. The first token of a text is never replaced.
+pass, which was told everything. What stands before the first answer is never replaced: the first
+token of a text or of a decoder, the end of a prompt.
 Loss: that of the objective inside, against the right answers, from a second pass over what is read
 then. The first pass has no gradient.
 Relations: with all told it is the objective inside, to the bit and in one pass, and so it is where
 a model is measured; otherwise a step has one forward pass more. The model meets its own mistakes,
 but what it said was said after right tokens, and what is asked stays where it was: the paper for
 transformers reports results close to those without it, not better ones, and the estimate is not
-consistent (Huszár 2015). Let `told` begin at 1.
+consistent (Huszár 2015). Let `told` begin at 1, and stay there (`hold`) until the model has learned
+something.
 Where paper and code differ: the paper for transformers also mixes vectors of several tokens, with a
 gradient through the first pass; here a token is chosen, the likeliest or one drawn.
 Example: `ScheduledSampling(objective=CausalLM(), told=FallingShare(fall=0.0001, least=0.5))`, or in
-a recipe
-`{kind = "scheduled_sampling", choose = "drawn", objective = {kind = "span_corruption"},
-told = {kind = "inverse_sigmoid_share", k = 1000.0}}`.
+a recipe, where the objective inside says what stands side by side,
+`{kind = "scheduled_sampling", choose = "drawn",
+objective = {kind = "span_corruption", arrangement = {kind = "blocks", length = 142}},
+told = {kind = "inverse_sigmoid_share", k = 1000.0, hold = 2000}}`.
 
 Shapes: n answers, B texts, W width, V vocabulary.
 """
@@ -39,7 +42,14 @@ from clozeworks.errors import SettingError
 from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
 from clozeworks.objectives.loss import Loss
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.teacher_forcing import HEAD, LENGTHS, READ, TeacherForced, naming_cost
+from clozeworks.objectives.teacher_forcing import (
+    HEAD,
+    LENGTHS,
+    READ,
+    RUNS,
+    TeacherForced,
+    naming_cost,
+)
 from clozeworks.objectives.told import ToldSpec
 
 # Two numbers from 0 to 1 for each answer: whether it is told, and what is drawn instead.
@@ -49,26 +59,35 @@ _SCORES = 1 << 25
 
 
 @spec
-class ScheduledSampling(Objective):
-    """Replaces what is read before answers by what the model would have said."""
+class Sampling:
+    """How much is told, and what is read instead."""
 
-    paper: ClassVar[str] = "Bengio et al. 2015; Mihaylova & Martins 2019"
-
-    objective: Objective
-    """What is learned; its answers must be texts."""
     told: ToldSpec
     """The chance of a token to be told, by step."""
     choose: Literal["likeliest", "drawn"] = "likeliest"
     """What the model says in the first pass: its likeliest token, or one drawn by its shares."""
 
     def __post_init__(self) -> None:
+        if self.choose not in ("likeliest", "drawn"):
+            raise SettingError(f"choose is {self.choose!r}; it must be 'likeliest' or 'drawn'.")
+
+
+@spec
+class ScheduledSampling(Sampling, Objective):
+    """Replaces what is read before answers by what the model would have said."""
+
+    paper: ClassVar[str] = "Bengio et al. 2015; Mihaylova & Martins 2019"
+
+    objective: Objective
+    """What is learned; its answers must be texts."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.objective, TeacherForced):
             raise SettingError(
                 f"objective is {self.objective.name}; scheduled_sampling replaces tokens of "
                 "answers that are texts; use causal_lm, prefix_lm, span_corruption or denoisers."
             )
-        if self.choose not in ("likeliest", "drawn"):
-            raise SettingError(f"choose is {self.choose!r}; it must be 'likeliest' or 'drawn'.")
 
     @property
     def _inner(self) -> TeacherForced:
@@ -116,7 +135,11 @@ class ScheduledSampling(Objective):
         with torch.no_grad():
             x = self._inner.vectors(model, tensors, part[READ])  # (n, W)
             said = self._said(model, x, part[LUCK][:, 1])
-        read = mixed(part[READ], said, part[LENGTHS], part[LUCK][:, 0] < share)
+        # Trap: older versions of torch keep what autocast cast without a gradient, and would use it
+        # again in the pass that is to have one.
+        torch.clear_autocast_cache()
+        runs = part.get(RUNS, part[LENGTHS])
+        read = mixed(part[READ], said, runs, part[LUCK][:, 0] < share)
         x = self._inner.vectors(model, tensors, read)
         return Loss({self.objective.name: naming_cost(model, x, part[ANSWERS])})
 
@@ -140,7 +163,7 @@ def mixed(read: Tensor, said: Tensor, lengths: Tensor, told: Tensor) -> Tensor:
     Args:
         read: The right ones, (n,).
         said: What the model named for each answer, (n,); it is read before the answer after it.
-        lengths: The answers of each text, (B,); before the first of them stands what is given.
+        lengths: The answers of each run; before the first of them stands what is given.
         told: Where the right one stays, (n,).
     """
     firsts = torch.zeros(len(read) + 1, dtype=torch.bool, device=read.device)

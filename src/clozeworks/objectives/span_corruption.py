@@ -16,38 +16,31 @@ cuts blocks; here blocks follow the corpus, whose documents stand in random orde
 so.
 Example: `SpanCorruption(arrangement=Blocks(length=569))`, or in a recipe
 `{kind = "span_corruption", hide = {kind = "alternating_spans", share = 0.15, mean = 3.0}}`.
-
-Shapes: n tokens of all answers, B examples, W width.
 """
 
 from typing import ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
-from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
 from clozeworks.data.arrangements import ArrangementSpec
 from clozeworks.data.shards import Numbers
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import Draft, Source, Tensors
+from clozeworks.objectives.corruption import Corruption
+from clozeworks.objectives.draft import Draft, Source
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import corrupt
-from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, check_answers, decoded
 
 Sentinels = Literal["named", "bytes"]
-# How many spans too many an example has, for those who look before a run.
-MERGED = "merged"
 # ByT5's ids are those of bytes, 3 higher; its sentinels are the last hundred of them.
 LAST_BYTE, OF_BYTES = 258, 100
 
 
 @spec
-class SpanCorruption(TeacherForced):
+class SpanCorruption(Corruption):
     """Hides spans and asks a decoder for them."""
 
     paper: ClassVar[str] = "Raffel et al. 2020"
@@ -64,35 +57,12 @@ class SpanCorruption(TeacherForced):
         if self.sentinels not in ("named", "bytes"):
             raise SettingError(f"sentinels is {self.sentinels!r}; it must be 'named' or 'bytes'.")
 
-    @property
-    def alone(self) -> bool:
-        """The texts are rewritten, and the decoder is asked."""
-        return True
-
     def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
         """Rewrites the texts; asks for `answers`."""
         draws = Draws.of(draft.clean, chance.stream(self.name))
         places = self.hide.places(draft.clean, draws)
         found = corrupt(draft.clean, places, sentinel_ids(self.sentinels, source), source.end())
-        draft.rewrite(found.inputs, found.input_lengths)
-        draft.hidden = places
-        draft.parts[self.name] = {
-            **answer_part(found.targets, found.target_lengths, source.start()),
-            MERGED: found.merged,
-        }
-
-    def check(self, blueprint: Blueprint) -> None:
-        """Complains about a model without a decoder.
-
-        Raises:
-            SettingError: It has none.
-        """
-        check_answers(blueprint, self.name)
-        super().check(blueprint)
-
-    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
-        """What each answer is named from, (n, W)."""
-        return decoded(model, tensors, tensors.parts[self.name], read)
+        self.ask(draft, places, found, source)
 
 
 def sentinel_ids(kind: Sentinels, source: Source) -> Numbers:

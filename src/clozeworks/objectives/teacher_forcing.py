@@ -16,27 +16,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.flow import Source
 from clozeworks.core.heads.vocabulary import PlainVocabularyModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
 from clozeworks.data.shards import Numbers
-from clozeworks.errors import SettingError
 from clozeworks.objectives.draft import ANSWERS, Part, Tensors
 from clozeworks.objectives.loss import Cost, Loss
 from clozeworks.objectives.objective import Objective
 
 HEAD, DECODER = "vocabulary", "decoder"
-# The tokens that answers are named from, and how many each text has.
-READ, LENGTHS = "read", "lengths"
+# The tokens that answers are named from, and how many each text has: in all, and in a row.
+READ, LENGTHS, RUNS = "read", "lengths", "runs"
 
 
 class TeacherForced(Objective):
     """Slot: answers are texts, each of their tokens asked for with all before it known.
 
     Its part holds `read`, the token just before each answer, and `lengths`, the answers of each
-    text. What is read may be replaced by others; what is asked stays.
+    text; where a text is asked in several places, as in a chat, also `runs`, the answers of each
+    place. What is read may be replaced by others, but for the first of a run; what is asked stays.
     """
 
     is_slot: ClassVar[bool] = True
@@ -60,19 +59,6 @@ class TeacherForced(Objective):
         part = tensors.parts[self.name]
         x = self.vectors(model, tensors, part[READ])  # (n, W)
         return Loss({self.name: naming_cost(model, x, part[ANSWERS])})
-
-
-def check_answers(blueprint: Blueprint, name: str) -> None:
-    """Complains about a model that answers no text with a text.
-
-    Raises:
-        SettingError: It has no decoder.
-    """
-    if blueprint.decoder is None:
-        raise SettingError(
-            f"the model has no decoder; {name} shows a text to an encoder and asks a decoder for "
-            "the answer; choose a family that has both, such as t5."
-        )
 
 
 def answer_part(answers: Numbers, lengths: Numbers, start: int) -> Part:

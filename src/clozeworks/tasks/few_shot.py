@@ -55,11 +55,13 @@ class Shown:
         texts: It, for each text.
         shots: How many demonstrations each has.
         dropped: How many did not fit, in all.
+        missing: How many there were no examples for beside the texts themselves, in all.
     """
 
     texts: list[str]
     shots: list[int]
     dropped: int
+    missing: int = 0
 
 
 def demonstrations(
@@ -109,8 +111,9 @@ def demonstrations(
     shown = [
         opening + "".join(written[place] + few_shot.separator for place in own) for own in kept
     ]
-    dropped = sum(map(len, chosen)) - sum(map(len, kept))
-    return Shown(shown, list(map(len, kept)), dropped)
+    drawn = sum(map(len, chosen))
+    dropped, missing = drawn - sum(map(len, kept)), few_shot.shots * len(texts) - drawn
+    return Shown(shown, list(map(len, kept)), dropped, missing)
 
 
 def _others(order: Sequence[int], text: str, examples: Sequence[Example], shots: int) -> list[int]:

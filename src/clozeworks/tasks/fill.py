@@ -1,4 +1,4 @@
-"""Fill gaps: rank the vocabulary for every mask in a text.
+"""Fill gaps: rank the vocabulary for every mask in a text (`fill_spans.py` writes into gaps).
 
 Special tokens are left out of the ranking; scores are still shares of the whole vocabulary.
 Gaps of one text are guessed at the same time, each with the others still open; the scores of two
@@ -30,16 +30,20 @@ class Guess:
     """One candidate for a gap."""
 
     word: str
-    """As a person would write it."""
+    """As a person would write it; several words where a gap takes more than one token."""
     token: str
-    """As it stands in the vocabulary."""
+    """As it stands in the vocabulary; several tokens have spaces between them."""
     score: float
-    """The probability the model gives it among the whole vocabulary."""
+    """The probability the model gives it: among the whole vocabulary, or, where a gap takes more
+    than one token, among all that could be written there."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A text and the guesses for each of its gaps, best first."""
+    """A text and the guesses for each of its gaps, best first.
+
+    Where a decoder wrote them, the best answer's come first, then what others have there.
+    """
 
     text: str
     gaps: list[list[Guess]]
@@ -192,12 +196,19 @@ def _best(
     """The text with the best guess in every gap, spaced as the tokenizer writes it."""
     best, done = "", 0
     for (begin, end), guesses in zip(spans, gaps, strict=True):
-        best = _joined(tokenizer, best + marked[done:begin], guesses[0])
+        best = joined(tokenizer, best + marked[done:begin], guesses[0])
         done = end
     return best + marked[done:]
 
 
-def _joined(tokenizer: Tokenizer, before: str, guess: Guess) -> str:
+def joined(tokenizer: Tokenizer, before: str, guess: Guess) -> str:
+    """A text and a guess behind it, spaced as the tokenizer writes it.
+
+    Args:
+        tokenizer: The model's.
+        before: What stands before the gap.
+        guess: What stands in it.
+    """
     if guess.token.startswith("##"):  # WordPiece: it continues the word before the gap
         return before.rstrip(" ") + guess.word.removeprefix("##")
     if tokenizer.kind == "wordpiece":

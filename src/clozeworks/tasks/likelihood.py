@@ -8,6 +8,8 @@ What is asked: of a text all tokens but those that the tokenizer puts around it,
 one where nothing stands before it (GPT-2). Of a continuation every token with a character of it, so
 that it does not matter on which side of the border a space is written. Of an encoder-decoder's
 answer the end, too.
+Continuations of one prompt that follow each other, such as labels, are asked together: the tokens
+that all of them begin with are read once.
 Trap: perplexity is taken over tokens; a mean of the perplexities of texts or batches is something
 else.
 
@@ -16,12 +18,14 @@ Shapes: n asked tokens, V vocabulary.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, takewhile
 from math import exp, fsum, inf
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from clozeworks.core.branches import Branches
 from clozeworks.core.flow import Source
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
@@ -37,6 +41,8 @@ Progress = Callable[[int, int], None]
 HEAD = "vocabulary"
 # Tokens whose scores are in memory at a time: one number for every entry of the vocabulary each.
 SLICE = 256
+# Continuations that share the reading of a prompt: each looks at a copy of its keys and values.
+TOGETHER = 16
 
 
 @dataclass(frozen=True)
@@ -88,12 +94,33 @@ class _Window(NamedTuple):
     item: int
     ids: list[int]
     asked: int
+    begin: int = 0
+    """Where it begins in its text."""
     prompt: list[int] | None = None
     """What an encoder reads; `ids` are then the start and the answer."""
 
+
+class _Group(NamedTuple):
+    """Windows on one prompt, and how many tokens of them are alike and read once."""
+
+    windows: Sequence[_Window]
+    shared: int
+
+    @property
+    def prompt(self) -> list[int]:
+        return self.windows[0].prompt or []
+
+    @property
+    def beginning(self) -> list[int]:
+        return self.windows[0].ids[: self.shared]
+
+    @property
+    def endings(self) -> list[list[int]]:
+        return [window.ids[self.shared :] for window in self.windows]
+
     @property
     def weight(self) -> int:
-        return len(self.ids) + len(self.prompt or ())
+        return len(self.prompt) + self.shared + sum(map(len, self.endings))
 
 
 def score_texts(
@@ -135,7 +162,8 @@ def score_texts(
                 f"be asked; give a longer text."
             )
         windows += _cut(number, ids, first, room, overlap)
-    return _scored(model, tokenizer, windows, len(texts), budget, places, progress)
+    groups = [_Group([window], 0) for window in windows]
+    return _scored(model, tokenizer, groups, len(texts), budget, places, progress)
 
 
 def score_continuations(
@@ -189,7 +217,7 @@ def score_continuations(
         read = tokenizer.encode(prompts, max_length=room, places=places, advice=shorter)
         answers = tokenizer.encode(continuations)
         for number, (given, answer) in enumerate(zip(read, answers, strict=True)):
-            windows.append(_Window(number, [start, *answer.ids], 1, given.ids))
+            windows.append(_Window(number, [start, *answer.ids], 1, prompt=given.ids))
     else:
         joined = [before + after for before, after in zip(prompts, continuations, strict=True)]
         encoded = tokenizer.encode(joined, offsets=True)
@@ -205,7 +233,8 @@ def score_continuations(
                     f"needs a token before it; give a prompt."
                 )
             windows += _cut(number, ids, first, room, overlap)
-    return _scored(model, tokenizer, windows, len(prompts), budget, places, progress)
+    groups = list(_grouped(windows, prompts))
+    return _scored(model, tokenizer, groups, len(prompts), budget, places, progress)
 
 
 def _opened(text: Encoded) -> tuple[list[int], int]:
@@ -218,7 +247,23 @@ def _cut(
     item: int, ids: list[int], first: int, room: int | None, overlap: int | None
 ) -> Iterator[_Window]:
     for begin, asked, end in windows_of(len(ids), first, room, overlap):
-        yield _Window(item, ids[begin:end], asked - begin)
+        yield _Window(item, ids[begin:end], asked - begin, begin)
+
+
+def _grouped(windows: Sequence[_Window], prompts: Sequence[str]) -> Iterator[_Group]:
+    """Neighbours on the same part of one prompt."""
+    for _, found in groupby(windows, lambda window: (prompts[window.item], window.begin)):
+        several = list(found)
+        for first in range(0, len(several), TOGETHER):
+            own = several[first : first + TOGETHER]
+            if len(own) == 1:
+                yield _Group(own, 0)
+                continue
+            # Trap: the border of a label may join with the prompt to another token, so what is
+            # alike is found out. The token before the first asked one is read with the label.
+            columns = zip(*(window.ids for window in own), strict=False)
+            alike = len(list(takewhile(lambda column: len(set(column)) == 1, columns)))
+            yield _Group(own, min(alike, min(window.asked for window in own) - 1))
 
 
 def windows_of(
@@ -252,33 +297,34 @@ def windows_of(
 def _scored(
     model: Model,
     tokenizer: Tokenizer,
-    windows: Sequence[_Window],
+    groups: Sequence[_Group],
     count: int,
     budget: int | None,
     places: Sequence[str] | None,
     progress: Progress | None,
 ) -> list[Scored]:
     device = device_of(model)
-    weights = [window.weight for window in windows]
+    weights = [group.weight for group in groups]
     total, done = sum(weights), 0
-    found: list[list[float]] = [[] for _ in windows]
+    found: list[list[list[float]]] = [[] for _ in groups]
 
-    def run(batch: list[int]) -> list[list[float]]:
-        own = [windows[number] for number in batch]
-        hidden = _read(model, own, device)
-        layout = Layout([len(window.ids) for window in own])
-        places_of = [
-            start + place
-            for start, window in zip(layout.starts, own, strict=True)
-            for place in range(window.asked, len(window.ids))
+    def run(batch: list[int]) -> list[list[list[float]]]:
+        chosen = [groups[number] for number in batch]
+        hidden, layout = _read(model, chosen, device)
+        own = [window for group in chosen for window in group.windows]
+        sizes = [len(window.ids) - window.asked for window in own]
+        ends = [start + length for start, length in zip(layout.starts, layout.lengths, strict=True)]
+        before = [
+            place - 1
+            for end, size in zip(ends, sizes, strict=True)
+            for place in range(end - size, end)
         ]
         answers = torch.tensor([token for window in own for token in window.ids[window.asked :]])
-        before = torch.tensor(places_of, device=device) - 1
-        logs = token_logs(model, hidden[before], answers.to(device))
+        logs = token_logs(model, hidden[torch.tensor(before, device=device)], answers.to(device))
         owners = [window.item for window in own for _ in window.ids[window.asked :]]
         check_finite(model, logs[:, None], owners, "the score", places)
-        sizes = [len(window.ids) - window.asked for window in own]
-        return [piece.tolist() for piece in torch.split(logs.cpu(), sizes)]
+        pieces = (piece.tolist() for piece in torch.split(logs.cpu(), sizes))
+        return [[next(pieces) for _ in group.windows] for group in chosen]
 
     budget = default_budget(device) if budget is None else budget
     with evaluating(model):
@@ -289,23 +335,30 @@ def _scored(
             if progress is not None:
                 progress(done, total)
     results = [Scored([], [], 0) for _ in range(count)]
-    for window, shares in zip(windows, found, strict=True):
-        before = results[window.item]
-        pieces = [tokenizer.token_of(token) for token in window.ids[window.asked :]]
-        results[window.item] = Scored(
-            before.tokens + pieces, before.logs + shares, before.windows + 1
-        )
+    for group, several in zip(groups, found, strict=True):
+        for window, shares in zip(group.windows, several, strict=True):
+            before = results[window.item]
+            pieces = [tokenizer.token_of(token) for token in window.ids[window.asked :]]
+            results[window.item] = Scored(
+                before.tokens + pieces, before.logs + shares, before.windows + 1
+            )
     return results
 
 
-def _read(model: Model, windows: Sequence[_Window], device: torch.device) -> Tensor:
-    """The vectors that know all tokens up to each, (N, W)."""
-    ids, layout = _packed([window.ids for window in windows], device)
-    if model.decoder is None:
-        hidden: Tensor = model(ids, layout)
-        return hidden
-    prompts, prompt_layout = _packed([window.prompt or [] for window in windows], device)
-    return model.decode(ids, layout, Source(model(prompts, prompt_layout), prompt_layout))
+def _read(model: Model, groups: Sequence[_Group], device: torch.device) -> tuple[Tensor, Layout]:
+    """The vectors of all endings, each knowing all tokens up to it, (N, W); and their layout."""
+    ids, layout = _packed([ending for group in groups for ending in group.endings], device)
+    branches = Branches([len(group.windows) for group in groups])
+    if model.decoder is not None:
+        prompts, given = _packed([group.prompt for group in groups], device)
+        source = Source(model(prompts, given), given)
+        return model.decode(ids, layout, source, cache=branches), layout
+    if not any(group.shared for group in groups):
+        return model(ids, layout), layout
+    beginnings, shared = _packed([group.beginning for group in groups], device)
+    model(beginnings, shared, cache=branches)
+    layout = branches.following(layout.lengths)
+    return model(ids, layout, cache=branches), layout
 
 
 def _packed(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Layout]:

@@ -18,11 +18,12 @@ Example: `TextToText(prefix="summarize: ")`, for one tower
 Shapes: N tokens, n tokens of all targets, B rows, W width.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.chance import Chance
@@ -31,9 +32,9 @@ from clozeworks.core.spec import spec
 from clozeworks.data.labelled.items import ChatItem, Item, Label, SourceItem, TextItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.draft import Draft, Source, Tensors
-from clozeworks.objectives.loss import Loss
-from clozeworks.objectives.teacher_forcing import HEAD, naming_cost
+from clozeworks.objectives.teacher_forcing import HEAD, TeacherForced
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.prompts import Prompt, write_all
 from clozeworks.tasks.task import Progress, Target, Task
 from clozeworks.tasks.text_to_text_formats import Format, format_of
 from clozeworks.tasks.text_to_text_rows import (
@@ -46,11 +47,10 @@ from clozeworks.tasks.text_to_text_rows import (
     WritingItem,
     chat_end,
 )
-from clozeworks.tasks.text_to_text_writing import USUAL, Prompt, Writing, sureness, write_all
+from clozeworks.tasks.text_to_text_writing import USUAL, Writing, sureness
 from clozeworks.tasks.windows import Window, Windows
 from clozeworks.text.tokenizer import Tokenizer
 
-DECODER = "decoder"
 # What stands between source and target in one tower, where nobody says it.
 BETWEEN = "\n"
 
@@ -78,9 +78,10 @@ class Composed:
 
 
 @spec
-class TextToText(Task[Item, Composed]):
+class TextToText(Task[Item, Composed], TeacherForced):
     """Writes a text for a text."""
 
+    folder: ClassVar[str | None] = "clozeworks.tasks"  # among the tasks, not the objectives
     paper: ClassVar[str] = "Raffel et al. 2020"
 
     prefix: str = ""
@@ -137,10 +138,6 @@ class TextToText(Task[Item, Composed]):
     def alone(self) -> bool:
         """It runs the model in its own way."""
         return True
-
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
-        """A vocabulary, and the decoder where the family has one."""
-        return frozenset({HEAD, *({DECODER} & set(offered))})
 
     def check(self, blueprint: Blueprint) -> None:
         """Complains about models that cannot write, or read and write in another way.
@@ -261,11 +258,9 @@ class TextToText(Task[Item, Composed]):
         assert tokens is not None
         draft.parts[self.name] = self.rows.collate(draft, tokens, source)
 
-    def loss(self, model: Model, tensors: Tensors) -> Loss:
-        """What naming the tokens of the targets costs."""
-        part = tensors.parts[self.name]
-        vectors = self.rows.vectors(model, tensors, part)
-        return Loss({self.name: naming_cost(model, vectors, part["answers"])})
+    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+        """What each token of the targets is named from, (n, W)."""
+        return self.rows.vectors(model, tensors, tensors.parts[self.name], read)
 
     def answered(
         self,
@@ -283,22 +278,24 @@ class TextToText(Task[Item, Composed]):
         asked = [self.as_asked(item) for item in items]
         rows = [self.row_of(item, reading, answer=False) for item in asked]
         ends = self._ends(asked, reading)
+        places = [item.place or f"item {number:,}" for number, item in enumerate(asked, start=1)]
         prompts = [
-            Prompt(row.ids, ends[isinstance(item, ChatItem)], item.place or f"item {number:,}")
-            for number, (item, row) in enumerate(zip(asked, rows, strict=True), start=1)
+            Prompt(
+                row.ids, self._room(row, most, place), ends[isinstance(item, ChatItem)], (), place
+            )
+            for item, row, place in zip(asked, rows, places, strict=True)
         ]
         written = write_all(
             model,
             prompts,
-            self.writing,
-            most=most,
+            beams=self.writing.search(),
             start=Source.of(tokenizer).start() if apart else None,
             tokens=tokenizer.size,
             budget=budget,
             progress=progress,
         )
         found = []
-        for item, row, prompt, text in zip(asked, rows, prompts, written, strict=True):
+        for item, row, prompt, (text, *_) in zip(asked, rows, prompts, written, strict=True):
             ended = text.ended == "end"
             said = self.decoded(tokenizer, text.tokens, prompt.ends)
             form = self.format_for(item)
@@ -311,6 +308,19 @@ class TextToText(Task[Item, Composed]):
         if self.between is not None and self.lengths.cut and most is not None:
             most = max(most - (self.writing.tokens or USUAL), 1) + 1
         return Reading(tokenizer, self.lengths, most)
+
+    def _room(self, row: Row, most: int | None, place: str) -> int:
+        """How many tokens may be written behind a prompt."""
+        wanted = self.writing.tokens or USUAL
+        if self.between is None or most is None:
+            return wanted
+        room = min(wanted, most - len(row.ids))
+        if room < 1:
+            raise InputError(
+                f"{place} has {len(row.ids):,} tokens; the model takes {most:,}, and what it "
+                "writes counts too; shorten it."
+            )
+        return room
 
     def _ends(
         self, items: Sequence[WritingItem], reading: Reading

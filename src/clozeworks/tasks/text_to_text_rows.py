@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeworks.core.model import Model
 from clozeworks.core.spec import spec
+from clozeworks.data.arranged import Arranged
 from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.objectives.draft import ANSWERS, Draft, Part, Source, Tensors
-from clozeworks.objectives.teacher_forcing import answer_part, decoded
+from clozeworks.objectives.teacher_forcing import LENGTHS, READ, RUNS, answer_part, decoded
 from clozeworks.text.encoded import Encoded
 from clozeworks.text.tokenizer import Tokenizer
 
@@ -76,8 +78,8 @@ class Rows(Protocol):
         """What is asked; `tokens` are the asked ones and -1 for others, (N,)."""
         ...
 
-    def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
-        """The vectors that name the asked tokens, (n, W)."""
+    def vectors(self, model: Model, tensors: Tensors, part: Any, read: Tensor) -> Tensor:
+        """The vectors that name the asked tokens, (n, W), behind what is read before each, (n,)."""
         ...
 
 
@@ -173,14 +175,13 @@ class Apart:
     def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """The encoder is shown what is not asked, the decoder what is."""
         clean, asked = draft.clean, tokens >= 0
-        owners = np.repeat(np.arange(len(clean)), clean.lengths)
-        counts = np.bincount(owners[asked], minlength=len(clean))
+        counts = _counts(clean, asked)
         draft.rewrite(clean.ids[~asked], clean.lengths - counts)
         return answer_part(tokens[asked], counts, source.start())
 
-    def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
-        """Those of the decoder, told all before each token, (n, W)."""
-        return decoded(model, tensors, part)
+    def vectors(self, model: Model, tensors: Tensors, part: Any, read: Tensor) -> Tensor:
+        """Those of the decoder, (n, W)."""
+        return decoded(model, tensors, part, read)
 
 
 @dataclass(frozen=True)
@@ -246,12 +247,22 @@ class Behind:
 
     def collate(self, draft: Draft, tokens: Any, source: Source) -> Part:
         """Each asked token is named from the place before it."""
-        places = np.flatnonzero(tokens >= 0)
-        return {ANSWERS: tokens[places], PLACES: places - 1}
+        asked = tokens >= 0
+        places = np.flatnonzero(asked) - 1
+        # Two rows never touch: before the first asked token of a row stands its prompt.
+        begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+        return {
+            ANSWERS: tokens[asked],
+            READ: draft.ids[places],
+            LENGTHS: _counts(draft.clean, asked),
+            RUNS: np.diff(begins, append=len(places)),
+            PLACES: places,
+        }
 
-    def vectors(self, model: Model, tensors: Tensors, part: Any) -> Tensor:
+    def vectors(self, model: Model, tensors: Tensors, part: Any, read: Tensor) -> Tensor:
         """Those of the places before, (n, W)."""
-        hidden: Tensor = model(tensors.ids, tensors.layout, tensors.types)
+        ids = tensors.ids.index_put((part[PLACES],), read)
+        hidden: Tensor = model(ids, tensors.layout, tensors.types)
         return hidden[part[PLACES]]
 
 
@@ -274,6 +285,12 @@ def chat_end(reading: Reading) -> int:
     said = reading.tokenizer.chat.pieces(turns)[-1].text
     ids, count = turn_end(reading.tokenizer.encode([said], special=False)[0].ids, reading)
     return ids[count - 1]
+
+
+def _counts(clean: Arranged, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many tokens of each row are asked, (B,)."""
+    owners = np.repeat(np.arange(len(clean)), clean.lengths)
+    return np.bincount(owners[asked], minlength=len(clean))
 
 
 def _left(reading: Reading, taken: int) -> int | None:

@@ -1,8 +1,34 @@
 """Text that appears token by token, and strings that end it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from clozeworks.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is written before a stop string counts.
+
+    Attributes:
+        least: So many tokens.
+        words: These runs of tokens.
+    """
+
+    least: int = 0
+    words: tuple[tuple[int, ...], ...] = ()
+
+    def behind(self, written: Sequence[int], tokenizer: Tokenizer) -> int | None:
+        """Behind how many tokens of a text everything is there; None if it is not."""
+        ends = [self.least if len(written) >= self.least else None]
+        for word in self.words:
+            size, places = len(word), range(len(written))
+            found = (at + size for at in places if tuple(written[at : at + size]) == word)
+            ends.append(next(found, None))
+        if None in ends:
+            return None
+        # What comes within a run of bytes is no text of its own.
+        return tokenizer.end_of_run(written, max(end for end in ends if end is not None))
 
 
 class Stops:
@@ -12,11 +38,17 @@ class Stops:
         tokenizer: Knows what tokens read as.
         strings: The stop strings.
         before: The tokens before each text, which decide whether it begins with a space.
+        due: What comes first, if anything.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, strings: Sequence[str], before: Sequence[Sequence[int]]
+        self,
+        tokenizer: Tokenizer,
+        strings: Sequence[str],
+        before: Sequence[Sequence[int]],
+        due: Due | None = None,
     ) -> None:
+        self._due = due or Due()
         self._tokenizer = tokenizer
         self._strings = strings
         self._before = before
@@ -25,10 +57,12 @@ class Stops:
 
     def __call__(self, prompt: int, written: list[int]) -> bool:
         """Looks at the last tokens that stand for text."""
-        special = self._tokenizer.special_ids
-        text = [token for token in written[-4 * self._tokens :] if token not in special]
-        before = text[: -self._tokens] or self._before[prompt]
-        last = self._tokenizer.continued(before, text[-self._tokens :])
+        first = self._due.behind(written, self._tokenizer)
+        if first is None:
+            return False
+        begin = max(self._tokenizer.begin_of_last(written, self._tokens), first)
+        before = written[:begin] or self._before[prompt]
+        last = self._tokenizer.continued(before, written[begin:])
         return any(string in last for string in self._strings)
 
 
@@ -48,11 +82,20 @@ class Unfolding:
         self._length = 0
         self._over = False
 
-    def add(self, token: int) -> str:
-        """One more token: the text that is certain since."""
+    def add(self, token: int, *, stops: bool = True) -> str:
+        """One more token: the text that is certain since.
+
+        Args:
+            token: The token.
+            stops: Whether stop strings count already.
+        """
         self._held += self._step(token)
         if self._over:
             return ""
+        if not stops:
+            certain, self._held = self._held, ""
+            self._length += len(certain)
+            return certain
         end = first_stop(self._held, self._stop)
         if end is not None:
             self._over = True
@@ -65,7 +108,7 @@ class Unfolding:
         return certain
 
     def rest(self, whole: str) -> str:
-        """What of the whole text was held back to the end."""
+        """What of the whole text, which begins with what was given, was held back to the end."""
         return whole[self._length :]
 
 

@@ -6,13 +6,12 @@ several tokens, and not while it may be the beginning of a stop string.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
 import torch
 
-from clozeworks.core.attention import AttentionModule
-from clozeworks.core.memory import available
 from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.generate.beams import search
@@ -20,18 +19,16 @@ from clozeworks.generate.reading import HEAD, Reader
 from clozeworks.generate.rules import AtLeast, BadWords, Known, RequiredWords, RuleSpec
 from clozeworks.generate.settings import Generation
 from clozeworks.generate.writing import Limits, Written, write
-from clozeworks.tasks.packing import check_finite, device_of, evaluating
+from clozeworks.tasks.packing import evaluating
+from clozeworks.tasks.prompts import CheckedReader
 from clozeworks.tasks.text_to_text_rows import Lengths, Reading, chat_end
-from clozeworks.tasks.unfolding import Stops, Unfolding, first_stop
+from clozeworks.tasks.unfolding import Due, Stops, Unfolding, first_stop
+from clozeworks.tasks.write_batches import side_by_side
 from clozeworks.tasks.written_text import Fresh, Token, WrittenText
 from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.wording import size_in_words
+from clozeworks.wording import counted
 
 Progress = Callable[[int, int], None]
-# The most texts that are written side by side.
-ROWS = 32
-# The share of the memory at hand that a batch may take for what it has read.
-_SHARE = 0.5
 
 
 class TextWriter:
@@ -75,8 +72,7 @@ class TextWriter:
         self.name = name
         self.ends = tuple(ends)
         if chat:  # a turn may end with a token of its own
-            told = Reading(tokenizer, Lengths(), None)
-            self.ends = tuple(dict.fromkeys((*self.ends, chat_end(told))))
+            self.ends = tuple(dict.fromkeys((*self.ends, *_turn_ends(tokenizer))))
         self.start = start
         self.room = room
         self.chat = chat
@@ -101,43 +97,82 @@ class TextWriter:
                     progress(done, total)
         return [[texts[number] for number in sorted(texts)] for texts in found]
 
-    def stream(self, prompts: Sequence[str], settings: Generation) -> Iterator[Fresh]:
+    def check(self, prompts: Sequence[str], settings: Generation) -> None:
+        """Complains about prompts and settings as `stream` would, for who asks for some at a time.
+
+        Raises:
+            InputError: A prompt has no token, or more than the model takes.
+            SettingError: A setting does not fit the model or a prompt.
+        """
+        self._batches(self.encode(prompts), settings, 1)
+
+    def stream(
+        self, prompts: Sequence[str], settings: Generation, *, first: int = 1
+    ) -> Iterator[Fresh]:
         """Text as it comes, of several prompts side by side.
 
-        Everything about prompts and settings is checked before the first token is written.
+        Everything about prompts and settings is checked here, before the first text comes.
+
+        Args:
+            prompts: The prompts.
+            settings: How texts are written.
+            first: The number of the first prompt, for messages.
         """
-        ids = self.encode(prompts)
-        self._check(ids, settings)
-        batches = self._batches(ids, settings)
+        ids = self.encode(prompts, first)
+        return self._streamed(prompts, ids, self._batches(ids, settings, first), settings, first)
+
+    def _batches(
+        self, ids: Sequence[Sequence[int]], settings: Generation, first: int
+    ) -> list[tuple[list[int], int]]:
+        """Which prompts are written together, and how much at most, if all can be."""
+        self._check(ids, settings, first)
+        each = settings.beams.width if settings.beams is not None else settings.texts
+        most = [self._most(len(prompt), settings.ending.tokens) for prompt in ids]
+        return side_by_side(self.model, [len(prompt) for prompt in ids], most, each, first)
+
+    def _streamed(
+        self,
+        prompts: Sequence[str],
+        ids: Sequence[list[int]],
+        batches: Sequence[tuple[list[int], int]],
+        settings: Generation,
+        first: int,
+    ) -> Iterator[Fresh]:
         run = self._searched if settings.beams is not None else self._written
         for batch, most in batches:
             with evaluating(self.model):
-                yield from run(prompts, ids, batch, most, settings)
+                yield from run(prompts, ids, batch, most, settings, first)
 
-    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each prompt, at least one.
+    def encode(self, prompts: Sequence[str], first: int = 1) -> list[list[int]]:
+        """The tokens of each prompt, at least one; messages count prompts from `first`.
 
         Raises:
             InputError: A prompt has no token, or more than the model takes.
         """
         if self.chat:
-            prompts = [self._turn(prompt, number) for number, prompt in enumerate(prompts, 1)]
+            prompts = [self._turn(prompt, number) for number, prompt in enumerate(prompts, first)]
         # A template writes its own special tokens.
         encoded = self.tokenizer.encode(prompts, special=not self.chat)
         found = [list(one.ids) for one in encoded]
         if self.model.decoder is not None:
+            for number, prompt in enumerate(prompts, first):
+                if not prompt.strip():
+                    raise InputError(
+                        f"prompt {number:,} is empty; {self.name} answers what it reads, and there "
+                        f"is nothing; give it at least a word."
+                    )
             return found
-        for number, ids in enumerate(found, start=1):
+        for number, ids in enumerate(found, first):
             while not self.chat and len(ids) > 1 and ids[-1] in self.ends:
                 ids.pop()  # a text that is to go on has not ended
             if not ids:
-                first = self.tokenizer.first_id
-                if first is None:
+                begin = self.tokenizer.first_id
+                if begin is None:
                     raise InputError(
                         f"prompt {number:,} is empty, and {self.name} has no token that a text "
                         f"begins with; give it at least a word."
                     )
-                ids.append(first)
+                ids.append(begin)
             if self.room is not None and len(ids) >= self.room:
                 raise InputError(
                     f"prompt {number:,} has {len(ids):,} tokens; {self.name} has places for "
@@ -150,7 +185,7 @@ class TextWriter:
         said = [{"role": "user", "content": prompt}]
         return self.tokenizer.chat.render(said, asks=True, place=f"prompt {number:,}")
 
-    def _check(self, ids: Sequence[Sequence[int]], settings: Generation) -> None:
+    def _check(self, ids: Sequence[Sequence[int]], settings: Generation, first: int) -> None:
         entries = self.model.blueprint.embeddings.tokens
         if settings.beams is not None and settings.beams.width > entries:
             raise SettingError(
@@ -162,48 +197,38 @@ class TextWriter:
                 f"least is {settings.ending.least}, but {self.name} has no token that ends a "
                 f"text; it has no effect; leave it out."
             )
-        wanted = sum(len(word) for word in self._runs(settings.wording.required_words))
-        for number, prompt in enumerate(ids, start=1):
+        required = self._runs(settings.wording.required_words)
+        self._check_words(required, settings)
+        wanted = sum(map(len, required))
+        for number, prompt in enumerate(ids, first):
             room = self._most(len(prompt), settings.ending.tokens)
             if wanted > room:
                 raise SettingError(
-                    f"required_words take {wanted:,} tokens, and behind prompt {number:,} there is "
-                    f"room for {room:,}; they must fit; raise tokens, or shorten the prompt."
+                    f"the words of required_words take {wanted:,} tokens, and behind prompt "
+                    f"{number:,} there is room for {room:,}; they must fit; raise tokens, or "
+                    f"shorten the prompt."
                 )
 
-    def _batches(
-        self, ids: Sequence[Sequence[int]], settings: Generation
-    ) -> list[tuple[list[int], int]]:
-        """Prompts to be written side by side, and the most tokens each may get.
-
-        What a text may have must not depend on its neighbours: prompts with less room than asked
-        for are among their like.
-        """
-        each = settings.beams.width if settings.beams is not None else settings.texts
-        of_token = _cache_bytes(self.model)
-        have = available(device_of(self.model))
-        most = [self._most(len(prompt), settings.ending.tokens) for prompt in ids]
-        batches: list[tuple[list[int], int]] = []
-        order = sorted(range(len(ids)), key=lambda number: (-most[number], -len(ids[number])))
-        for number in order:
-            # The first of a batch is its longest.
-            size = (len(ids[number]) + most[number] + 1) * each * of_token
-            if have is not None and size > have * _SHARE:
+    def _check_words(self, required: Sequence[tuple[int, ...]], settings: Generation) -> None:
+        """Complains about words that must come, and may not."""
+        banned = self._runs(settings.wording.bad_words, both=True)
+        size = settings.wording.no_repeat_ngrams
+        for word in required:
+            shown = self.tokenizer.decode(word).strip()
+            for bad in banned:
+                if any(word[place : place + len(bad)] == bad for place in range(len(word))):
+                    raise SettingError(
+                        f"{shown!r} is among required_words, and a part of it, "
+                        f"{self.tokenizer.decode(bad).strip()!r}, among bad_words; leave one of "
+                        f"them out."
+                    )
+            runs = [word[place : place + (size or 0)] for place in range(len(word))]
+            runs = [run for run in runs if size is not None and len(run) == size]
+            if len(set(runs)) < len(runs):
                 raise SettingError(
-                    f"prompt {number + 1:,} with {most[number]:,} new tokens and {each:,} texts "
-                    f"side by side takes {size_in_words(size)}, and {size_in_words(have)} are at "
-                    f"hand; lower tokens, texts or beams."
+                    f"{shown!r} is among required_words and repeats {counted(size or 0, 'token')}, "
+                    f"and no_repeat_ngrams is {size}; leave one of them out."
                 )
-            if batches and batches[-1][1] == most[number]:
-                batch = batches[-1][0]
-                longest = len(ids[batch[0]]) + most[number] + 1
-                rows = (len(batch) + 1) * each
-                fits = have is None or rows * longest * of_token <= have * _SHARE
-                if rows <= max(ROWS, each) and fits:
-                    batch.append(number)
-                    continue
-            batches.append(([number], most[number]))
-        return batches
 
     def _most(self, length: int, asked: int) -> int:
         if self.model.decoder is not None:
@@ -239,11 +264,19 @@ class TextWriter:
         stop = None
         if settings.ending.stop:
             before = ids if self.model.decoder is None else [()] * len(ids)
-            stop = Stops(self.tokenizer, settings.ending.stop, before)
+            stop = Stops(self.tokenizer, settings.ending.stop, before, self._due(settings))
         return Limits(most=most, ends=self.ends, stop=stop)
 
-    def _reader(self, ids: Sequence[Sequence[int]], batch: Sequence[int], most: int) -> Reader:
-        return _CheckedReader(self.model, ids, most, self.start, batch)
+    def _due(self, settings: Generation) -> Due:
+        """What is written before a stop string may end a text."""
+        words = self._runs(settings.wording.required_words)
+        return Due(settings.ending.least, words)
+
+    def _reader(
+        self, ids: Sequence[Sequence[int]], batch: Sequence[int], most: int, first: int
+    ) -> Reader:
+        numbers = [number + first - 1 for number in batch]
+        return CheckedReader(self.model, ids, most, self.start, numbers)
 
     def _given(self, ids: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What rules about repetition count as there already."""
@@ -260,11 +293,12 @@ class TextWriter:
         batch: list[int],
         most: int,
         settings: Generation,
+        first: int,
     ) -> Iterator[Fresh]:
         assert settings.beams is not None
         own = [ids[number] for number in batch]
         found = search(
-            self._reader(own, batch, most),
+            self._reader(own, batch, most, first),
             self._given(own),
             beams=settings.beams,
             limits=self._limits(own, most, settings),
@@ -272,8 +306,9 @@ class TextWriter:
         )
         for number, texts in zip(batch, found, strict=True):
             for rank, text in enumerate(texts[: settings.texts]):
-                whole = self._whole(prompts[number], ids[number], text, settings)
-                yield Fresh(number, rank, whole.text, whole)
+                so_far = partial(self._whole, prompts[number], ids[number], text, settings)
+                whole = so_far()
+                yield Fresh(number, rank, whole.text, so_far, whole)
 
     @torch.inference_mode()
     def _written(
@@ -283,16 +318,18 @@ class TextWriter:
         batch: list[int],
         most: int,
         settings: Generation,
+        first: int,
     ) -> Iterator[Fresh]:
         own = [ids[number] for number in batch]
         seeds = None
         if settings.drawing is not None:
             drawn = range(settings.texts)
             seeds = [[_seed(settings.drawing.seed, text, k) for k in drawn] for text in own]
+        due = self._due(settings)
         texts = [Written() for _ in range(len(batch) * settings.texts)]
         shown = [self._unfolding(text, settings) for text in own for _ in range(settings.texts)]
         steps = write(
-            self._reader(own, batch, most),
+            self._reader(own, batch, most, first),
             self._given(own),
             limits=self._limits(own, most, settings),
             rules=self._rules(most, settings),
@@ -305,13 +342,18 @@ class TextWriter:
                 text.add(piece)
                 place, number = divmod(piece.row, settings.texts)
                 prompt = batch[place]
-                new = "" if piece.token in self.ends else shown[piece.row].add(piece.token)
+                new = ""
+                if piece.token not in self.ends:
+                    begin = due.behind(text.tokens, self.tokenizer) if settings.ending.stop else 0
+                    stops = begin is not None and begin < len(text.tokens)
+                    new = shown[piece.row].add(piece.token, stops=stops)
+                so_far = partial(self._whole, prompts[prompt], ids[prompt], text, settings)
                 if piece.ended is None:
-                    if new:
-                        yield Fresh(prompt, number, new)
+                    yield Fresh(prompt, number, new, so_far)
                     continue
-                whole = self._whole(prompts[prompt], ids[prompt], text, settings)
-                yield Fresh(prompt, number, new + shown[piece.row].rest(whole.text), whole)
+                whole = so_far()
+                rest = shown[piece.row].rest(whole.text)
+                yield Fresh(prompt, number, new + rest, so_far, whole)
 
     def _unfolding(self, ids: Sequence[int], settings: Generation) -> "Unfolding":
         before = ids if self.model.decoder is None else ()
@@ -323,54 +365,34 @@ class TextWriter:
         before = ids if self.model.decoder is None else ()
         tokens = [token for token in text.tokens if token not in self.ends]
         words = self.tokenizer.continued(before, tokens)
-        words = words[: first_stop(words, settings.ending.stop)]
+        first = self._due(settings).behind(tokens, self.tokenizer) if settings.ending.stop else None
+        if first is not None:
+            begin = len(self.tokenizer.continued(before, tokens[:first]))
+            end = first_stop(words[begin:], settings.ending.stop)
+            words = words if end is None else words[: begin + end]
         named = self.tokenizer.token_of
         return WrittenText(
             prompt,
             words,
             tuple(
                 Token(named(token), log, tuple((named(other), value) for other, value in others))
-                for token, log, others in zip(text.tokens, text.logs, text.others, strict=True)
+                # Trap: who interrupts may do so while a token is added.
+                for token, log, others in zip(text.tokens, text.logs, text.others, strict=False)
             ),
             text.ended,
             text.score,
         )
 
 
-class _CheckedReader(Reader):
-    """A reader whose first scores are looked at: damaged weights show there."""
-
-    def __init__(
-        self,
-        model: Model,
-        prompts: Sequence[Sequence[int]],
-        most: int,
-        start: int | None,
-        numbers: Sequence[int],
-    ) -> None:
-        super().__init__(model, prompts, most, start)
-        self._numbers = numbers
-
-    def first(self) -> torch.Tensor:
-        """What comes behind the prompts, (B, V).
-
-        Raises:
-            CheckpointError: A score is not finite.
-        """
-        scores = super().first()
-        check_finite(self.model, scores, self._numbers, "a score")
-        return scores
+def _turn_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """What ends a turn of the assistant; nothing where its template does not tell."""
+    try:
+        return (chat_end(Reading(tokenizer, Lengths(), None)),)
+    except InputError:
+        return ()
 
 
 def _seed(seed: int, prompt: Sequence[int], number: int) -> int:
     """A seed for one text: a function of the prompt, so that neighbours change nothing."""
     told = np.array([seed, number, *prompt], dtype=np.int64).tobytes()
     return int.from_bytes(sha256(told).digest()[:8], "little") >> 1
-
-
-def _cache_bytes(model: Model) -> int:
-    """What keys and values of one token take, over all layers."""
-    tower = model.decoder or model.encoder
-    parts = [part for part in tower.modules() if isinstance(part, AttentionModule)]
-    widths = sum(part.key.out_features for part in parts)
-    return 2 * widths * next(model.parameters()).element_size()

@@ -1,5 +1,6 @@
 """A text that was written, and what of it is certain so far."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from clozeworks.generate.writing import Ended
@@ -34,13 +35,17 @@ class WrittenText:
 
 @dataclass(frozen=True)
 class Fresh:
-    """Text that is certain since a moment ago."""
+    """What one more token brought, or a search that ended."""
 
     prompt: int
     """The number of the prompt, from 0."""
     number: int
     """Which of the prompt's texts."""
     text: str
-    """What is new; empty with a text's end if nothing was held back."""
+    """What is certain since; empty where a character is not whole, where a stop string may have
+    begun, and with a text's end if nothing was held back."""
+    so_far: Callable[[], WrittenText] = field(repr=False, compare=False)
+    """Gives all that is written of the text when it is called, what is held back with it: who is
+    interrupted keeps that."""
     whole: WrittenText | None = None
     """The whole text, if it has ended."""

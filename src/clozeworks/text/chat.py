@@ -16,6 +16,8 @@ from typing import Any
 from clozeworks.errors import InputError, TokenizerError
 
 Message = Mapping[str, str]
+# How often the loops over numbers of a template may run; published ones have none.
+TURNS = 100_000
 ASSISTANT = "assistant"
 
 # What is used where a tokenizer has none: a line says who speaks, the assistant ends with the end.
@@ -73,6 +75,7 @@ class ChatTemplate:
                 add_generation_prompt=asks,
                 tools=None,
                 documents=None,
+                range=_counted_range(),
                 **self.special,
             )
         except jinja2.TemplateSyntaxError as error:
@@ -83,8 +86,8 @@ class ChatTemplate:
         except Exception as error:  # Somebody else's program may fail in any way.
             raise InputError(
                 f"{place}: the chat template does not take this chat "
-                f"({error or type(error).__name__}); change the chat's roles and their order, or "
-                "the template."
+                f"({str(error) or type(error).__name__}); change the chat's roles and their order, "
+                "or the template."
             ) from error
         return written
 
@@ -137,6 +140,22 @@ def _compiled(source: str) -> Any:
     environment.globals["raise_exception"] = _refuser()
     environment.globals["strftime_now"] = lambda written: datetime.now().strftime(written)
     return environment.from_string(source)
+
+
+def _counted_range() -> Callable[..., range]:
+    """Numbers to count with, until a chat's loops have run too often: loops stand in loops."""
+    left = TURNS
+
+    def count(*bounds: int) -> range:
+        nonlocal left
+        numbers = range(*bounds)
+        # An empty loop counts as well, or one could stand in another for ever.
+        left -= len(numbers) + 1
+        if left < 0:
+            raise OverflowError(f"its loops run more than {TURNS:,} times")
+        return numbers
+
+    return count
 
 
 def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import normalizers
-from tokenizers.decoders import DecodeStream
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text import files
 from clozeworks.text.byte_tokens import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.chatting import Chatting
+from clozeworks.text.continuation import Continuation
 from clozeworks.text.encoded import Encoded, cut, lengths, places_within
 from clozeworks.text.fingerprint import fingerprint
 from clozeworks.text.folders import holds_tokenizer, read_folder, special_names
@@ -26,8 +26,6 @@ from clozeworks.text.valid import check_lengths, check_texts, check_unicode
 __all__ = ["Encoded", "Tokenizer"]
 
 GAPS = re.compile(re.escape("[MASK]") + "|" + re.escape("<mask>"))
-# Tokens before a text that decide how it begins.
-_JOINED = 8
 SHORTEN = "shorten it, or have it cut with --truncate (truncate=True in Python)"
 
 
@@ -204,9 +202,7 @@ class Tokenizer(Chatting):
             before: The ids before; the last few are looked at.
             ids: The ids that follow.
         """
-        before = list(before)[-_JOINED:]
-        known, whole = self.decode(before), self.decode([*before, *ids])
-        return whole[len(known) :] if whole.startswith(known) else self.decode(ids)
+        return self._continuation.whole(before, ids)
 
     def unfolding(self, before: Sequence[int]) -> Callable[[int], str]:
         """A function that takes ids one by one and gives the text that is certain with each.
@@ -214,8 +210,25 @@ class Tokenizer(Chatting):
         Args:
             before: The ids before the first.
         """
-        stream = DecodeStream(list(before)[-_JOINED:], skip_special_tokens=True)
-        return lambda token: stream.step(self._backend, token) or ""
+        return self._continuation.unfolding(before)
+
+    def begin_of_last(self, ids: Sequence[int], count: int) -> int:
+        """Where the last tokens that stand for text begin; earlier if a run of bytes is cut there.
+
+        Args:
+            ids: Token ids.
+            count: How many are wanted.
+        """
+        return self._continuation.begin_of_last(ids, count)
+
+    def end_of_run(self, ids: Sequence[int], place: int) -> int:
+        """The first place from this one on where a cut does not lie within a run of bytes.
+
+        Args:
+            ids: Token ids.
+            place: How many of them stand before the cut.
+        """
+        return self._continuation.end_of_run(ids, place)
 
     def encode(
         self,
@@ -365,6 +378,11 @@ class Tokenizer(Chatting):
         if len(pieces) == 1 and pieces[0] != self.special.unknown:
             return self.id_of(pieces[0])
         return self.id_of(word)
+
+    @cached_property
+    def _continuation(self) -> Continuation:
+        silent = [self._vocabulary[name] for name in special_names(self._backend)]
+        return Continuation(self.decode, self.state["decoder"], self._vocabulary, silent)
 
     @cached_property
     def _writes_spaces(self) -> bool:

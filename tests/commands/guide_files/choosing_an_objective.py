@@ -23,7 +23,13 @@ SHORT = {
         "watching.tokens=1024",
         "model.config={hidden_size = 48, num_attention_heads = 2, intermediate_size = 128, "
         "hidden_dropout_prob = 0.0, attention_probs_dropout_prob = 0.0}",
-    )
+    ),
+    "pretrain sampled.toml": (
+        "training.steps=6",
+        "training.tokens=1024",
+        "objective.told.hold=3",
+        "watching.tokens=1024",
+    ),
 }
 DOCUMENTS = {
     "en": (

@@ -1,4 +1,4 @@
-"""A small GPT-2, prompts, texts and labelled reviews."""
+"""A small GPT-2, a small T5, prompts, texts and labelled reviews."""
 
 from pathlib import Path
 
@@ -8,13 +8,16 @@ SENTENCES = ["The cat sat on the mat.", "The dog lay on the rug.", "What a lovel
 def prepare(folder: Path, language: str) -> None:
     """Makes what a reader would bring along."""
     import clozeworks as cw
-    from clozeworks.text.style import GPT2_STYLE
+    from clozeworks.text.style import GPT2_STYLE, T5_STYLE
     from clozeworks.text.train import train_from_iterator
 
     tokenizer = train_from_iterator(SENTENCES * 5, kind="bpe", size=330, style=GPT2_STYLE)
     cw.new("gpt2", tokenizer, n_embd=32, n_layer=1, n_head=2, n_positions=256).save(
         folder / "model"
     )
+    pieces = train_from_iterator(SENTENCES * 5, kind="unigram", size=150, style=T5_STYLE)
+    heads, small = ("vocabulary", "decoder"), {"d_model": 32, "d_kv": 8, "d_ff": 48}
+    cw.new("t5-small", pieces, heads=heads, num_layers=1, num_heads=2, **small).save(folder / "t5")
     (folder / "prompts.txt").write_text("The cat\nThe dog\n")
     (folder / "texts.txt").write_text("\n".join(f"{one} {one} {one}" for one in SENTENCES) + "\n")
     rows = ["text,label"] + [f"a {label} film,{label}" for label in ("good", "bad")] * 5

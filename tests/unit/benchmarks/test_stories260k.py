@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def stories():
     module = importlib.util.module_from_spec(spec)
     # A dataclass looks for its module by name.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "stories260k", module)
+        patch.setitem(sys.modules, "stories260k", module)
         spec.loader.exec_module(module)
         yield module
 
@@ -189,6 +190,18 @@ def test_pieces_that_cannot_be(stories, folder, change, sentence):
     with pytest.raises(CheckpointError) as caught:
         stories.read_pieces(path, TOKENS)
     assert str(caught.value) == f"{path}{sentence}"
+
+
+def test_without_its_peer_it_writes_and_says_so(stories, folder, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "model"
+    monkeypatch.setattr(stories, "PROMPT", "cat")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.setattr(sys, "argv", ["stories260k.py", str(folder), "--out", str(out), "--quick"])
+    stories.main()
+    told = capsys.readouterr()
+    assert told.out.startswith("cat")
+    assert told.err == "transformers is not installed; nothing was compared.\n"
+    assert cw.load(out).max_length == LENGTH
 
 
 @pytest.mark.slow

@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from clozeworks.core import attend as attend_file
 from clozeworks.core.attend import attend
 from clozeworks.core.layout import Layout
 from clozeworks.core.sees import Everything, Past, SeesSpec, Window
 from clozeworks.core.spec import spec
+from clozeworks.errors import InputError
 
 LENGTH = st.sampled_from([0, 1, 2, 3, 7, 8, 30, 31, 64, 130])
 
@@ -146,3 +148,16 @@ def test_tables_made_while_inferring_serve_training_too():
     q = torch.randn(8, 1, 4, requires_grad=True)
     attend(q, q, q, queries=layout, keys=layout, sees=Past()).sum().backward()
     assert q.grad is not None
+
+
+def test_scores_of_all_pairs_that_would_fill_the_memory_are_refused(monkeypatch):
+    """Only where positions make scores of their own; plain attention never holds them."""
+    monkeypatch.setattr(attend_file, "available", lambda device: 4 << 30)
+    long = Layout([20_000])
+    x = torch.zeros(20_000, 2, 4)
+
+    def relate(q, k, group):
+        raise AssertionError("too late")
+
+    with pytest.raises(InputError, match=r"a text has 20,000 tokens; scores of all pairs of plac"):
+        attend(x, x, x, queries=long, keys=long, relate=relate)

@@ -5,6 +5,7 @@ import torch
 
 from clozeworks.core.attention import CrossAttention, GroupedAttention, SelfAttention
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.branches import Branches
 from clozeworks.core.cache import Cache
 from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.feed_forward import Mlp
@@ -140,6 +141,39 @@ def test_several_rows_ask_about_one_text():
         )
         whole = model.decode(torch.tensor([1, token]), Layout([2]), own)
         assert (whole[-1] - hidden[row]).abs().max() <= 1e-12
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+@torch.no_grad()
+def test_endings_look_back_at_their_beginning(name):
+    """Three endings of unequal lengths behind one text, one behind another, two behind nothing."""
+    model = built(name)
+    beginnings, counts = tokens([7, 20, 0]), [3, 1, 2]
+    endings = tokens([2, 5, 1, 4, 3, 6], seed=1)
+    branches = Branches(counts)
+    model(torch.cat(beginnings), Layout([7, 20, 0]), cache=branches)
+    layout = branches.following([len(ending) for ending in endings])
+    found = layout.split(model(torch.cat(endings), layout, cache=branches))
+    for owner, ending, own in zip([0, 0, 0, 1, 2, 2], endings, found, strict=True):
+        text = torch.cat([beginnings[owner], ending])
+        whole = model(text, Layout([len(text)]))
+        assert (whole[len(beginnings[owner]) :] - own).abs().max() <= 1e-12
+
+
+@torch.no_grad()
+def test_answers_look_together_at_the_text_they_answer():
+    model = built("bucketed", answers=True)
+    sources, counts = [5, 9], [2, 3]
+    layout = Layout(sources)
+    encoded = Source(model(torch.cat(tokens(sources)), layout), layout)
+    answers = tokens([3, 1, 4, 2, 6], seed=1)
+    together = Layout([len(answer) for answer in answers])
+    hidden = model.decode(torch.cat(answers), together, encoded, cache=Branches(counts))
+    texts = layout.split(encoded.tokens)
+    for owner, answer, own in zip([0, 0, 1, 1, 1], answers, together.split(hidden), strict=True):
+        alone = Source(texts[owner], Layout([sources[owner]]))
+        whole = model.decode(answer, Layout([len(answer)]), alone)
+        assert (whole - own).abs().max() <= 1e-12
 
 
 @torch.no_grad()

@@ -61,6 +61,67 @@ def test_two_writers_of_one_file_do_not_clash(folder):
     assert names(folder) == ["out.bin"]
 
 
+@pytest.fixture(params=[True, False], ids=["links", "no links"])
+def links(request, monkeypatch):
+    """File systems with and without hard links."""
+    if not request.param:
+
+        def refuse(*names):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+        monkeypatch.setattr(os, "link", refuse)
+
+
+@pytest.mark.usefixtures("links")
+def test_a_file_that_appears_is_kept_and_so_are_the_results(folder):
+    Path("out.2.bin").write_bytes(b"older")
+    with pytest.raises(OutputError) as caught, atomic_file(Path("out.bin"), overwrite=False) as one:
+        one.write(b"first")
+        with atomic_file(Path("out.bin"), overwrite=False) as other:
+            other.write(b"second")
+    assert str(caught.value) == (
+        f"out.bin exists by now, and is not replaced; the results are in {folder / 'out.3.bin'}; "
+        "keep those you want."
+    )
+    assert {name: Path(name).read_bytes() for name in names(folder)} == {
+        "out.bin": b"second", "out.2.bin": b"older", "out.3.bin": b"first",
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("links")
+def test_a_file_that_may_not_replace_follows_the_umask(folder):
+    before = os.umask(0o022)
+    try:
+        with atomic_file(Path("out.txt"), "w", overwrite=False) as file:
+            file.write("new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("out.txt").stat().st_mode) == 0o644
+    assert names(folder) == ["out.txt"] and Path("out.txt").read_text() == "new"
+
+
+def test_the_longest_allowed_name_is_kept_beside(folder):
+    name = "n" * 251 + ".npy"
+    Path(name).touch()
+    with pytest.raises(OutputError), atomic_file(Path(name), overwrite=False):
+        pass
+    assert names(folder) == ["n" * 40 + ".2.npy", name]
+
+
+def test_a_name_that_is_taken_in_vain_is_given_back(folder, monkeypatch):
+    def fail(*arguments):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "link", fail)
+    monkeypatch.setattr(Path, "replace", fail)
+    with (
+        pytest.raises(OutputError, match=r"^out\.bin could not be written: Input/output error"),
+        atomic_file(Path("out.bin"), overwrite=False),
+    ):
+        pass
+    assert names(folder) == []
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), InputError("No.")])
 def test_an_interruption_leaves_nothing_behind(folder, error):
     Path("out.bin").write_bytes(b"old")

@@ -208,8 +208,13 @@ def test_an_existing_file_is_kept():
     Path("vectors.npy").write_bytes(b"old")
     expected = "vectors.npy exists; choose another name, or replace it with --overwrite."
     assert message(OutputError, check, "vectors.npy") == expected
-    assert message(OutputError, write_vectors, Path("vectors.npy"), MATRIX, TEXTS) == expected
+    place = Path("vectors.2.npy").absolute()
+    assert message(OutputError, write_vectors, Path("vectors.npy"), MATRIX, TEXTS) == (
+        f"vectors.npy exists by now, and is not replaced; the results are in {place}; keep those "
+        "you want."
+    )
     assert Path("vectors.npy").read_bytes() == b"old"
+    assert np.array_equal(np.load(place), MATRIX)
 
 
 def test_unknown_suffixes_list_the_known_ones():

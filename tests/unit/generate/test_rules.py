@@ -8,6 +8,7 @@ from clozeworks.generate.history import History
 from clozeworks.generate.rules import (
     AtLeast,
     BadWords,
+    InTurn,
     MinP,
     NoRepeatedNGrams,
     Occurrence,
@@ -17,6 +18,7 @@ from clozeworks.generate.rules import (
     TopK,
     TopP,
     Typical,
+    applied,
 )
 
 CPU = torch.device("cpu")
@@ -125,3 +127,59 @@ def test_numbers_that_cannot_be(make, said):
     with pytest.raises(SettingError) as raised:
         make()
     assert str(raised.value) == said
+
+
+def test_tokens_come_in_turn_with_another_behind_each_and_no_end_before():
+    rule = InTurn(tokens=(5, 6), ends=(0, 7), most=8)
+    scores = torch.zeros(1, 8)
+    for written, possible in [
+        ([], [5]),  # the first at once
+        ([5], [1, 2, 3, 4]),  # something behind it
+        ([5, 1], [1, 2, 3, 4, 6]),  # the next may come, and no other
+        ([5, 1, 1, 1, 1, 1], [6]),  # just room for it and a token
+        ([5, 1, 6], [1, 2, 3, 4]),
+        ([5, 1, 6, 2], [0, 1, 2, 3, 4, 7]),  # all are there: it may end
+    ]:
+        assert kept(rule(scores, history([9], written=[written]))) == [possible], written
+
+
+def test_of_a_forced_token_a_search_knows_one_way_only():
+    """What a rule forbids is no text, although a search looks at more than is possible."""
+    from clozeworks.generate.beams import Beams, search
+    from clozeworks.generate.writing import Limits
+
+    class Even:
+        def first(self):
+            return torch.zeros(1, 8)
+
+        def next(self, tokens):
+            return torch.zeros(len(tokens), 8)
+
+        def choose(self, rows):
+            pass
+
+        choose_prompts = choose
+
+    rule = InTurn(tokens=(5, 6), ends=(0,), most=6)
+    limits = Limits(most=6, ends=(0,))
+    (found,) = search(Even(), [[9]], beams=Beams(width=4), limits=limits, rules=[rule])
+    assert len(found) == 4
+    for text in found:
+        assert text.score > NEVER and text.tokens[0] == 5 and text.tokens.count(6) == 1
+
+
+@pytest.mark.parametrize(("ends", "possible"), [((3,), [3]), ((), [0, 1, 2, 3])])
+def test_where_rules_forbid_everything_a_text_may_end(ends, possible):
+    rule = BadWords(words=((0,), (1,), (2,), (3,)))
+    scores = torch.zeros(2, 4)
+    assert kept(applied([rule], scores, history([0], [1]), ends)) == [possible, possible]
+    assert applied([rule], scores, history([0], [1]), ends).max() == 0
+    assert kept(applied([BadWords(words=((0,),))], scores[:1], history([0]), ends)) == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("name", ["presence", "frequency"])
+def test_what_would_be_no_number_is_refused(name):
+    with pytest.raises(
+        SettingError, match=f"{name} is 1e\\+308; it must be from -10,000 to 10,000"
+    ):
+        Occurrence(**{name: 1e308})

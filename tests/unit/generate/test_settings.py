@@ -66,6 +66,7 @@ def test_what_shapes_a_draw_has_a_fixed_order():
         ({"early": True, "beams": 1}, "early has no effect without beams"),
         ({"sample": False, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
         ({"temperature": 0, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
+        ({"sample": "no"}, "sample is 'no'; it must be"),
         ({"temperature": 0, "sample": True}, "temperature is 0 and sample is True"),
         ({"presence": float("nan")}, "presence is nan; it must be a finite number."),
         ({"frequency": float("inf")}, "frequency is inf; it must be a finite number."),

@@ -10,7 +10,7 @@ import pytest
 from clozeworks.data.corpus import TRAIN, Corpus
 from clozeworks.engine.gradients import Measured, Part
 from clozeworks.engine.ranks import Ranks
-from clozeworks.errors import OutputError
+from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs import checks
 from clozeworks.jobs.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.checks import first_loss
@@ -183,3 +183,16 @@ class TestFirstLoss:
     def test_a_trained_model_should_begin_below_guessing(self):
         assert len(self.said(5.0, fresh=False)) == 1
         assert "above guessing by frequency" in self.said(6.5, fresh=False)[-1]
+
+
+def test_rotary_positions_are_not_trained_behind_those_that_a_config_states():
+    from clozeworks.families.family import published_sizes
+    from clozeworks.jobs.checks import check_lengths
+    from clozeworks.objectives.causal_lm import CausalLM
+
+    family = published_sizes()["llama-7b"]
+    config = family.published("llama-7b")
+    blueprint = family.blueprint(config, frozenset({"vocabulary"}))
+    check_lengths(blueprint, CausalLM(), 2_048, config)
+    with pytest.raises(SettingError, match=r"up to 4,096 tokens; the model takes at most 2,048;"):
+        check_lengths(blueprint, CausalLM(), 4_096, config)

@@ -5,7 +5,6 @@ import pytest
 from clozeworks.families.family import published_sizes
 from clozeworks.jobs.pretrained import Pretrained, beginning_of, example_of
 from clozeworks.text.special import SpecialTokens
-from clozeworks.text.tokenizer import Tokenizer
 
 
 class Pieces:
@@ -33,17 +32,19 @@ def test_the_gap_to_try_is_in_the_language_of_the_vocabulary(pieces, mask, text)
 
 
 @pytest.mark.parametrize(
-    ("size", "parts", "text"),
+    ("size", "parts", "asks", "text"),
     [
-        ("gpt2", {"vocabulary"}, "A text"),
-        ("t5-small", {"vocabulary", "decoder"}, "A <extra_id_0> text."),
-        ("bert-tiny", {"vocabulary"}, None),
+        ("gpt2", {"vocabulary"}, "causal_lm", "A text"),
+        ("t5-small", {"vocabulary", "decoder"}, "prefix_lm", "A text"),
+        ("t5-small", {"vocabulary", "decoder"}, "span_corruption", None),
+        ("bert-tiny", {"vocabulary"}, "masked_lm", None),
     ],
 )
-def test_the_text_to_go_on_with(size, parts, text, tmp_path):
+def test_the_text_to_go_on_with(size, parts, asks, text, tmp_path):
     family = published_sizes()[size]
     blueprint = family.blueprint(family.published(size), frozenset(parts))
-    writing = beginning_of(blueprint, Tokenizer.of_bytes())
+    writing = beginning_of(blueprint, (asks,))
     assert writing == text
-    done = Pretrained(tmp_path, None, tmp_path, [], None, writing=writing)
-    assert ("clozeworks generate" in done.next_command()) == (text is not None)
+    done = Pretrained(tmp_path, None, tmp_path, [], None, filling=tmp_path, writing=writing)
+    command = "fill" if text is None else "generate"
+    assert f"clozeworks {command} " in done.next_command()

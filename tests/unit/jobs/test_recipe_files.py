@@ -22,7 +22,7 @@ TINY |= {"num_layers": 1, "num_decoder_layers": 1, "num_heads": 2, "d_kv": 8, "d
 TINY |= {"n_embd": 16, "n_positions": 64, "num_key_value_heads": 2}
 # Families whose texts are written in a way of their own; those of the others are WordPiece.
 CORPORA = {"roberta": "bpe", "t5": "t5", "mt5": "t5", "ul2": "t5", "byt5": "bytes"}
-CORPORA |= {"gpt2": "gpt2", "llama": "llama"}
+CORPORA |= {"openai": "gpt2", "gpt2": "gpt2", "llama": "llama"}
 TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "schedule"}
 
 
@@ -32,8 +32,8 @@ def test_there_are_recipes():
         "electra-small", "xlnet-base", "deberta-base", "deberta-v3-base", "modernbert-base",
         "laptop-english", "laptop-chinese", "laptop-albert", "laptop-spanbert", "laptop-electra",
         "laptop-xlnet", "laptop-deberta", "laptop-modernbert",
-        "laptop-t5", "laptop-gpt",
-        "t5-small", "t5-base", "mt5-small", "byt5-small", "ul2", "gpt2-small", "llama-7b",
+        "laptop-t5", "laptop-gpt", "laptop-llama", "laptop-ul2", "laptop-prefix-lm",
+        "t5-small", "t5-base", "mt5-small", "byt5-small", "ul2", "gpt", "gpt2-small", "llama-7b",
     }  # fmt: skip
 
 
@@ -94,6 +94,12 @@ def test_published_numbers_of_models_that_write():
     assert small.tokens() == [2048 * 569] and small.objective.arrangement.length == 569
     assert bytes_.objective.hide.mean == 20 and bytes_.objective.sentinels == "bytes"
     assert gpt2.tokens() == [512 * 1024]
+    gpt = read_recipe(FOLDER / "gpt.toml").training
+    rates = [
+        gpt.optimizer.rate * gpt.schedule.factor(step, gpt.steps) for step in (2_000, gpt.steps)
+    ]
+    assert gpt.tokens == 64 * 512 and rates == pytest.approx([2.5e-4, 0])
+    assert gpt.schedule.factor(1_000, gpt.steps) == 0.5
     ul2 = read_recipe(FOLDER / "ul2.toml").objective
     assert [part.hide.mean for part in ul2.parts] == [3, 8, None, 3, 8, 64, 64]
     assert [part.hide.share for part in ul2.parts] == [0.15, 0.15, 0.25, 0.5, 0.5, 0.15, 0.5]

@@ -110,6 +110,14 @@ def test_arrangements_must_agree():
         "arrangement, or one of them none."
     )
     assert SentenceOrder().arrangement == SentenceOrderPairs(length=512)
+    # What is inside has the setting, and is named as it is written.
+    for objective, where in (
+        (Weighted(objective=MaskedLM(), weight=2.0), "objective.objective"),
+        (Sum(parts=(MaskedLM(),)), "objective.parts[0]"),
+        (Sum(parts=(Weighted(objective=MaskedLM(), weight=2.0),)), "objective.parts[0].objective"),
+    ):
+        said = complaint(objective.arranged)
+        assert said.startswith(f"{where}.arrangement of masked_lm is None; it must say ")
 
 
 def test_what_sums_refuse():

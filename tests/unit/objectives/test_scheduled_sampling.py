@@ -50,6 +50,20 @@ def test_shares_by_step(told, at, wanted):
     assert half == pytest.approx(0.5, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [
+        (FallingShare(fall=0.1, begin=0.8, hold=3), [1, 1, 1, 0.8, 0.7, 0.6]),
+        (ExponentialShare(base=0.5, hold=3), [1, 1, 1, 1, 0.5, 0.25]),
+        (InverseSigmoidShare(k=1.0, hold=3),
+         [1, 1, 1, 1 / 2, 1 / (1 + math.e), 1 / (1 + math.e**2)]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_first_everything_is_told(told, wanted):
+    assert [told.share(step) for step in range(6)] == pytest.approx(wanted, rel=1e-12)
+
+
 @every
 def test_with_all_told_it_is_the_objective_inside(name, tiny, examples):
     objective = sampling(name, 1.0)
@@ -156,6 +170,9 @@ def test_the_engine_says_which_step_it_is(tiny, examples):
     )
     losses = [gradients.take(step, [batch]).loss for step in (0, 1, 2, 9)]
     plain = CausalLM().loss(model, batch.tensors()).value().item()
+    held = ScheduledSampling(objective=CausalLM(), told=FallingShare(fall=0.5, hold=7))
+    for step, expected in ((6, losses[0]), (7, losses[0]), (8, losses[1])):
+        assert held.loss(model, batch.tensors(step=step)).value().item() == pytest.approx(expected)
     assert losses[0] == pytest.approx(plain, rel=1e-12)
     assert losses[1] != pytest.approx(plain) and losses[2] != pytest.approx(losses[1])
     assert losses[2] == losses[3]
@@ -188,6 +205,9 @@ def test_what_cannot_be_used():
     assert complaint(lambda: InverseSigmoidShare(k=0.5)) == (
         "told.k is 0.5; it must be at least 1."
     )
+    assert complaint(lambda: FallingShare(fall=0.1, hold=-1)) == (
+        "told.hold is -1; it must be at least 0."
+    )
     inside = ScheduledSampling(objective=CausalLM(), told=told)
     assert "runs the model in a way of its own" in complaint(lambda: Sum(parts=(inside,)))
 
@@ -199,4 +219,10 @@ def test_a_recipe_can_write_it():
         "told": {"kind": "exponential_share", "base": 0.9999},
     }
     found = config.read(Objective, table)
+    with pytest.raises(SettingError) as caught:
+        found.arranged()
+    assert str(caught.value) == (
+        "objective.objective.arrangement of span_corruption is None; it must say what stands side "
+        'by side; set it, such as arrangement = {kind = "full_sentences", length = 128}.'
+    )
     assert found.told == ExponentialShare(base=0.9999) and found.asks == ("span_corruption",)

@@ -179,6 +179,8 @@ class TestDemonstrations:
     def test_a_text_is_not_shown_to_itself(self):
         shown = demonstrations(["text 3"] * 20, EXAMPLES, FewShot(shots=20))
         assert not any("text 3 ->" in text for text in shown.texts)
+        assert shown.shots == [19] * 20 and (shown.dropped, shown.missing) == (0, 20)
+        assert demonstrations(["text 3"], EXAMPLES, FewShot(shots=19)).missing == 0
 
     def test_what_does_not_fit_is_left_out_and_counted(self):
         def words(texts):

@@ -202,6 +202,15 @@ class TestCommand:
         again = command("exposure", folder, texts, "--given", 4, "--length", 10, "--chart", chart)
         assert again.code == 2 and str(chart) in again.err
 
+    def test_a_chart_that_appears_is_kept(self, command, folder, texts, tmp_path, monkeypatch):
+        monkeypatch.setattr("clozeworks.data.vectors.check_output", lambda path, **options: None)
+        chart, place = tmp_path / "curve.png", tmp_path / "curve.2.png"
+        chart.write_bytes(b"theirs")
+        options = ("--given", 4, "--length", 10, "--chart", chart)
+        outcome = command("exposure", folder, texts, *options)
+        assert outcome.code == 2 and f"the results are in {place}" in outcome.err
+        assert chart.read_bytes() == b"theirs" and place.read_bytes().startswith(b"\x89PNG")
+
     def test_json(self, command, folder, texts, gpt2):
         outcome = command("exposure", folder, texts, "--given", 4, "--length", 10, "--json")
         record = json.loads(outcome.out)
@@ -217,4 +226,8 @@ class TestCommand:
         refused(
             f"{short} has 1 text and {texts} 4; each needs one answer; give as many.",
             *("exposure", folder, texts, "--answers", short),
+        )
+        refused(
+            "--answer-column is given without --answers; name their file, too.",
+            *("exposure", folder, texts, "--answer-column", "a"),
         )

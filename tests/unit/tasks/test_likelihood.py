@@ -8,7 +8,7 @@ import torch
 
 import clozeworks as cw
 from clozeworks.errors import InputError, SettingError, UnsupportedError
-from clozeworks.tasks.likelihood import Scored, perplexity, windows_of
+from clozeworks.tasks.likelihood import TOGETHER, Scored, perplexity, windows_of
 from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE
 from clozeworks.text.train import train_from_iterator
 
@@ -153,6 +153,71 @@ def test_of_a_long_prompt_the_end_counts(gpt2):
     prompt = " ".join(TEXTS * 3)
     scored = gpt2.score(prompt, " cat")
     assert scored.windows == 1 and "".join(scored.tokens) == "Ġcat"
+
+
+LABELS = [" sat", " on the mat.", "a", "at and the cat is not in it.", " 北京"]
+
+
+@pytest.fixture(params=["gpt2", "llama", "byt5"])
+def model(request):
+    return request.getfixturevalue(request.param)
+
+
+def passed(model, call):
+    """How many tokens go through the model."""
+    counts = []
+    hook = model.model.embeddings.register_forward_pre_hook(
+        lambda _, given: counts.append(len(given[0]))
+    )
+    call()
+    hook.remove()
+    return sum(counts)
+
+
+def same_as_alone(model, prompts, continuations, **options):
+    """What is asked together is what each pair says by itself, read as a whole."""
+    together = model.score(prompts, continuations, **options)
+    for prompt, continuation, scored in zip(prompts, continuations, together, strict=True):
+        alone = model.score(prompt, continuation, **{**options, "budget": None})
+        assert (scored.tokens, scored.windows) == (alone.tokens, alone.windows)
+        np.testing.assert_allclose(scored.logs, alone.logs, atol=1e-5)
+
+
+@pytest.mark.parametrize("budget", [None, 1, 60])
+def test_continuations_of_one_prompt_share_its_reading(model, budget):
+    # Some labels join with the end of "The c" to another token, and share one less.
+    texts = ["A dog ran", "The cat sat on the mat. The c", "A"]
+    prompts = [prompt for prompt in texts for _ in LABELS]
+    same_as_alone(model, prompts, LABELS * 3, budget=budget)
+
+
+def test_neighbours_of_another_prompt_share_nothing_with_it(model):
+    same_as_alone(model, ["A dog ran", "A dog", "A dog ran"], [" on", " on", " in"])
+
+
+def test_parts_of_long_prompts_are_shared_too(gpt2):
+    prompt = " ".join(TEXTS * 3)
+    prompts, labels = [prompt] * 4, [" cat", " dog", " sat on the mat.", " ".join(TEXTS * 2)]
+    same_as_alone(gpt2, prompts, labels)
+    assert passed(gpt2, lambda: gpt2.score(prompts[:2], labels[:2])) < 50 < 2 * 40
+
+
+def test_a_prompt_is_read_once_for_several_labels(model):
+    prompt, labels = "The cat sat on the mat. A dog", [" ran", " sat", " is not in it"]
+    alone = [passed(model, lambda label=label: model.score(prompt, label)) for label in labels]
+    together = passed(model, lambda: model.score([prompt] * 3, labels))
+    length = len(model.tokenizer.encode([prompt])[0])
+    # The token before a label is read with each; a tokenizer may put one behind the prompt alone.
+    assert sum(alone) - together >= 2 * (length - 2)
+    chosen = passed(model, lambda: model.choose("The cat sat on the mat.", ["yes", "no"]))
+    text = "The cat sat on the mat.\nAnswer: "
+    apart = sum(passed(model, lambda x=x: model.score(text, x)) for x in ("yes", "no"))
+    assert chosen < 0.7 * apart
+
+
+def test_many_labels_are_asked_in_turns(gpt2):
+    labels = [f" {number}" for number in range(2 * TOGETHER + 1)]
+    same_as_alone(gpt2, ["The cat sat"] * len(labels), labels)
 
 
 def refused(error, sentence, call):

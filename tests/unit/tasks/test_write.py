@@ -9,44 +9,12 @@ import torch
 import clozeworks as cw
 from clozeworks.core import memory
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnsupportedError
-from clozeworks.tasks import write
+from clozeworks.tasks import write, write_batches
 from clozeworks.tasks.unfolding import Unfolding, first_stop
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
+from clozeworks.text.style import GPT2_STYLE
 from clozeworks.text.train import train_from_iterator
 
-SENTENCES = [
-    "The capital of France is Paris, and Paris lies on the Seine.",
-    "The cat sat on the mat and the dog lay on the rug.",
-    "我爱北京，北京是中国的首都。",
-] * 4
 PROMPTS = ["The cat", "Paris lies on the", "我爱", "The dog sat on the mat and"]
-GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
-T5 = {
-    "d_model": 32, "d_kv": 8, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 2, "d_ff": 48,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def models():
-    bytes_ = train_from_iterator(SENTENCES, kind="bpe", size=400, style=GPT2_STYLE)
-    pieces = train_from_iterator(SENTENCES, kind="unigram", size=200, style=T5_STYLE)
-    made = {
-        "gpt2": cw.new("gpt2", bytes_, seed=1, **GPT2),
-        "t5": cw.new("t5-small", pieces, heads=("vocabulary", "decoder"), **T5),
-    }
-    with torch.no_grad():
-        for model in made.values():
-            for weight in model.model.parameters():
-                weight.mul_(4)
-            model.model.double()
-    return made
-
-
-@pytest.fixture(params=["gpt2", "t5"])
-def model(request, models):
-    return models[request.param]
-
-
 SETTINGS = [
     {},
     {"sample": True, "seed": 3, "texts": 2},
@@ -78,7 +46,7 @@ def _listed(found):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_batches_change_nothing(model, rows, monkeypatch):
     whole = model.generate(PROMPTS, tokens=8, sample=True, texts=2)
-    monkeypatch.setattr(write, "ROWS", rows)
+    monkeypatch.setattr(write_batches, "ROWS", rows)
     assert _texts(model.generate(PROMPTS, tokens=8, sample=True, texts=2)) == _texts(whole)
 
 
@@ -99,6 +67,27 @@ def test_what_streams_is_what_is_written(model, settings):
     assert [whole[key] for key in sorted(whole)] == [one for many in found for one in _listed(many)]
 
 
+def test_what_is_written_so_far_is_a_text_of_its_own(model):
+    """At every token: who is interrupted there has the tokens, the logs and the score."""
+    whole = model.generate("The cat", tokens=6, stop=["never met"])
+    for count, fresh in enumerate(model.stream("The cat", tokens=6, stop=["never met"]), start=1):
+        found = fresh.so_far()
+        assert found.tokens == whole.tokens[:count]
+        assert found.score == pytest.approx(sum(token.log for token in found.tokens))
+        assert found.ended == (fresh.whole.ended if fresh.whole else None)
+    assert found == whole and count == len(whole.tokens)
+    assert "so_far" not in repr(fresh)
+
+
+def test_what_is_held_back_is_written_so_far(models):
+    model = models["gpt2"]
+    text = model.generate("The cat", tokens=6).text
+    for fresh in model.stream("The cat", tokens=6, stop=[text + "."]):
+        if fresh.whole is None:
+            assert (fresh.text, fresh.so_far().text != "") == ("", True)
+    assert fresh.text == fresh.so_far().text == text
+
+
 def test_a_text_ends_before_a_stop_string(models):
     model = models["gpt2"]
     plain = model.generate("The cat", tokens=30)
@@ -114,7 +103,7 @@ def test_a_stop_string_may_begin_with_the_first_space(models):
     from clozeworks.tasks.unfolding import Stops
 
     for name, style in (("unigram", None), ("bpe", GPT2_STYLE)):
-        tokenizer = train_from_iterator(SENTENCES, kind=name, size=400, style=style)
+        tokenizer = train_from_iterator(PROMPTS * 4, kind=name, size=400, style=style)
         before = tokenizer.encode(["The"], special=False)[0].ids
         ids = tokenizer.encode(["The cat"], special=False)[0].ids[len(before) :]
         assert tokenizer.continued(before, ids) == " cat"
@@ -169,7 +158,9 @@ def test_alternatives_and_logs(model):
 def test_an_empty_prompt(models):
     found = models["gpt2"].generate(["", "The"], tokens=4)
     assert found[0].tokens and found[0].prompt == ""
-    assert models["t5"].generate("", tokens=4).tokens
+    for empty in ("", " \n"):
+        with pytest.raises(InputError, match="prompt 2 is empty; t5-small answers what it reads"):
+            models["t5"].generate(["The", empty], tokens=4)
     writer = models["gpt2"].writer()
     bare = type("Bare", (), {"first_id": None, "encode": lambda self, texts, special: [_Empty()]})()
     writer.tokenizer = bare
@@ -221,36 +212,54 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     with pytest.raises(SettingError, match=f"beams is 9,999; the vocabulary has {entries} entries"):
         model.generate("The", beams=9999)
     words = ["Paris lies on the Seine"]
-    said = r"required_words take .* behind prompt 2 there is room for 1; they must fit"
+    said = r"the words of required_words take .* behind prompt 2 there is room for 1; they must fit"
     with pytest.raises(SettingError, match=said):
         model.generate(["The", " cat" * 63], tokens=30, required_words=words)
+    chosen = write.Generation.of(tokens=30, required_words=words)
+    with pytest.raises(SettingError, match=said):
+        model.writer().check(["The", " cat" * 63], chosen)
+    with pytest.raises(SettingError, match=said.replace("prompt 2", "prompt 1,002")):
+        model.writer().stream(["The", " cat" * 63], chosen, first=1001)
+    with pytest.raises(InputError, match="prompt 1,002 has "):
+        model.writer().stream(["The", " cat" * 99], write.Generation(), first=1001)
     with pytest.raises(InputError, match="prompts is 5; it must be a text or a list of texts"):
         model.generate(5)
     with pytest.raises(SettingError, match="settings is given, and tokens beside it"):
         model.generate("The", settings=write.Generation(), tokens=3)
-    monkeypatch.setattr(write, "available", lambda device: 1000)
+    monkeypatch.setattr(write_batches, "available", lambda device: 1000)
     with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens and 1 texts .* are at"):
         model.generate("The")
     assert memory.available() > 10**8
 
 
-def test_who_cannot_write(tiny_models, models):
+def test_a_stream_is_checked_before_it_is_read(models, monkeypatch):
+    model = models["gpt2"]
+    with pytest.raises(SettingError, match="beams is 9,999"):
+        model.stream("The", beams=9999)
+    with pytest.raises(InputError, match="prompt 1 has 64 tokens"):
+        model.stream(" cat" * 64)
+    monkeypatch.setattr(write_batches, "available", lambda device: 1000)
+    with pytest.raises(SettingError, match="lower tokens, texts or beams"):
+        model.stream("The")
+
+
+def test_who_cannot_write(tiny_models, models, shapes):
     with pytest.raises(UnsupportedError, match="cannot write texts: its tokens see later ones"):
         cw.load(tiny_models["bert"]).generate("The")
-    encoder = cw.new("t5-small", models["t5"].tokenizer, heads=(), **T5)
+    encoder = cw.new("t5-small", models["t5"].tokenizer, heads=(), **shapes["t5"])
     with pytest.raises(UnsupportedError, match="cannot write texts: no vocabulary head; use a"):
         encoder.generate("The")
 
 
-def test_damaged_weights_are_named(models):
-    broken = cw.new("gpt2", models["gpt2"].tokenizer, **GPT2)
+def test_damaged_weights_are_named(models, shapes):
+    broken = cw.new("gpt2", models["gpt2"].tokenizer, **shapes["gpt2"])
     with torch.no_grad():
         broken.model.encoder.norm.weight[0] = float("nan")
     with pytest.raises(CheckpointError, match=r"weights are damaged, .*encoder.norm.weight"):
         broken.generate("The")
 
 
-def test_rows_without_a_token_are_never_written(models):
+def test_rows_without_a_token_are_never_written(models, shapes):
     from clozeworks.checkpoints.folder import Checkpoint
     from clozeworks.families.family import Config
 
@@ -258,7 +267,8 @@ def test_rows_without_a_token_are_never_written(models):
     found: Checkpoint = model.checkpoint
     size = model.tokenizer.size
     blueprint = found.family.blueprint(
-        Config({**found.config, **GPT2, "vocab_size": size + 7}), frozenset({"vocabulary"})
+        Config({**found.config, **shapes["gpt2"], "vocab_size": size + 7}),
+        frozenset({"vocabulary"}),
     )
     network = blueprint.build()
     with torch.no_grad():

@@ -1,0 +1,65 @@
+"""What span corruption and its relatives share: a text with gaps is shown, a decoder fills them.
+
+Used by: `SpanCorruption`, `Denoisers`.
+
+Shapes: n tokens of all answers, B examples, W width.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.model import Model
+from clozeworks.data.shards import Numbers
+from clozeworks.errors import SettingError
+from clozeworks.objectives.draft import Draft, Source, Tensors
+from clozeworks.objectives.noise.sentinels import Corrupted
+from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, decoded
+
+# How many spans too many an example has, for those who look before a run.
+MERGED = "merged"
+
+
+class Corruption(TeacherForced):
+    """Slot: an encoder reads texts with gaps, and a decoder is asked for what stood there."""
+
+    is_slot: ClassVar[bool] = True
+
+    @property
+    def alone(self) -> bool:
+        """The texts are rewritten, and the decoder is asked."""
+        return True
+
+    def ask(self, draft: Draft, hidden: Numbers, found: Corrupted, source: Source) -> None:
+        """Rewrites the texts; asks for `answers`.
+
+        Args:
+            draft: The batch in the making.
+            hidden: The hidden tokens in ascending order.
+            found: What is shown for the texts, and what is asked.
+            source: What may be looked up.
+        """
+        draft.rewrite(found.inputs, found.input_lengths)
+        draft.hidden = hidden
+        draft.parts[self.name] = {
+            **answer_part(found.targets, found.target_lengths, source.start()),
+            MERGED: found.merged,
+        }
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains about a model without a decoder.
+
+        Raises:
+            SettingError: It has none.
+        """
+        if blueprint.decoder is None:
+            raise SettingError(
+                f"the model has no decoder; {self.name} shows a text to an encoder and asks a "
+                "decoder for the answer; choose a family that has both, such as t5."
+            )
+        super().check(blueprint)
+
+    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+        """What each answer is named from, (n, W)."""
+        return decoded(model, tensors, tensors.parts[self.name], read)

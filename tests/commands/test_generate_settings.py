@@ -1,0 +1,116 @@
+"""`clozeworks generate`: settings it refuses, named as they are typed."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--beams", "4", "--groups", "2", "--sample"], "one excludes the other"),
+        (["--beams", "9999"], "beams is 9,999; the vocabulary has 294 entries"),
+        (["--budget", "9"], "--budget"),
+        (["--temperature", "-1"], "temperature is -1.0; it must be above 0."),
+        (["--early", "perhaps"], "early"),
+    ],
+    ids=str,
+)
+def test_refusals(gpt, command, arguments, said):
+    found = command("generate", str(gpt), "The", *arguments)
+    assert (found.code, found.out) == (2, "") and said in found.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["-n", "2"],
+            "--texts is 2, but the likeliest tokens make one text; set --sample to draw, or "
+            "--beams.",
+        ),
+        (["--tokens", "0"], "--tokens is 0; it must be at least 1."),
+        (["--top-k", "0"], "--top-k is 0; it must be above 0."),
+        (
+            ["--least", "5", "--tokens", "3"],
+            "--least is 5 and --tokens is 3; the first must be at least 0 and at most the second; "
+            "change one of them.",
+        ),
+        (
+            ["--beams", "2", "--sample"],
+            "beams are searched and tokens are drawn; one excludes the other; leave out --beams, "
+            "or --sample, --temperature, --top-k, --top-p, --min-p, --typical and --seed.",
+        ),
+        (
+            ["--length-penalty", "2"],
+            "--length-penalty has no effect without beams; set --beams, or leave it.",
+        ),
+        (
+            ["--bad-word", "a", "--required-word", "a"],
+            "'a' is among --bad-word and --required-word; leave it out of one of them.",
+        ),
+        (
+            ["--temperature", "0", "--sample"],
+            "--temperature is 0 and --sample is given; raise it to draw.",
+        ),
+        (["--stop", ""], "--stop holds an empty string, which is everywhere; leave it out."),
+        (["--groups", "2"], "--groups has no effect without beams; set --beams, or leave it."),
+        (
+            ["--diversity", "1"],
+            "--diversity has no effect without beams; set --beams, or leave it.",
+        ),
+        (["--early", "true"], "--early has no effect without beams; set --beams, or leave it."),
+        (
+            ["--temperature", "0", "--seed", "3"],
+            "--seed has no effect where no token is drawn; leave it out.",
+        ),
+        (
+            ["--temperature", "0", "--typical", "0.5", "--top-k", "3", "--seed", "3"],
+            "--top-k, --typical, --seed have no effect where no token is drawn; leave them out.",
+        ),
+        (
+            ["--beams", "2", "--diversity", "1"],
+            "--diversity is 1.0, but there is one group; it has no effect; set --groups.",
+        ),
+        (
+            ["--beams", "2", "--others", "1"],
+            "--others is 1, but beams already compare alternatives and show none; leave one of "
+            "them out.",
+        ),
+        (
+            ["--tokens", "2", "--required-word", "the dog lay on"],
+            "the words of --required-word take 4 tokens, and behind prompt 1 there is room for 2; "
+            "they must fit; raise --tokens, or shorten the prompt.",
+        ),
+        (
+            ["--required-word", "the dog", "--bad-word", "dog"],
+            "'the dog' is among --required-word, and a part of it, 'dog', among --bad-word; leave "
+            "one of them out.",
+        ),
+        (
+            ["--required-word", "dog dog", "--no-repeat-ngrams", "1"],
+            "'dog dog' is among --required-word and repeats 1 token, and --no-repeat-ngrams is 1; "
+            "leave one of them out.",
+        ),
+    ],
+    ids=str,
+)
+def test_settings_are_named_as_they_are_typed(gpt, refused, arguments, said):
+    refused(said, "generate", gpt, "The", *arguments)
+
+
+@pytest.mark.parametrize(
+    "word", ["top_k", "bad_words", "tokens is 3; lower it", "sample is True", "it's seed is \\'"]
+)
+def test_words_of_the_user_stay_as_they_were_given(gpt, refused, word):
+    said = f"{word!r} is among --bad-word and --required-word; leave it out of one of them."
+    refused(said, "generate", gpt, "The", "--bad-word", word, "--required-word", word)
+
+
+def test_a_setting_that_does_not_fit_the_model_is_named_as_it_is_typed(gpt, command, monkeypatch):
+    word = ["--required-word", "the dog lay on the rug"]
+    found = command("generate", gpt, "The", "--tokens", "2", *word)
+    assert found.err.startswith("clozeworks: the words of --required-word take ")
+    assert found.err.endswith("; they must fit; raise --tokens, or shorten the prompt.\n")
+    monkeypatch.setattr("clozeworks.tasks.write_batches.available", lambda device: 1000)
+    found = command("generate", gpt, "The")
+    assert " with 128 new tokens and 1 texts side by side takes " in found.err
+    assert found.err.endswith("; lower --tokens, --texts or --beams.\n")
