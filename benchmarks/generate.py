@@ -9,7 +9,9 @@ same on all sides is told. Repetitions alternate.
 """
 
 import argparse
+import importlib.util
 import json
+import multiprocessing
 import statistics
 import tempfile
 import time
@@ -217,10 +219,35 @@ def peer(folder: Path, beams: int) -> Write:
 
 
 def ctranslate(folder: Path, beams: int, threads: int) -> Write | None:
-    try:
-        import ctranslate2
-    except ImportError:
+    """CTranslate2 in a process of its own: in ours, its threads would slow the other sides down."""
+    if importlib.util.find_spec("ctranslate2") is None:
         return None
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    arguments = (there, folder, beams, threads)
+    context.Process(target=ctranslate_process, args=arguments, daemon=True).start()
+
+    def run(prompts: Texts) -> Texts:
+        here.send(prompts)
+        found: Texts = here.recv()
+        return found
+
+    return run
+
+
+def ctranslate_process(pipe: Any, folder: Path, beams: int, threads: int) -> None:
+    """Answers prompts until nobody asks any more."""
+    write = ctranslate_side(folder, beams, threads)
+    while True:
+        try:
+            pipe.send(write(pipe.recv()))
+        except EOFError:
+            return
+
+
+def ctranslate_side(folder: Path, beams: int, threads: int) -> Write:
+    import ctranslate2
+
     made = folder.with_name("ctranslate2")
     ctranslate2.converters.TransformersConverter(str(folder)).convert(str(made), force=True)
     settings: dict[str, Any] = {"device": "cpu", "inter_threads": 1, "intra_threads": threads}
