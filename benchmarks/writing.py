@@ -21,7 +21,7 @@ from typing import Any
 
 SIZE = {"d_model": 256, "num_layers": 3, "num_decoder_layers": 3, "num_heads": 4, "d_ff": 512}
 ENTRIES = 4_000
-EPOCHS = {"translate": 5.0, "subject": 2.0}
+EPOCHS = {"translate": 5.0, "subject": 8.0}
 CAPTIONS: dict[str, Any] = {
     "prefix": "translate English to German: ", "metric": "bleu", "lengths": {"cut": True},
 }  # fmt: skip

@@ -1,7 +1,6 @@
 """Texts that begin alike: the beginning is read once, and all its endings look back at it.
 
-The idea: what an attention computed for a token never changes when more tokens follow it, whichever
-these are. So keys and values of beginnings are kept as they are, packed; endings are texts of their
+The idea: keys and values of beginnings are kept as they are, packed; endings are texts of their
 own, of any lengths, whose keys are those of their beginning and their own. The answers to a text
 that an encoder read begin with nothing, but look at that text together: no place counts there, so
 they are one long query, and its keys and values are made once.
@@ -19,10 +18,11 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.attend import attend
+from clozeworks.core.earlier import Earlier
 from clozeworks.core.layout import Layout
 
 
-class Branches:
+class Branches(Earlier):
     """What every attention of a tower keeps of beginnings.
 
     One belongs to one batch of texts: a pass over the beginnings, then one over the endings; or one
@@ -76,16 +76,7 @@ class Branches:
         keys: Layout,
         scale: float | None = None,
     ) -> Tensor:
-        """Looks at what an encoder made, all answers to a text together.
-
-        Args:
-            attention: Who asks.
-            q: Packed queries, (N, H, D).
-            project: Makes packed keys and values, (M, K, D).
-            queries: Where the answers begin and end.
-            keys: The same for the texts.
-            scale: What scores are multiplied by; 1 / sqrt(D) if not given.
-        """
+        """Looks at what an encoder made, all answers to a text together."""
 
         def make() -> Layout:
             lengths = iter(queries.lengths)

@@ -1,9 +1,8 @@
 """Keys and values of earlier passes, so that a text can grow token by token.
 
-The idea: what an attention computed for a token never changes when more tokens follow it, so it is
-kept. A text is a row; all rows end in the same column, so the next token of every text is written
-side by side, whatever the texts' lengths. The memory for the longest text that may come is taken at
-the beginning, and is never copied to grow.
+The idea: a text is a row; all rows end in the same column, so the next token of every text is
+written side by side, whatever the texts' lengths. The memory for the longest text that may come is
+taken at the beginning, and is never copied to grow.
 The first pass over texts of any lengths is packed, as every other pass; what it leaves here, later
 passes look at. Those bring equally many tokens of every text.
 
@@ -12,12 +11,14 @@ room, L columns in use.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from clozeworks.core.attend import Relate, attend, merged, shared_heads
+from clozeworks.core.earlier import Earlier
 from clozeworks.core.layout import Group, Layout
 from clozeworks.core.sees import Everything, SeesSpec
 
@@ -56,7 +57,7 @@ class Kept:
         (self.k, self.v), self._spare = self._spare, (self.k, self.v)
 
 
-class Cache:
+class Cache(Earlier):
     """What every attention of a tower keeps, and where the texts begin.
 
     One cache belongs to one batch of texts. A pass hands it to its flow; attentions take their
@@ -124,26 +125,16 @@ class Cache:
         sees: SeesSpec | None = None,
         relate: Relate | None = None,
         scale: float | None = None,
-        dropout: float = 0.0,
-        weights: list[Tensor] | None = None,
+        **rest: Any,
     ) -> Tensor:
         """`core.attend.attend`, where keys and values of earlier passes are looked at, too."""
         turn, self._turn = self._turn, self._turn + 1
         if not self.used:
             self._kept.append(Kept(k, v, keys, self.room))
-            return attend(
-                q,
-                k,
-                v,
-                queries=queries,
-                keys=keys,
-                sees=sees,
-                relate=relate,
-                scale=scale,
-                dropout=dropout,
-                weights=weights,
-            )
-        assert weights is None and not dropout, "cached passes are for generation"
+            own = {"sees": sees, "relate": relate, "scale": scale, **rest}
+            return attend(q, k, v, queries=queries, keys=keys, **own)
+        traced = rest.get("weights") is not None
+        assert not traced and not rest.get("dropout"), "cached passes are for generation"
         kept = self._kept[turn]
         kept.add(k, v, self.used)
         used = self.used + queries.longest
@@ -172,16 +163,7 @@ class Cache:
         keys: Layout,
         scale: float | None = None,
     ) -> Tensor:
-        """Looks at what an encoder made, whose keys and values are projected once.
-
-        Args:
-            attention: Who asks.
-            q: Packed queries, (N, H, D). Several rows may ask about a text, one after the other.
-            project: Makes packed keys and values, (M, K, D).
-            queries: Where the texts of q begin and end.
-            keys: The same for keys and values.
-            scale: What scores are multiplied by; 1 / sqrt(D) if not given.
-        """
+        """Looks at what an encoder made; several rows may ask about a text, side by side."""
         if not self.used:
             k, v = project()
             self._sources[attention] = Kept(k, v, keys, keys.longest)

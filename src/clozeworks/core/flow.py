@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clozeworks.core.branches import Branches
-from clozeworks.core.cache import Cache
+from clozeworks.core.earlier import Earlier
 from clozeworks.core.layout import Group, Layout
 from clozeworks.core.sees import SeesSpec
 
@@ -60,7 +59,7 @@ class Flow:
     """The tokens as they came into the tower, (N, W), for parts that look at them again."""
     encoded: Source | None = None
     """What an encoder made of the texts that a decoder answers."""
-    cache: Cache | Branches | None = None
+    cache: Earlier | None = None
     """Keys and values of earlier passes over the same texts."""
 
     def seen(self, x: Tensor) -> Tensor:

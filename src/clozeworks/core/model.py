@@ -6,8 +6,7 @@ Shapes: N tokens, B texts, W width.
 from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.branches import Branches
-from clozeworks.core.cache import Cache
+from clozeworks.core.earlier import Earlier
 from clozeworks.core.flow import Flow, Source, Trace
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.query_start import NAME as START
@@ -54,7 +53,7 @@ class Model(nn.Module):
         layout: Layout,
         types: Tensor | None = None,
         trace: Trace | None = None,
-        cache: Cache | Branches | None = None,
+        cache: Earlier | None = None,
     ) -> Tensor:
         """Contextual vectors of all tokens.
 
@@ -80,7 +79,7 @@ class Model(nn.Module):
         layout: Layout,
         encoded: Source,
         trace: Trace | None = None,
-        cache: Cache | Branches | None = None,
+        cache: Earlier | None = None,
     ) -> Tensor:
         """Contextual vectors of the tokens of answers.
 
