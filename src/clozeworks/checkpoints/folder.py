@@ -40,8 +40,10 @@ from clozeworks.text.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
 # What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with, heads
-# that no published architecture has, and what the model was trained for.
+# that no published architecture has, and what was said of the model itself: the task it was trained
+# for, and what stood for gaps when it learned to fill them.
 NOTES = "clozeworks.json"
+KEPT = ("task", "sentinels")
 SHARD_BYTES = 5 * 10**9
 
 
@@ -168,8 +170,7 @@ def save(
             notes["tokenizer"] = checkpoint.tokenizer.fingerprint
         if own:
             notes["heads"] = {name: plain(head) for name, head in own.items()}
-        if "task" in checkpoint.notes:
-            notes["task"] = checkpoint.notes["task"]
+        notes |= {key: checkpoint.notes[key] for key in KEPT if key in checkpoint.notes}
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
         write_prompts(place, checkpoint.prompts)

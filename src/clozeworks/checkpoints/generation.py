@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from clozeworks.config import read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.errors import CheckpointError
+from clozeworks.objectives.corruption import Sentinels
 from clozeworks.text.tokenizer import Tokenizer
 
 FILE = "generation_config.json"
@@ -76,6 +77,25 @@ def places_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
         return blueprint.room()
     stated = config.get("max_position_embeddings")
     return stated if blueprint.writes and type(stated) is int and stated > 0 else None
+
+
+def noted_sentinels(notes: Mapping[str, Any], place: str) -> Sentinels | None:
+    """What a model learned to read for a gap, if its folder says so.
+
+    Args:
+        notes: What `clozeworks.json` says.
+        place: What messages call the folder.
+
+    Raises:
+        CheckpointError: It names none that is known.
+    """
+    found: Sentinels | None = notes.get("sentinels")
+    if found not in (None, *get_args(Sentinels)):
+        raise CheckpointError(
+            f"{place}: sentinels is {found!r} in clozeworks.json; it must be 'named' or 'bytes'; "
+            "restore the file."
+        )
+    return found
 
 
 def _token(place: str, key: str, token: Any, rows: int) -> int:

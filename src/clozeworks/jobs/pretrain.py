@@ -191,6 +191,7 @@ class _Run:
             place, companions = self.folder / MODEL, objective.companions(network)
             if step < loaders.steps or not place.exists():
                 objective.settle(network, model.model)
+                model.checkpoint.notes |= objective.notes
                 self._export(place, model, companions, outcome, records, baseline)
             networks = {MODEL: model.model, **companions}
             fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]

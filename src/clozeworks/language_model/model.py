@@ -9,7 +9,7 @@ import torch
 
 from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
-from clozeworks.checkpoints.generation import places_of
+from clozeworks.checkpoints.generation import noted_sentinels, places_of
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, Prompts, usual_pooling
@@ -158,7 +158,13 @@ class LanguageModel(Judging, Generating):
         writer = self.writer()
         assert writer.start is not None
         return fill_spans(
-            self.model, self.tokenizer, texts, start=writer.start, ends=writer.ends, top=top
+            self.model,
+            self.tokenizer,
+            texts,
+            start=writer.start,
+            ends=writer.ends,
+            top=top,
+            sentinels=noted_sentinels(self.checkpoint.notes, self.name),
         )
 
     def embed(

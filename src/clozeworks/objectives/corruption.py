@@ -5,8 +5,9 @@ Used by: `SpanCorruption`, `Denoisers`.
 Shapes: n tokens of all answers, B examples, W width.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import numpy as np
 from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
@@ -17,6 +18,9 @@ from clozeworks.objectives.draft import Draft, Source, Tensors
 from clozeworks.objectives.noise.sentinels import Corrupted
 from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, decoded
 
+Sentinels = Literal["named", "bytes"]
+# ByT5's ids are those of bytes, 3 higher; its sentinels are the last hundred of them.
+LAST_BYTE, OF_BYTES = 258, 100
 # How many spans too many an example has, for those who look before a run.
 MERGED = "merged"
 
@@ -27,9 +31,19 @@ class Corruption(TeacherForced):
     is_slot: ClassVar[bool] = True
 
     @property
+    def sentinels(self) -> Sentinels:
+        """What stands for a gap."""
+        return "named"
+
+    @property
     def alone(self) -> bool:
         """The texts are rewritten, and the decoder is asked."""
         return True
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What stood for a gap."""
+        return {"sentinels": self.sentinels}
 
     def ask(self, draft: Draft, hidden: Numbers, found: Corrupted, source: Source) -> None:
         """Rewrites the texts; asks for `answers`.
@@ -63,3 +77,20 @@ class Corruption(TeacherForced):
     def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
         """What each answer is named from, (n, W)."""
         return decoded(model, tensors, tensors.parts[self.name], read)
+
+
+def sentinel_ids(kind: Sentinels, source: Source) -> Numbers:
+    """The ids of the sentinels, the first to be used first.
+
+    Raises:
+        TokenizerError: The tokenizer has none by name.
+        SettingError: Its ids are not those of bytes.
+    """
+    if kind == "named":
+        return source.sentinels
+    if source.vocabulary <= LAST_BYTE:
+        raise SettingError(
+            f"sentinels is 'bytes' and the tokenizer has {source.vocabulary} tokens; the first "
+            f"sentinel is {LAST_BYTE}; use a tokenizer of bytes, or set sentinels to 'named'."
+        )
+    return np.arange(LAST_BYTE, LAST_BYTE - OF_BYTES, -1)

@@ -122,6 +122,11 @@ class Objective(Slot):
             model: The model without them; it has the network's own parameters.
         """
 
+    @property
+    def notes(self) -> dict[str, str]:
+        """What the folder of a model that learned so must say, for those who ask it."""
+        return {}
+
     def check(self, blueprint: Blueprint) -> None:
         """Complains if the model lacks a part that its family could have given it.
 

@@ -104,6 +104,11 @@ class ScheduledSampling(Sampling, Objective):
         return self.objective.arrangement
 
     @property
+    def notes(self) -> dict[str, str]:
+        """What the folder must say of what was asked."""
+        return self.objective.notes
+
+    @property
     def alone(self) -> bool:
         """It runs the model twice."""
         return True

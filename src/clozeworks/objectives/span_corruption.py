@@ -18,25 +18,18 @@ Example: `SpanCorruption(arrangement=Blocks(length=569))`, or in a recipe
 `{kind = "span_corruption", hide = {kind = "alternating_spans", share = 0.15, mean = 3.0}}`.
 """
 
-from typing import ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar
 
 from clozeworks.core.chance import Chance
 from clozeworks.core.spec import spec
 from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.shards import Numbers
 from clozeworks.errors import SettingError
-from clozeworks.objectives.corruption import Corruption
+from clozeworks.objectives.corruption import Corruption, Sentinels, sentinel_ids
 from clozeworks.objectives.draft import Draft, Source
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import corrupt
-
-Sentinels = Literal["named", "bytes"]
-# ByT5's ids are those of bytes, 3 higher; its sentinels are the last hundred of them.
-LAST_BYTE, OF_BYTES = 258, 100
 
 
 @spec
@@ -63,20 +56,3 @@ class SpanCorruption(Corruption):
         places = self.hide.places(draft.clean, draws)
         found = corrupt(draft.clean, places, sentinel_ids(self.sentinels, source), source.end())
         self.ask(draft, places, found, source)
-
-
-def sentinel_ids(kind: Sentinels, source: Source) -> Numbers:
-    """The ids of the sentinels, the first to be used first.
-
-    Raises:
-        TokenizerError: The tokenizer has none by name.
-        SettingError: Its ids are not those of bytes.
-    """
-    if kind == "named":
-        return source.sentinels
-    if source.vocabulary <= LAST_BYTE:
-        raise SettingError(
-            f"sentinels is 'bytes' and the tokenizer has {source.vocabulary} tokens; the first "
-            f"sentinel is {LAST_BYTE}; use a tokenizer of bytes, or set sentinels to 'named'."
-        )
-    return np.arange(LAST_BYTE, LAST_BYTE - OF_BYTES, -1)

@@ -22,8 +22,8 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.beams import Beams
 from clozeworks.generate.rules import BadWords, InTurn
 from clozeworks.generate.writing import Written
+from clozeworks.objectives.corruption import Sentinels, sentinel_ids
 from clozeworks.objectives.draft import Source
-from clozeworks.objectives.span_corruption import sentinel_ids
 from clozeworks.tasks.fill import Filled, Guess, joined
 from clozeworks.tasks.prompts import Prompt, write_all
 from clozeworks.text.byte_tokens import are_bytes
@@ -44,6 +44,7 @@ def fill_spans(
     start: int,
     ends: Sequence[int],
     top: int = 5,
+    sentinels: Sentinels | None = None,
 ) -> list[Filled]:
     """What a decoder writes into the gaps of every text.
 
@@ -54,6 +55,8 @@ def fill_spans(
         start: What answers begin with.
         ends: The tokens that end them.
         top: How many guesses per gap, at most; a search finds as many answers.
+        sentinels: What the model learned to read for a gap; as published models of its vocabulary
+            did if not given.
 
     Raises:
         InputError: A text has no gap, or more than there are sentinels.
@@ -65,7 +68,7 @@ def fill_spans(
             f"top is {top:,}; the vocabulary has {tokenizer.size:,} entries; a search cannot be "
             f"wider; lower it."
         )
-    gaps = _Gaps(tokenizer, ends)
+    gaps = _Gaps(tokenizer, ends, sentinels)
     prompts = [gaps.prompt(text, number) for number, text in enumerate(texts, start=1)]
     beams = Beams(width=top, length_penalty=0.0) if top > 1 else None
     written = write_all(model, prompts, beams=beams, start=start, tokens=tokenizer.size)
@@ -75,14 +78,16 @@ def fill_spans(
 class _Gaps:
     """How gaps are shown, and how what was written for them is read."""
 
-    def __init__(self, tokenizer: Tokenizer, ends: Sequence[int]) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, ends: Sequence[int], sentinels: Sentinels | None
+    ) -> None:
         self.tokenizer = tokenizer
         self.ends = tuple(ends)
         self.bytes = are_bytes(tokenizer.state)
         source = Source.of(tokenizer)
         self.named: list[int] = source.sentinels.tolist()
-        kind = sentinel_ids("bytes" if self.bytes else "named", source)
-        self.sentinels: list[int] = kind.tolist()
+        kind = sentinels or ("bytes" if self.bytes else "named")
+        self.sentinels: list[int] = sentinel_ids(kind, source).tolist()
 
     def prompt(self, text: str, number: int) -> Prompt:
         """A text with a sentinel for each gap, and how its answer must look."""
@@ -107,8 +112,8 @@ class _Gaps:
         own = self.sentinels[:count]
         room = TOKENS * count
         # Bytes that stand for gaps also begin characters; only those that never do are forbidden.
-        unwritten = _NO_TEXT if self.bytes else self.sentinels
-        never = sorted({*self.tokenizer.special_ids, *unwritten} - {*own, *ends})
+        unwritten = {*self.tokenizer.special_ids, *self.named, *(_NO_TEXT if self.bytes else ())}
+        never = sorted(unwritten - {*own, *ends})
         rules = (
             BadWords(words=tuple((token,) for token in never)),
             InTurn(tokens=tuple(own), ends=ends, most=room),

@@ -107,6 +107,9 @@ def test_from_text_to_a_folder_and_on_from_the_middle(name, recipe, tmp_path, li
     written = "text-generation" if part == "causal_lm" else "text2text-generation"
     assert f'pipeline_tag: "{written}"' in card and f".{use}(" in card
 
+    said = json.loads((done.model / "clozeworks.json").read_text())
+    assert said.get("sentinels") == {"t5": "named", "byt5": "bytes"}.get(name)
+
     run = shutil.copytree(done.folder, tmp_path / "again")
     shutil.rmtree(run / "model")
     Snapshots(run / "snapshots", 9).remove_after(2)

@@ -8,7 +8,13 @@ import torch
 import clozeworks as cw
 from clozeworks.core.flow import Source
 from clozeworks.core.layout import Layout
-from clozeworks.errors import InputError, SettingError, TokenizerError, UnsupportedError
+from clozeworks.errors import (
+    CheckpointError,
+    InputError,
+    SettingError,
+    TokenizerError,
+    UnsupportedError,
+)
 from clozeworks.tasks import fill_spans
 from clozeworks.text.style import T5_STYLE, UnigramStyle
 from clozeworks.text.tokenizer import Tokenizer
@@ -177,7 +183,7 @@ def test_bytes_of_any_script_may_stand_in_a_gap(models):
     """Sentinels of bytes are bytes of characters, too, and must not be missing from them."""
     from clozeworks.generate.rules import BadWords
 
-    gaps = fill_spans._Gaps(models["byt5"].tokenizer, (1,))
+    gaps = fill_spans._Gaps(models["byt5"].tokenizer, (1,), None)
     prompt = gaps.prompt("ein [MASK] Tag", 1)
     (banned,) = (rule for rule in prompt.rules if isinstance(rule, BadWords))
     never = {word[0] for word in banned.words}
@@ -189,3 +195,32 @@ def test_bytes_of_any_script_may_stand_in_a_gap(models):
 def test_a_search_is_not_wider_than_the_vocabulary(models):
     with pytest.raises(SettingError, match="top is 9,999; the vocabulary has 384 entries"):
         models["byt5"].fill("a [MASK]", top=9_999)
+
+
+def test_the_folder_says_what_stood_for_gaps(models, tmp_path, monkeypatch):
+    """A model of bytes may have learned with the sentinels of the vocabulary instead."""
+    asked = []
+
+    def noted(model, prompts, **options):
+        asked.extend(prompt.ids for prompt in prompts)
+        return write_all(model, prompts, **options)
+
+    write_all = fill_spans.write_all
+    monkeypatch.setattr(fill_spans, "write_all", noted)
+    models["byt5"].save(tmp_path / "a")
+    model = cw.load(tmp_path / "a")
+    model.checkpoint.notes["sentinels"] = "named"
+    model.save(tmp_path / "b")
+    filled = cw.load(tmp_path / "b").fill("a [MASK] b", top=2)
+    first = model.tokenizer.id_of("<extra_id_0>")
+    assert asked[0].count(first) == 1 and 258 not in asked[0] and len(filled.gaps) == 1
+    assert cw.load(tmp_path / "a").fill("a [MASK] b", top=1).gaps
+    assert asked[1].count(258) == 1 and first not in asked[1]
+
+
+def test_a_note_that_names_no_sentinels_is_said(models, tmp_path):
+    models["byt5"].save(tmp_path / "a")
+    model = cw.load(tmp_path / "a")
+    model.checkpoint.notes["sentinels"] = "stars"
+    with pytest.raises(CheckpointError, match=r"'stars' in clozeworks\.json; it must"):
+        model.fill("a [MASK]")
