@@ -42,6 +42,14 @@ def test_several_prompts_are_json_lines(gpt, command, tmp_path):
     assert out.read_text() == found.out
 
 
+def test_the_help_is_as_wide_as_the_terminal(command):
+    """Sentences are wrapped where they are shown, not where the source wraps them."""
+    shown = command("generate", "--help").out
+    about = [line for line in shown.split("(T5).")[1].split("╭")[0].split("\n") if line.strip()]
+    assert len(about) == 2 and about[1].startswith("were alone, in the order given. Ctrl-C")
+    assert "--empty-" not in shown and "default: ()" not in shown
+
+
 def test_the_help_names_only_what_can_be_given(command):
     assert "--budget" not in command("generate", "--help").out
     assert "--budget" in command("text-to-text", "--help").out

@@ -60,7 +60,7 @@ class Settings:
 
     tokens: int | None = None
     least: int | None = None
-    stop: tuple[str, ...] = ()
+    stop: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
     sample: Annotated[bool | None, Parameter(negative="")] = None
     temperature: Annotated[float | None, Parameter(alias="-t")] = None
     top_k: int | None = None
@@ -77,8 +77,12 @@ class Settings:
     presence: float | None = None
     frequency: float | None = None
     no_repeat_ngrams: int | None = None
-    bad_words: Annotated[tuple[str, ...], Parameter(name="--bad-word")] = ()
-    required_words: Annotated[tuple[str, ...], Parameter(name="--required-word")] = ()
+    bad_words: Annotated[
+        tuple[str, ...], Parameter(name="--bad-word", negative="", show_default=False)
+    ] = ()
+    required_words: Annotated[
+        tuple[str, ...], Parameter(name="--required-word", negative="", show_default=False)
+    ] = ()
     texts: Annotated[int, Parameter(alias="-n")] = 1
     others: int = 0
 

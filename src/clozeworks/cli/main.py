@@ -153,6 +153,10 @@ def _call(module: str, arguments: list[str]) -> int:
 
     app = import_module(module).app
     app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
+    if {"-h", "--help"} & set(arguments):
+        from clozeworks.cli.help_text import HelpText
+
+        app.help_formatter = HelpText()
     if "-" in arguments and "--" not in arguments:
         # Trap: the parser takes standard input's sign for an option, unless it stands behind "--".
         arguments = [*(word for word in arguments if word != "-"), "--", "-"]

@@ -1,0 +1,32 @@
+"""How `--help` is shown: sentences as wide as the terminal, whatever the width of the source."""
+
+import re
+from typing import Any
+
+from cyclopts.help import DefaultFormatter
+from rich.text import Text
+
+# A line end inside a paragraph; lists and blank lines stay.
+_WRAPPED = re.compile(r"(?<=\S)\n(?=[^\s\-*])")
+
+
+class HelpText(DefaultFormatter):
+    """The usual help, where lines that were wrapped in the source are joined first."""
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        """Shows a panel of options or arguments."""
+        for entry in panel.entries:
+            _join(entry.description)
+        super().__call__(console, options, panel)
+
+    def render_description(self, console: Any, options: Any, description: Any) -> None:
+        """Shows what a command does."""
+        _join(description)
+        super().render_description(console, options, description)
+
+
+def _join(shown: Any) -> None:
+    """Joins the lines of what the parser made of a docstring."""
+    text = getattr(shown, "primary_renderable", None)
+    if isinstance(text, Text):
+        shown.primary_renderable = Text(_WRAPPED.sub(" ", text.plain), end=text.end)
