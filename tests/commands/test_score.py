@@ -75,6 +75,20 @@ def test_windows_are_told(command, folder):
     assert "; 1 text read through several windows.\n" in outcome.err
 
 
+def test_what_is_not_read_of_a_prompt_is_said(command, folder):
+    long = "The cat sat on the mat. " * 20
+    outcome = command("score", folder, long, "--continuations", "A dog", "--json")
+    unread = json.loads(outcome.out)["unread"]
+    said = (
+        f"The beginning of 1 prompt was not read, {unread} tokens at most: the model takes 40 with "
+        "what follows.\n"
+    )
+    assert unread > 0 and outcome.err.startswith(said)
+    assert "The beginning of 1 prompt was not read, " in (
+        command("choose", folder, long, "--labels", "good,bad").err
+    )
+
+
 def test_score_refuses(refused, folder, texts, tmp_path):
     refused(
         "--skip-blank and --continuations are both given; texts and what follows them would no "

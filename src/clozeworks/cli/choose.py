@@ -86,6 +86,7 @@ def choose(
                 "0=negative,1=positive."
             )
 
+    from clozeworks.cli.given_texts import say_unread
     from clozeworks.cli.progress import Progress
     from clozeworks.language_model import load
     from clozeworks.tasks import few_shot
@@ -132,6 +133,7 @@ def choose(
             f"{loaded.max_length:,} tokens.",
             file=sys.stderr,
         )
+    say_unread([one.unread for run in runs for one in run], loaded.max_length)
     _tell(items, words, runs)
 
 

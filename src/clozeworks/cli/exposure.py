@@ -26,6 +26,7 @@ def exposure(
     column: str | None = None,
     answer_column: str | None = None,
     encoding: str | None = None,
+    skip_blank: Annotated[bool, Parameter(negative="")] = False,
     given: int = 16,
     length: int = 64,
     greedy: Annotated[bool, Parameter(negative="")] = False,
@@ -47,6 +48,7 @@ def exposure(
         column: The field or column that holds the text; "text" if not given.
         answer_column: The same for the answers, whose file may be the same.
         encoding: What the files are written in; utf-8 if not given.
+        skip_blank: Leave out blank lines instead of complaining about them.
         given: How many tokens of each text a decoder is given; it goes on from there.
         length: How many tokens it is followed for.
         greedy: Let the model read its likeliest tokens; otherwise it draws them.
@@ -57,10 +59,16 @@ def exposure(
     """
     from clozeworks.cli.given_texts import given_texts, one_for_each
     from clozeworks.data.vectors import check_output
+    from clozeworks.errors import SettingError
 
     if chart is not None:
         check_output(chart, overwrite=overwrite, suffixes=(".png",))
-    texts = given_texts(source, column=column, encoding=encoding)
+    if skip_blank and answers is not None:
+        raise SettingError(
+            "--skip-blank and --answers are both given; texts and answers would no longer belong "
+            "together; leave one out."
+        )
+    texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
     right = one_for_each(texts, answers, "answer", column=answer_column, encoding=encoding)
 
     from clozeworks.cli.progress import Progress

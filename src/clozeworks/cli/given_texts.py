@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clozeworks.data.texts import Texts
 
 
@@ -72,6 +74,22 @@ def one_for_each(
             f"each needs one {name}; give as many."
         )
     return read.texts
+
+
+def say_unread(unread: "Sequence[int]", room: int | None) -> None:
+    """Says how many prompts were read from their middle on, if any were.
+
+    Args:
+        unread: Tokens of each prompt that were not read.
+        room: The most tokens the model takes.
+    """
+    if count := sum(map(bool, unread)):
+        of = counted(count, "prompt", "prompts")
+        print(
+            f"The beginning of {of} was not read, {max(unread):,} tokens at most: the model takes "
+            f"{room or 0:,} with what follows.",
+            file=sys.stderr,
+        )
 
 
 def _check_unused(options: dict[str, object]) -> None:

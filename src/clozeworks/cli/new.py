@@ -15,7 +15,7 @@ def new(
     *changes: str,
     tokenizer: Path | None = None,
     out: Annotated[Path, Parameter(alias="-o")],
-    heads: str = "vocabulary",
+    heads: str | None = None,
     seed: int = 0,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -27,7 +27,8 @@ def new(
         tokenizer: The folder of a tokenizer; it decides the vocabulary size. Sizes whose tokens are
             bytes, as byt5-small, need none.
         out: The folder to make.
-        heads: Parts beside the encoder, separated by commas.
+        heads: Parts beside the encoder, separated by commas; "" for none. If not given the
+            vocabulary head, and the decoder where the family has one (T5).
         seed: The same seed gives the same weights.
         overwrite: Replace the folder if it holds something.
     """
@@ -35,7 +36,9 @@ def new(
     from clozeworks.checkpoints.whole_folder import check_target
 
     check_target(out, overwrite=overwrite)
-    parts = [part.strip() for part in heads.split(",") if part.strip()]
+    parts = None
+    if heads is not None:
+        parts = [part.strip() for part in heads.split(",") if part.strip()]
     settings = dict(_setting(change) for change in changes)
     model = language_model.new(size, tokenizer, heads=parts, seed=seed, **settings)
     model.save(out, overwrite=overwrite)

@@ -52,7 +52,7 @@ def score(
         budget: Tokens per batch.
         json_lines: Print one JSON object per text, with the log share of every token.
     """
-    from clozeworks.cli.given_texts import given_texts, one_for_each
+    from clozeworks.cli.given_texts import given_texts, one_for_each, say_unread
     from clozeworks.errors import SettingError
 
     if skip_blank and continuations is not None:
@@ -82,6 +82,7 @@ def score(
         )
     for number, scored in enumerate(found):
         _print(texts.texts[number], None if behind is None else behind[number], scored, json_lines)
+    say_unread([scored.unread for scored in found], max_length or loaded.max_length)
     count, total = sum(one.count for one in found), sum(one.total for one in found)
     long = sum(one.windows > 1 for one in found)
     said = f"; {counted(long, 'text')} read through several windows" if long else ""
@@ -111,4 +112,6 @@ def _print(text: str, continuation: str | None, scored: "Scored", json_lines: bo
         "logs": scored.logs,
         "windows": scored.windows,
     }
+    if continuation is not None:
+        record["unread"] = scored.unread
     print(json.dumps(record, ensure_ascii=False))

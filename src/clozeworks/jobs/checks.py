@@ -25,6 +25,7 @@ from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.stages import Pieces, Stages
 from clozeworks.engine.trainer import Watcher
 from clozeworks.errors import OutputError, SettingError
+from clozeworks.families.family import published_sizes
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.corruption import MERGED
@@ -57,8 +58,10 @@ def preflight(
     total = sum(size * stage.steps for size, stage in zip(each, stages.stages, strict=True))
     sizes = " and then ".join(f"{size:,}" for size in dict.fromkeys(each))
     loader = stages.stages[0].loader
+    start = recipe.model.start
+    weights = "fresh weights" if start in published_sizes() else f"weights of {start}"
     watcher.note(
-        f"{count:,} parameters; {counted(steps, 'step')} of {sizes} tokens, "
+        f"{count:,} parameters, {weights}; {counted(steps, 'step')} of {sizes} tokens, "
         f"{total / 1e6:,.1f} million in all, "
         f"{stages.epoch_of(steps):,.1f} epochs; {counted(loader.examples, 'example')} a step on "
         f"{counted(lanes.count, 'thread')}."

@@ -21,10 +21,18 @@ def starting_model(start: Start, objective: Objective, corpus: Corpus, seed: int
 
     Raises:
         UnknownName: Neither a size nor a folder has this name.
+        SettingError: Both have it.
         InputError: The corpus was built with another tokenizer than the model's.
     """
     sizes = published_sizes()
     if start.start in sizes:
+        # Trap: who has a folder of that name may mean it, and would notice after days of training.
+        if (Path(start.start) / "config.json").exists():
+            raise SettingError(
+                f"model.start is {start.start!r}, a published size and a model folder here; which "
+                f"is meant is not known; write './{start.start}' to go on from the folder, or move "
+                "it away for fresh weights."
+            )
         offered = sizes[start.start].paths
         return new(
             start.start,

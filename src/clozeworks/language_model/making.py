@@ -13,6 +13,7 @@ from clozeworks.families.family import Config, published_sizes, vocabulary_size
 from clozeworks.language_model.model import LanguageModel
 from clozeworks.text.tokenizer import Tokenizer
 
+HEAD, DECODER = "vocabulary", "decoder"
 # The config's entry for the standard deviation of first weights.
 SPREAD = "initializer_range"
 # How long texts are in training; with rotary positions the network itself does not know it.
@@ -25,7 +26,7 @@ def new(
     size: str,
     tokenizer: Tokenizer | str | Path | None = None,
     *,
-    heads: Sequence[str] = ("vocabulary",),
+    heads: Sequence[str] | None = None,
     seed: int = 0,
     **changes: Any,
 ) -> LanguageModel:
@@ -35,7 +36,8 @@ def new(
         size: A published size such as bert-tiny; `clozeworks show` lists them.
         tokenizer: A tokenizer or its folder; it decides the vocabulary size. Sizes whose tokens are
             bytes, as byt5-small, need none.
-        heads: Which parts stand beside the encoder.
+        heads: Which parts stand beside the encoder; if not given its vocabulary head, and the
+            decoder where the family has one.
         seed: Two models with the same seed are equal.
         changes: Entries of the config to replace, for example hidden_size=256.
     """
@@ -45,6 +47,14 @@ def new(
     if size not in known:
         raise UnknownName("size", size, known)
     found = known[size]
+    decoder = found.paths.keys() & {DECODER}
+    if heads is None:
+        heads = (HEAD, *decoder)
+    if HEAD in heads and not decoder <= set(heads):
+        raise SettingError(
+            f"heads is {', '.join(heads)}; the vocabulary head of {size} stands on its decoder; "
+            f"add {DECODER}, or leave {HEAD} out for the encoder alone."
+        )
     unknown = set(heads) - set(found.paths)
     if unknown:
         raise UnknownName("head", min(unknown), found.paths)

@@ -30,10 +30,12 @@ class Chosen:
     Attributes:
         label: The label with the highest score.
         scores: What labels were compared by, in nats, the highest first.
+        unread: Tokens of the prompt that the model had no room for, the first ones.
     """
 
     label: str
     scores: Mapping[str, float]
+    unread: int = 0
 
     @property
     def lead(self) -> float:
@@ -103,7 +105,8 @@ def choose(
             for scored, less in zip(own, usual, strict=True)
         ]
         ranked = sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1])
-        chosen.append(Chosen(ranked[0][0], dict(ranked)))
+        unread = max(scored.unread for scored in own)
+        chosen.append(Chosen(ranked[0][0], dict(ranked), unread))
     return chosen
 
 

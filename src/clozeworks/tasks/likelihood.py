@@ -53,11 +53,13 @@ class Scored:
         tokens: The pieces that were asked for.
         logs: The natural logarithm of each one's share.
         windows: How many windows it was read through.
+        unread: Tokens of its prompt that no window had room for, the first ones.
     """
 
     tokens: list[str]
     logs: list[float]
     windows: int = 1
+    unread: int = 0
 
     @property
     def total(self) -> float:
@@ -186,7 +188,8 @@ def score_continuations(
         tokenizer: Its tokenizer.
         prompts: What is given.
         continuations: What follows each, white space between them included.
-        room: The most tokens it takes; None without a limit. Of a longer prompt the end counts.
+        room: The most tokens it takes; None without a limit. Of a longer prompt the end is read,
+            and what is not is counted.
         start: What the answers of an encoder-decoder begin with.
         overlap: Tokens that a window has in common with the one before; half of the room if not
             given.
@@ -340,7 +343,10 @@ def _scored(
             before = results[window.item]
             pieces = [tokenizer.token_of(token) for token in window.ids[window.asked :]]
             results[window.item] = Scored(
-                before.tokens + pieces, before.logs + shares, before.windows + 1
+                before.tokens + pieces,
+                before.logs + shares,
+                before.windows + 1,
+                before.unread if before.windows else window.begin,
             )
     return results
 

@@ -24,9 +24,9 @@ from clozeworks.tasks.prompts import CheckedReader
 from clozeworks.tasks.text_to_text_rows import Lengths, Reading, chat_end
 from clozeworks.tasks.unfolding import Due, Stops, Unfolding, first_stop
 from clozeworks.tasks.write_batches import side_by_side
+from clozeworks.tasks.write_words import check_words, runs_of
 from clozeworks.tasks.written_text import Fresh, Token, WrittenText
 from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.wording import counted
 
 Progress = Callable[[int, int], None]
 
@@ -60,7 +60,7 @@ class TextWriter:
             lacks = "its tokens see later ones" if HEAD in model.heads else "no vocabulary head"
             raise UnsupportedError(
                 f"{name} cannot write texts: {lacks}; use a decoder such as GPT-2 or LLaMA, or an "
-                f"encoder-decoder such as T5, saved with its language-model head."
+                f"encoder-decoder such as T5, saved with its decoder and language-model head."
             )
         if model.decoder is not None and start is None:
             raise UnsupportedError(
@@ -197,8 +197,8 @@ class TextWriter:
                 f"least is {settings.ending.least}, but {self.name} has no token that ends a "
                 f"text; it has no effect; leave it out."
             )
-        required = self._runs(settings.wording.required_words)
-        self._check_words(required, settings)
+        check_words(self.tokenizer, settings.wording, self.name)
+        required = runs_of(self.tokenizer, settings.wording.required_words)
         wanted = sum(map(len, required))
         for number, prompt in enumerate(ids, first):
             room = self._most(len(prompt), settings.ending.tokens)
@@ -207,27 +207,6 @@ class TextWriter:
                     f"the words of required_words take {wanted:,} tokens, and behind prompt "
                     f"{number:,} there is room for {room:,}; they must fit; raise tokens, or "
                     f"shorten the prompt."
-                )
-
-    def _check_words(self, required: Sequence[tuple[int, ...]], settings: Generation) -> None:
-        """Complains about words that must come, and may not."""
-        banned = self._runs(settings.wording.bad_words, both=True)
-        size = settings.wording.no_repeat_ngrams
-        for word in required:
-            shown = self.tokenizer.decode(word).strip()
-            for bad in banned:
-                if any(word[place : place + len(bad)] == bad for place in range(len(word))):
-                    raise SettingError(
-                        f"{shown!r} is among required_words, and a part of it, "
-                        f"{self.tokenizer.decode(bad).strip()!r}, among bad_words; leave one of "
-                        f"them out."
-                    )
-            runs = [word[place : place + (size or 0)] for place in range(len(word))]
-            runs = [run for run in runs if size is not None and len(run) == size]
-            if len(set(runs)) < len(runs):
-                raise SettingError(
-                    f"{shown!r} is among required_words and repeats {counted(size or 0, 'token')}, "
-                    f"and no_repeat_ngrams is {size}; leave one of them out."
                 )
 
     def _most(self, length: int, asked: int) -> int:
@@ -242,23 +221,13 @@ class TextWriter:
         if self.tokenizer.size < self.model.blueprint.embeddings.tokens:
             rules.append(Known(count=self.tokenizer.size))
         if wording.bad_words:
-            rules.append(BadWords(words=self._runs(wording.bad_words, both=True)))
+            rules.append(BadWords(words=runs_of(self.tokenizer, wording.bad_words, both=True)))
         if wording.required_words:
-            required = self._runs(wording.required_words)
+            required = runs_of(self.tokenizer, wording.required_words)
             rules.append(RequiredWords(words=required, ends=self.ends, most=most))
         if ending.least:
             rules.append(AtLeast(tokens=ending.least, ends=self.ends))
         return rules + (settings.drawing.rules() if settings.drawing is not None else [])
-
-    def _runs(self, words: Sequence[str], *, both: bool = False) -> tuple[tuple[int, ...], ...]:
-        """The tokens of words as they stand inside a sentence; also as a text begins with them."""
-        found: dict[tuple[int, ...], None] = {}
-        for word in words:
-            spellings = [self.tokenizer.ids_inside(word)]
-            if both:
-                spellings.append(self.tokenizer.encode([word], special=False)[0].ids)
-            found.update((tuple(spelling), None) for spelling in spellings)
-        return tuple(found)
 
     def _limits(self, ids: Sequence[list[int]], most: int, settings: Generation) -> Limits:
         stop = None
@@ -269,7 +238,7 @@ class TextWriter:
 
     def _due(self, settings: Generation) -> Due:
         """What is written before a stop string may end a text."""
-        words = self._runs(settings.wording.required_words)
+        words = runs_of(self.tokenizer, settings.wording.required_words)
         return Due(settings.ending.least, words)
 
     def _reader(

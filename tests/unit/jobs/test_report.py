@@ -121,8 +121,10 @@ def test_the_page_of_a_run_needs_nothing_else(tiny_recipe, listener):
 def test_what_was_said_before_the_first_step_is_kept(tiny_recipe, listener):
     tiny_recipe["data"]["stages"] = [{"length": 16}]  # so that nothing is said later
     done = pretrain(tiny_recipe, watcher=listener)
-    assert "parameters; 6 steps of 128 tokens" in (done.folder / NOTES).read_text(encoding="utf-8")
-    assert "parameters; 6 steps of 128 tokens" in done.report.read_text(encoding="utf-8")
+    assert "fresh weights; 6 steps of 128 tokens" in (done.folder / NOTES).read_text(
+        encoding="utf-8"
+    )
+    assert "fresh weights; 6 steps of 128 tokens" in done.report.read_text(encoding="utf-8")
 
 
 def test_drawing_cannot_fail_a_run(tiny_recipe, listener, monkeypatch):

@@ -1,5 +1,7 @@
 """The model a run begins with: fresh or trained before, with the heads that are asked for."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -134,6 +136,25 @@ def test_names_that_are_nearly_a_size(corpus):
     assert str(caught.value) == (
         f"model.start is 'bert-bse'; known: {known}. Did you mean 'bert-base'?"
     )
+
+
+def test_a_size_and_a_folder_of_one_name(corpus, folder, tmp_path, monkeypatch):
+    """Who has a folder may mean it, and fresh weights would be noticed late."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert-tiny").mkdir()
+    fresh = Start(start="bert-tiny", config=SIZES)
+    assert starting_model(fresh, published("bert", 24), corpus, 1).blueprint.width == 32
+    (tmp_path / "bert-tiny").rmdir()
+    Path(folder(["vocabulary"])).rename(tmp_path / "bert-tiny")
+    with pytest.raises(SettingError) as caught:
+        starting_model(Start(start="bert-tiny"), published("bert", 24), corpus, 1)
+    assert str(caught.value) == (
+        "model.start is 'bert-tiny', a published size and a model folder here; which is meant is "
+        "not known; write './bert-tiny' to go on from the folder, or move it away for fresh "
+        "weights."
+    )
+    named = starting_model(Start(start="./bert-tiny"), published("roberta", 24), corpus, 1)
+    assert named.blueprint.width == 32
 
 
 def test_a_config_beside_a_folder(corpus, folder):

@@ -231,3 +231,14 @@ class TestCommand:
             "--answer-column is given without --answers; name their file, too.",
             *("exposure", folder, texts, "--answer-column", "a"),
         )
+
+    def test_blank_lines_may_be_left_out(self, command, refused, folder, texts):
+        whole = command("exposure", folder, texts, "--given", 4, "--length", 10, "--json").out
+        texts.write_text(texts.read_text(encoding="utf-8") + "\n\n", encoding="utf-8")
+        options = ("--given", 4, "--length", 10, "--json", "--skip-blank")
+        assert command("exposure", folder, texts, *options).out == whole
+        refused(
+            "--skip-blank and --answers are both given; texts and answers would no longer belong "
+            "together; leave one out.",
+            *("exposure", folder, texts, "--skip-blank", "--answers", texts),
+        )

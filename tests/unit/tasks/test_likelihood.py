@@ -153,6 +153,11 @@ def test_of_a_long_prompt_the_end_counts(gpt2):
     prompt = " ".join(TEXTS * 3)
     scored = gpt2.score(prompt, " cat")
     assert scored.windows == 1 and "".join(scored.tokens) == "Ġcat"
+    tokens = len(gpt2.tokenizer.encode([prompt + " cat"])[0].ids)
+    assert scored.unread == tokens - gpt2.max_length > 0
+    chosen = gpt2.choose(["The cat", prompt], ["good", "bad"])
+    assert chosen[0].unread == 0 < chosen[1].unread
+    assert gpt2.score(prompt).unread == 0
 
 
 LABELS = [" sat", " on the mat.", "a", "at and the cat is not in it.", " 北京"]

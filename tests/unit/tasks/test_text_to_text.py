@@ -171,8 +171,22 @@ def test_one_tower_leaves_room_for_the_target():
     cut = row(shorter, item, GPT2, most=len(whole.ids) - 1)
     assert len(cut.ids) == len(whole.ids) - 1
     assert cut.ids[: cut.asked.index(True)][-1] == GPT2.encode(["\n"])[0].ids[0]
-    with pytest.raises(InputError, match="nothing is left of the source as tokens"):
-        row(shorter, item, GPT2, most=whole.asked.count(True))
+
+
+def test_one_tower_leaves_room_for_the_source():
+    item = SourceItem("the fox ran from London", "to New York", place="rows.csv, row 3")
+    count = row(ONE, item, GPT2).asked.count(True)
+    with pytest.raises(InputError) as caught:
+        row(ONE, item, GPT2, most=count)
+    assert str(caught.value) == (
+        f"rows.csv, row 3: the target has {count} tokens; it may have {count - 1}, since the model "
+        f"takes {count} with the source; shorten it, have it cut with task.lengths.cut=true, or "
+        "drop such rows with --skip-bad-rows."
+    )
+    shorter = dataclasses.replace(ONE, lengths=Lengths(cut=True))
+    cut = row(shorter, item, GPT2, most=count)
+    assert len(cut.ids) == count and cut.cut and cut.ids[-1] == GPT2.last_id
+    assert cut.asked.count(True) == count // 2
 
 
 def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):

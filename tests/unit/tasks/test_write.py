@@ -211,6 +211,11 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     entries = model.tokenizer.size
     with pytest.raises(SettingError, match=f"beams is 9,999; the vocabulary has {entries} entries"):
         model.generate("The", beams=9999)
+    unknown = "the tokenizer of t5-small has no tokens for it, so it is never written; leave it out"
+    for name in ("bad_words", "required_words"):
+        said = f"'☃' is among {name}, and {unknown}"
+        with pytest.raises(SettingError, match=said):
+            models["t5"].generate("The", **{name: ["cat", "☃"]})
     words = ["Paris lies on the Seine"]
     said = r"the words of required_words take .* behind prompt 2 there is room for 1; they must fit"
     with pytest.raises(SettingError, match=said):

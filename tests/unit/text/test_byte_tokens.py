@@ -129,8 +129,22 @@ def test_pieces_cannot_be_added():
 def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
     small = ("d_model=16", "d_ff=8", "num_layers=1", "num_decoder_layers=1", "num_heads=2")
     out = tmp_path / "byt5"
-    outcome = command("new", "byt5-small", *small, "--heads", "decoder,vocabulary", "--out", out)
+    outcome = command("new", "byt5-small", *small, "--out", out)
     assert outcome.code == 0 and cw.load(out).tokenizer.size == 384
+    assert command("generate", out, "a", "--tokens", 2).code == 0
+    encoder = tmp_path / "encoder"
+    assert command("new", "byt5-small", *small, "--heads", "", "--out", encoder).code == 0
+    assert cw.load(encoder).blueprint.decoder is None
+    refused(
+        "heads is vocabulary; the vocabulary head of byt5-small stands on its decoder; add "
+        "decoder, or leave vocabulary out for the encoder alone.",
+        *("new", "byt5-small", "--heads", "vocabulary", "--out", tmp_path / "head"),
+    )
+    refused(
+        f"{encoder} cannot write texts: no vocabulary head; use a decoder such as GPT-2 or LLaMA, "
+        "or an encoder-decoder such as T5, saved with its decoder and language-model head.",
+        *("generate", encoder, "a"),
+    )
     refused(
         "tokenizer is None; bert-tiny needs one; give a tokenizer or its folder, or choose a size "
         "whose tokens are bytes, such as byt5-small.",
