@@ -1,6 +1,7 @@
 """`clozeworks finetune text-to-text`: a model that writes, from rows to answers, by one command."""
 
 import json
+import re
 
 import pytest
 
@@ -153,8 +154,44 @@ def test_chats_are_learned_with_the_plain_template_which_is_saved(name, writers,
     model = cw.load(run / "model")
     assert model.tokenizer.has_chat_template
     (said,) = model.text_to_text([ChatItem((Turn("user", "the hen is bad"),))])
-    assert isinstance(said.text, str)
+    most = model.task.writing.tokens
+    assert model.generate("the hen is bad", chat=True, tokens=most).text == said.text
     assert command("evaluate", run / "model", path).code == 0
+
+
+@pytest.mark.parametrize("name", ["t5", "gpt2"])
+@pytest.mark.parametrize("change", [(), ("search.rates=[0.01,0.02]",)])
+def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
+    name, change, writers, command, tmp_path
+):
+    path, run = tmp_path / "chats.jsonl", tmp_path / "run"
+    lines = [
+        {
+            "messages": [
+                {"role": "user", "content": f"the cat is bad on day {n}"},
+                {"role": "assistant", "content": "no cat"},
+            ]
+        }
+        for n in range(40)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    typed = ("finetune", "text-to-text", writers[name], path, "--out", run, "training.epochs=1")
+    outcome = command(*typed, "training.items=8", *(change or ("training.rate=0.01",)))
+    assert outcome.code == 0, outcome.err
+    hint = f"try it: clozeworks generate {run}/model 'a text of yours' --chat\n"
+    assert outcome.out.endswith(hint)
+    card = (run / "model" / "README.md").read_text()
+    most = cw.load(run / "model").task.writing.tokens
+    assert f'model.generate("a text", chat=True, tokens={most})' in card
+    assert "text_to_text(" not in card
+    assert "chat, tokenize=False, add_generation_prompt=True" in card
+    assert ("tokenizer(said, add_special_tokens=False, " in card) == (name == "gpt2")
+    ours, theirs = (
+        code.replace("FOLDER", str(run / "model"))
+        for code in re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    )
+    exec(ours, {})
+    compile(theirs, "card", "exec")
 
 
 def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):

@@ -230,7 +230,10 @@ def _report(found: "Finetuned | Searched", task: str, command: str) -> None:
     for line in found.summary():
         print(line)
     model = shlex.quote(str(found.model))
-    print(f"The model is in {model}; try it: clozeworks {task} {model} {_EXAMPLES[task]}")
+    example = f"clozeworks {task} {model} {_EXAMPLES[task]}"
+    if found.chats:  # it learned texts as a template writes them, and no others
+        example = f"clozeworks generate {model} 'a text of yours' --chat"
+    print(f"The model is in {model}; try it: {example}")
 
 
 _command("classify", "Teach a model to label texts: one label, several, or a number.")
