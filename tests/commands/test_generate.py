@@ -55,6 +55,18 @@ def test_the_help_names_only_what_can_be_given(command):
     assert "--budget" in command("text-to-text", "--help").out
 
 
+def test_the_help_names_the_columns_and_the_form_that_hold(gpt, command):
+    prompts, sources = (
+        " ".join(command(name, "--help").out.replace("│", " ").split())
+        for name in ("generate", "text-to-text")
+    )
+    assert "holds the prompts, by name or number: text=question. Found if not given." in prompts
+    assert "a terminal or one prompt is typed, JSON otherwise." in prompts
+    assert "number: source=article. Found if not given. Roles: source, input, prefix" in sources
+    assert "text=review" not in prompts + sources
+    assert not command("generate", gpt, "The cat", "--tokens", 2).out.startswith("{")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

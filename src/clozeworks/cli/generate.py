@@ -98,6 +98,19 @@ class Settings:
             return Generation.of(**named)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions(ReadingOptions):
+    """How prompts are read and texts written.
+
+    Attributes:
+        columns: Which column of a file holds the prompts, by name or number: text=question. Found
+            if not given.
+        json_lines: Print one JSON object per text, or text for people. If not given: text if the
+            output is a terminal or one prompt is typed, JSON otherwise.
+    """
+
+
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _NAMES = "|".join(Settings.__dataclass_fields__)
 # Trap: tokens are also what is counted, and beams are searched. A name is a setting where something
@@ -137,7 +150,7 @@ def generate(
     *more: str,
     chat: Annotated[bool, Parameter(negative="")] = False,
     settings: Settings | None = None,
-    options: ReadingOptions | None = None,
+    options: PromptOptions | None = None,
 ) -> None:
     """Go on with a text (GPT, LLaMA), or answer it (T5).
 
@@ -154,7 +167,7 @@ def generate(
         options: How prompts are read and texts written.
     """
     chosen = (settings or Settings()).read()
-    options = options or ReadingOptions()
+    options = options or PromptOptions()
     options.check()
     prompts, several, bad = _prompts(source, more, options)
 
@@ -196,7 +209,7 @@ def generate(
 
 
 def _prompts(
-    source: str, more: Sequence[str], options: ReadingOptions
+    source: str, more: Sequence[str], options: PromptOptions
 ) -> "tuple[Iterator[str], bool, BadRows]":
     """The prompts, whether they are several, and where rows that cannot be used are noted."""
     from clozeworks.data.labelled.bad_rows import BadRows
