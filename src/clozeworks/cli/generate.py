@@ -170,6 +170,14 @@ def generate(
     options = options or PromptOptions()
     options.check()
     prompts, several, bad = _prompts(source, more, options)
+    readable = options.json_lines is False or (
+        options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
+    )
+    if readable and chosen.others:
+        raise SettingError(
+            f"--others is {chosen.others}, and the output is text for people, which shows no "
+            "alternatives; add --json, or leave --others out."
+        )
 
     from clozeworks.language_model import load
 
@@ -186,9 +194,6 @@ def generate(
     if not chat and (empty := sum(not prompt for prompt in read)):  # a template stands before it
         are = counted(empty, "prompt is empty; its text", "prompts are empty; their texts")
         print(f"{are} may begin in any way.", file=sys.stderr)
-    readable = options.json_lines is False or (
-        options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
-    )
     told = _Told()
     lost = "a search keeps nothing of a text before it ends" if chosen.beams is not None else ""
     kept = keeping(
