@@ -349,3 +349,12 @@ def test_adafactor_has_a_rate_of_its_own():
     plan = Plan.of(recipe, 100, 1_000_000, two_towers=True)
     assert plan.rate == 1e-3 and type(plan.training(recipe).optimizer).__name__ == "Adafactor"
     assert type(plan.training(read_finetune_recipe(plain)).optimizer).__name__ == "AdamW"
+
+
+@pytest.mark.parametrize("task", ["classify", "compare", "tag", "answer", "text-to-text"])
+def test_the_help_names_columns_that_the_task_knows(task, command):
+    from clozeworks.data.labelled.columns import parse_columns
+
+    shown = " ".join(command("finetune", task, "--help").out.replace("│", " ").split())
+    example = re.search(r"Which column is what, for example (\S+); found", shown)
+    assert example is not None and parse_columns(example[1], task)
