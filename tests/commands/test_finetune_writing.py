@@ -235,6 +235,29 @@ def test_items_that_do_not_fit_are_left_out_if_bad_rows_are(writers, command, tm
     assert "1 item does not fit and is left out; the first: " in outcome.err
 
 
+@pytest.mark.parametrize("change", ["cut=true", "source=8", "target=8"])
+def test_lengths_are_not_for_chats_in_one_tower(change, writers, command, tmp_path):
+    turns = [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "yes"}]
+    chats, more = tmp_path / "chats.jsonl", tmp_path / "rows.jsonl"
+    chats.write_text((json.dumps({"messages": turns}) + "\n") * 8)
+    more.write_text((json.dumps({"source": "the dog", "target": "no"}) + "\n") * 8)
+    typed = ("training.epochs=1", *FAST, f"task.lengths.{change}")
+    model = ("finetune", "text-to-text", writers["gpt2"])
+    name, value = change.split("=")
+    refused = command(*model, chats, *typed, "--out", tmp_path / "run")
+    assert refused.code == 2
+    assert " ".join(refused.err.split()).endswith(
+        f"task.lengths.{name} is {value}; every item is a chat, and one tower reads chats whole; "
+        "it has no effect; leave it out, and drop chats that are too long with --skip-bad-rows."
+    )
+    mixed = command(*model, chats, more, *typed, "--out", tmp_path / "mixed")
+    assert mixed.code == 0, mixed.err
+    said = f"task.lengths.{name} is {value}; it is not for chats, which are read whole."
+    assert said in " ".join(mixed.err.split())
+    apart = ("finetune", "text-to-text", writers["t5"], chats)
+    assert command(*apart, *typed[:-1], "task.lengths.target=8", "--out", tmp_path / "t5").code == 0
+
+
 def test_labelled_files_are_written_in_a_published_format(writers, command, tmp_path):
     path = tmp_path / "cola.tsv"
     lines = [f"{n % 2}\tthe {ANIMALS[n % 4]} is good on day {n}" for n in range(40)]
