@@ -114,3 +114,19 @@ def test_a_setting_that_does_not_fit_the_model_is_named_as_it_is_typed(gpt, comm
     found = command("generate", gpt, "The")
     assert " with 128 new tokens and 1 texts side by side takes " in found.err
     assert found.err.endswith("; lower --tokens, --texts or --beams.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["generate", "m", "x", "--out"], "texts.jsonl"),
+        (["text-to-text", "m", "x", "--out"], "texts.jsonl"),
+        (["classify", "m", "x", "--out"], "answers.jsonl"),
+        (["evaluate", "m", "x", "--predictions"], "predictions.jsonl"),
+        (["exposure", "m", "x", "--chart"], "exposure.png"),
+        (["embed", "m", "x", "--out"], "vectors.npy"),
+    ],
+)
+def test_a_folder_is_no_file_and_a_fitting_name_is_shown(refused, tmp_path, words, name):
+    said = f"{tmp_path} is a folder; name a file, such as {tmp_path / name}."
+    refused(said, *words, tmp_path)

@@ -59,7 +59,7 @@ def exposure(
     from clozeworks.data.vectors import check_output
 
     if chart is not None:
-        check_output(chart, overwrite=overwrite, suffixes=(".png",))
+        check_output(chart, overwrite=overwrite, suffixes=(".png",), name="exposure")
     texts = given_texts(source, column=column, encoding=encoding)
     right = one_for_each(texts, answers, "answer", column=answer_column, encoding=encoding)
 

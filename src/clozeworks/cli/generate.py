@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import App, Parameter
 
@@ -109,6 +109,8 @@ class PromptOptions(ReadingOptions):
         json_lines: Print one JSON object per text, or text for people. If not given: text if the
             output is a terminal or one prompt is typed, JSON otherwise.
     """
+
+    answers: ClassVar[str] = "texts"
 
 
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""

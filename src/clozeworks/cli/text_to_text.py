@@ -1,7 +1,7 @@
 """`clozeworks text-to-text`: write a text for each text, as a model was taught."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from cyclopts import App, Parameter
 
@@ -25,6 +25,8 @@ class SourceOptions(Options):
         columns: Which columns of a file are what, by name or number: source=article. Found if not
             given. Roles: source, input, prefix, task; messages.
     """
+
+    answers: ClassVar[str] = "texts"
 
 
 @app.default
