@@ -238,7 +238,7 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     with pytest.raises(SettingError, match="settings is given, and tokens beside it"):
         model.generate("The", settings=write.Generation(), tokens=3)
     monkeypatch.setattr(write_batches, "available", lambda device: 1000)
-    with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens and 1 texts .* are at"):
+    with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens takes .* are at"):
         model.generate("The")
     assert memory.available() > 10**8
 
