@@ -1,6 +1,7 @@
 """`clozeworks finetune text-to-text`: a model that writes, from rows to answers, by one command."""
 
 import json
+import re
 
 import pytest
 
@@ -153,8 +154,44 @@ def test_chats_are_learned_with_the_plain_template_which_is_saved(name, writers,
     model = cw.load(run / "model")
     assert model.tokenizer.has_chat_template
     (said,) = model.text_to_text([ChatItem((Turn("user", "the hen is bad"),))])
-    assert isinstance(said.text, str)
+    most = model.task.writing.tokens
+    assert model.generate("the hen is bad", chat=True, tokens=most).text == said.text
     assert command("evaluate", run / "model", path).code == 0
+
+
+@pytest.mark.parametrize("name", ["t5", "gpt2"])
+@pytest.mark.parametrize("change", [(), ("search.rates=[0.01,0.02]",)])
+def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
+    name, change, writers, command, tmp_path
+):
+    path, run = tmp_path / "chats.jsonl", tmp_path / "run"
+    lines = [
+        {
+            "messages": [
+                {"role": "user", "content": f"the cat is bad on day {n}"},
+                {"role": "assistant", "content": "no cat"},
+            ]
+        }
+        for n in range(40)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    typed = ("finetune", "text-to-text", writers[name], path, "--out", run, "training.epochs=1")
+    outcome = command(*typed, "training.items=8", *(change or ("training.rate=0.01",)))
+    assert outcome.code == 0, outcome.err
+    hint = f"try it: clozeworks generate {run}/model 'a text of yours' --chat\n"
+    assert outcome.out.endswith(hint)
+    card = (run / "model" / "README.md").read_text()
+    most = cw.load(run / "model").task.writing.tokens
+    assert f'model.generate("a text", chat=True, tokens={most})' in card
+    assert "text_to_text(" not in card
+    assert "chat, tokenize=False, add_generation_prompt=True" in card
+    assert ("tokenizer(said, add_special_tokens=False, " in card) == (name == "gpt2")
+    ours, theirs = (
+        code.replace("FOLDER", str(run / "model"))
+        for code in re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    )
+    exec(ours, {})
+    compile(theirs, "card", "exec")
 
 
 def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):
@@ -196,6 +233,29 @@ def test_items_that_do_not_fit_are_left_out_if_bad_rows_are(writers, command, tm
     outcome = command(*typed, "--out", tmp_path / "run", "--skip-bad-rows")
     assert outcome.code == 0, outcome.err
     assert "1 item does not fit and is left out; the first: " in outcome.err
+
+
+@pytest.mark.parametrize("change", ["cut=true", "source=8", "target=8"])
+def test_lengths_are_not_for_chats_in_one_tower(change, writers, command, tmp_path):
+    turns = [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "yes"}]
+    chats, more = tmp_path / "chats.jsonl", tmp_path / "rows.jsonl"
+    chats.write_text((json.dumps({"messages": turns}) + "\n") * 8)
+    more.write_text((json.dumps({"source": "the dog", "target": "no"}) + "\n") * 8)
+    typed = ("training.epochs=1", *FAST, f"task.lengths.{change}")
+    model = ("finetune", "text-to-text", writers["gpt2"])
+    name, value = change.split("=")
+    refused = command(*model, chats, *typed, "--out", tmp_path / "run")
+    assert refused.code == 2
+    assert " ".join(refused.err.split()).endswith(
+        f"task.lengths.{name} is {value}; every item is a chat, and one tower reads chats whole; "
+        "it has no effect; leave it out, and drop chats that are too long with --skip-bad-rows."
+    )
+    mixed = command(*model, chats, more, *typed, "--out", tmp_path / "mixed")
+    assert mixed.code == 0, mixed.err
+    said = f"task.lengths.{name} is {value}; it is not for chats, which are read whole."
+    assert said in " ".join(mixed.err.split())
+    apart = ("finetune", "text-to-text", writers["t5"], chats)
+    assert command(*apart, *typed[:-1], "task.lengths.target=8", "--out", tmp_path / "t5").code == 0
 
 
 def test_labelled_files_are_written_in_a_published_format(writers, command, tmp_path):
@@ -312,3 +372,12 @@ def test_adafactor_has_a_rate_of_its_own():
     plan = Plan.of(recipe, 100, 1_000_000, two_towers=True)
     assert plan.rate == 1e-3 and type(plan.training(recipe).optimizer).__name__ == "Adafactor"
     assert type(plan.training(read_finetune_recipe(plain)).optimizer).__name__ == "AdamW"
+
+
+@pytest.mark.parametrize("task", ["classify", "compare", "tag", "answer", "text-to-text"])
+def test_the_help_names_columns_that_the_task_knows(task, command):
+    from clozeworks.data.labelled.columns import parse_columns
+
+    shown = " ".join(command("finetune", task, "--help").out.replace("│", " ").split())
+    example = re.search(r"Which column is what, for example (\S+); found", shown)
+    assert example is not None and parse_columns(example[1], task)

@@ -42,6 +42,18 @@ def test_several_prompts_are_json_lines(gpt, command, tmp_path):
     assert out.read_text() == found.out
 
 
+def test_alternatives_that_would_not_be_seen_are_refused(gpt, command):
+    typed = ("generate", gpt, "The cat", "--tokens", 2, "--others", 3)
+    refused = command(*typed)
+    assert refused.code == 2 and not refused.out
+    assert " ".join(refused.err.split()).endswith(
+        "--others is 3, and the output is text for people, which shows no alternatives; add "
+        "--json, or leave --others out."
+    )
+    assert command(*typed, "--no-json", "--texts", 2, "--sample").code == 2
+    assert len(json.loads(command(*typed, "--json").out)["tokens"][0]["others"]) == 3
+
+
 def test_the_help_is_as_wide_as_the_terminal(command):
     """Sentences are wrapped where they are shown, not where the source wraps them."""
     shown = command("generate", "--help").out
@@ -53,6 +65,18 @@ def test_the_help_is_as_wide_as_the_terminal(command):
 def test_the_help_names_only_what_can_be_given(command):
     assert "--budget" not in command("generate", "--help").out
     assert "--budget" in command("text-to-text", "--help").out
+
+
+def test_the_help_names_the_columns_and_the_form_that_hold(gpt, command):
+    prompts, sources = (
+        " ".join(command(name, "--help").out.replace("│", " ").split())
+        for name in ("generate", "text-to-text")
+    )
+    assert "holds the prompts, by name or number: text=question. Found if not given." in prompts
+    assert "a terminal or one prompt is typed, JSON otherwise." in prompts
+    assert "number: source=article. Found if not given. Roles: source, input, prefix" in sources
+    assert "text=review" not in prompts + sources
+    assert not command("generate", gpt, "The cat", "--tokens", 2).out.startswith("{")
 
 
 @pytest.mark.parametrize(

@@ -112,5 +112,23 @@ def test_a_setting_that_does_not_fit_the_model_is_named_as_it_is_typed(gpt, comm
     assert found.err.endswith("; they must fit; raise --tokens, or shorten the prompt.\n")
     monkeypatch.setattr("clozeworks.tasks.write_batches.available", lambda device: 1000)
     found = command("generate", gpt, "The")
-    assert " with 128 new tokens and 1 texts side by side takes " in found.err
+    assert " prompt 1 with 128 new tokens takes " in found.err
     assert found.err.endswith("; lower --tokens, --texts or --beams.\n")
+    found = command("generate", gpt, "The", "--tokens", "1", "--beams", "3")
+    assert " prompt 1 with 1 new token and 3 texts side by side takes " in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["generate", "m", "x", "--out"], "texts.jsonl"),
+        (["text-to-text", "m", "x", "--out"], "texts.jsonl"),
+        (["classify", "m", "x", "--out"], "answers.jsonl"),
+        (["evaluate", "m", "x", "--predictions"], "predictions.jsonl"),
+        (["exposure", "m", "x", "--chart"], "exposure.png"),
+        (["embed", "m", "x", "--out"], "vectors.npy"),
+    ],
+)
+def test_a_folder_is_no_file_and_a_fitting_name_is_shown(refused, tmp_path, words, name):
+    said = f"{tmp_path} is a folder; name a file, such as {tmp_path / name}."
+    refused(said, *words, tmp_path)

@@ -111,6 +111,13 @@ def test_every_setting_a_guide_names_is_one(name, language):
         read_finetune_recipe(settings)
 
 
+@pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
+def test_every_guide_is_found_from_the_readme(readme):
+    text = (GUIDES.parents[1] / readme).read_text(encoding="utf-8")
+    names = [path.name for path in GUIDES.glob("*.md")]
+    assert [name for name in names if f"/{name})" not in text] == []
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_links_lead_somewhere(language):
     for path in LANGUAGES[language].glob("*.md"):

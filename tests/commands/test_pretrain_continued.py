@@ -9,6 +9,7 @@ from safetensors import safe_open
 import clozeworks as cw
 from clozeworks.data.corpus import VALIDATION, Corpus
 from clozeworks.data.loader import Loader
+from clozeworks.errors import SettingError
 from clozeworks.jobs.pretrain import pretrain
 from clozeworks.objectives.draft import Source
 from clozeworks.objectives.published import published
@@ -117,3 +118,14 @@ def test_a_trained_folder_can_be_gone_on_from_and_keeps_its_tokenizer(recipe, tm
     assert len(files) >= 3 and all(before[name] == after[name] for name in files)
     assert before["config.json"] == after["config.json"]
     assert before["model.safetensors"] != after["model.safetensors"]
+
+
+def test_a_folder_has_the_places_it_has(folder, recipe, tmp_path):
+    start = folder("vocabulary", "next_sentence", "pooler")
+    change = (f"model={{start='{start}'}}", "data.stages=[{length=600}]")
+    with pytest.raises(SettingError) as caught:
+        pretrain(recipe, *SHORT, *change)
+    assert str(caught.value) == (
+        "the examples have up to 600 tokens; the model takes at most 512; shorten them "
+        "(data.stages), or start from a size, as a trained model keeps its places."
+    )

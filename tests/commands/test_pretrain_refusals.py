@@ -48,8 +48,8 @@ def run(tmp_path):
          "training.tokens is 5; one example has 23 on average, and a step needs at least one; "
          "raise it, or shorten the examples."),
         ("data.stages=[{length=600}]",
-         "the examples have up to 600 tokens; the model takes at most 512; shorten them, or raise "
-         "model.config.max_position_embeddings."),
+         "the examples have up to 600 tokens; the model takes at most 512; shorten them "
+         "(data.stages), or raise model.config.max_position_embeddings."),
         ("data.corpus=/nowhere",
          "/nowhere does not exist; check the name and the folder."),
         ("training.steps", "'training.steps' is no setting; write path=value, for example "

@@ -70,6 +70,13 @@ def run(model, texts):
     return hidden if model.decoder is None else model.decode(ids, layout, Source(hidden, layout))
 
 
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_the_key_for_places_is_one_of_its_config(family):
+    blueprint = small(family, frozenset())
+    if blueprint.room() is not None:
+        assert family.places in family.config(blueprint)
+
+
 @pytest.mark.parametrize(("family", "name"), CASES)
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_packed_equals_one_by_one(family, name, mode):

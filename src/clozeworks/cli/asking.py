@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
@@ -47,6 +47,8 @@ class ReadingOptions:
         overwrite: Replace the output file if it exists.
     """
 
+    answers: ClassVar[str] = "answers"  # what is written
+
     columns: str | None = None
     header: bool | None = None
     encoding: str = "utf-8"
@@ -73,7 +75,7 @@ class ReadingOptions:
             return
         if self.json_lines is False:
             raise SettingError("--no-json has no effect on --out, which is JSON; leave one out.")
-        check_output(self.out, overwrite=self.overwrite, suffixes=(".jsonl",))
+        check_output(self.out, overwrite=self.overwrite, suffixes=(".jsonl",), name=self.answers)
 
     def open(self, source: str, task: "Task") -> "tuple[Asked, BadRows]":
         """What is asked about, and where its bad rows are noted."""

@@ -89,7 +89,7 @@ def evaluate(
     from clozeworks.data.vectors import check_output
 
     if predictions is not None:
-        check_output(predictions, overwrite=overwrite, suffixes=(".jsonl",))
+        check_output(predictions, overwrite=overwrite, suffixes=(".jsonl",), name="predictions")
 
     from clozeworks.language_model import load
 

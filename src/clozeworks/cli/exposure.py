@@ -62,7 +62,7 @@ def exposure(
     from clozeworks.errors import SettingError
 
     if chart is not None:
-        check_output(chart, overwrite=overwrite, suffixes=(".png",))
+        check_output(chart, overwrite=overwrite, suffixes=(".png",), name="exposure")
     if skip_blank and answers is not None:
         raise SettingError(
             "--skip-blank and --answers are both given; texts and answers would no longer belong "

@@ -34,6 +34,15 @@ _EXAMPLES = {
     "text-to-text": "'a text of yours'",
 }
 
+# What the columns of each task may be.
+_COLUMNS = {
+    "classify": "text=review,label=stars",
+    "compare": "first=premise,second=hypothesis,label=relation",
+    "tag": "words=tokens,tags=entities",
+    "answer": "question=query,context=passage,answers=answer",
+    "text-to-text": "source=article,target=summary",
+}
+
 
 @app.default
 def recipe(
@@ -104,7 +113,7 @@ def _command(task: str, what: str) -> None:
             search.rates=[2e-5,5e-5] (also epochs, items, trials) several are tried.
         dev: A file to judge by; a part of the training files if not given. May stand several times.
         out: The folder of the run; TASK-run if not given.
-        columns: Which column is what, for example text=review,label=stars; found if not given.
+        columns: Which column is what, for example {_COLUMNS[task]}; found if not given.
         encoding: What text files are written in, such as gb18030; UTF-8 if not given.
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
@@ -230,7 +239,10 @@ def _report(found: "Finetuned | Searched", task: str, command: str) -> None:
     for line in found.summary():
         print(line)
     model = shlex.quote(str(found.model))
-    print(f"The model is in {model}; try it: clozeworks {task} {model} {_EXAMPLES[task]}")
+    example = f"clozeworks {task} {model} {_EXAMPLES[task]}"
+    if found.chats:  # it learned texts as a template writes them, and no others
+        example = f"clozeworks generate {model} 'a text of yours' --chat"
+    print(f"The model is in {model}; try it: {example}")
 
 
 _command("classify", "Teach a model to label texts: one label, several, or a number.")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import App, Parameter
 
@@ -98,6 +98,21 @@ class Settings:
             return Generation.of(**named)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions(ReadingOptions):
+    """How prompts are read and texts written.
+
+    Attributes:
+        columns: Which column of a file holds the prompts, by name or number: text=question. Found
+            if not given.
+        json_lines: Print one JSON object per text, or text for people. If not given: text if the
+            output is a terminal or one prompt is typed, JSON otherwise.
+    """
+
+    answers: ClassVar[str] = "texts"
+
+
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _NAMES = "|".join(Settings.__dataclass_fields__)
 # Trap: tokens are also what is counted, and beams are searched. A name is a setting where something
@@ -137,7 +152,7 @@ def generate(
     *more: str,
     chat: Annotated[bool, Parameter(negative="")] = False,
     settings: Settings | None = None,
-    options: ReadingOptions | None = None,
+    options: PromptOptions | None = None,
 ) -> None:
     """Go on with a text (GPT, LLaMA), or answer it (T5).
 
@@ -154,9 +169,17 @@ def generate(
         options: How prompts are read and texts written.
     """
     chosen = (settings or Settings()).read()
-    options = options or ReadingOptions()
+    options = options or PromptOptions()
     options.check()
     prompts, several, bad = _prompts(source, more, options)
+    readable = options.json_lines is False or (
+        options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
+    )
+    if readable and chosen.others:
+        raise SettingError(
+            f"--others is {chosen.others}, and the output is text for people, which shows no "
+            "alternatives; add --json, or leave --others out."
+        )
 
     from clozeworks.language_model import load
 
@@ -173,9 +196,6 @@ def generate(
     if not chat and (empty := sum(not prompt for prompt in read)):  # a template stands before it
         are = counted(empty, "prompt is empty; its text", "prompts are empty; their texts")
         print(f"{are} may begin in any way.", file=sys.stderr)
-    readable = options.json_lines is False or (
-        options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
-    )
     told = _Told()
     lost = "a search keeps nothing of a text before it ends" if chosen.beams is not None else ""
     kept = keeping(
@@ -196,7 +216,7 @@ def generate(
 
 
 def _prompts(
-    source: str, more: Sequence[str], options: ReadingOptions
+    source: str, more: Sequence[str], options: PromptOptions
 ) -> "tuple[Iterator[str], bool, BadRows]":
     """The prompts, whether they are several, and where rows that cannot be used are noted."""
     from clozeworks.data.labelled.bad_rows import BadRows

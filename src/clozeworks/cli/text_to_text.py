@@ -1,9 +1,9 @@
 """`clozeworks text-to-text`: write a text for each text, as a model was taught."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from clozeworks.cli.asking import Options, answer_all
 
@@ -16,8 +16,21 @@ if TYPE_CHECKING:
 app = App(name="clozeworks text-to-text", help_format="plaintext", version_flags=[])
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(Options):
+    """How sources are read and texts written.
+
+    Attributes:
+        columns: Which columns of a file are what, by name or number: source=article. Found if not
+            given. Roles: source, input, prefix, task; messages.
+    """
+
+    answers: ClassVar[str] = "texts"
+
+
 @app.default
-def text_to_text(model: str, source: str, /, *, options: Options | None = None) -> None:
+def text_to_text(model: str, source: str, /, *, options: SourceOptions | None = None) -> None:
     """Write a text for each text: summaries, translations, answers, what the model was taught.
 
     The prefix the model was taught with is put before each text. Answers come in the order of the
@@ -29,7 +42,7 @@ def text_to_text(model: str, source: str, /, *, options: Options | None = None) 
             source or messages; packed or not), or - for the lines of standard input.
         options: How items are read and answers written.
     """
-    options = options or Options()
+    options = options or SourceOptions()
     options.check(None)
     asked, bad = options.open(source, "text-to-text")
 

@@ -19,20 +19,23 @@ from clozeworks.errors import InputError, MissingExtra, OutputError
 PARQUET_ROWS = 16_384  # rows in one group; bounds the memory that a long file takes to write
 
 
-def check_output(path: Path, *, overwrite: bool, suffixes: Sequence[str]) -> None:
+def check_output(
+    path: Path, *, overwrite: bool, suffixes: Sequence[str], name: str = "vectors"
+) -> None:
     """Finds out, before long work begins, whether its result can be written.
 
     Args:
         path: The file that will be written.
         overwrite: Whether a file that is already there may be replaced.
         suffixes: The endings that choose a format, such as `.npy`.
+        name: What the file may be called, without an ending.
 
     Raises:
         OutputError: If the file cannot be written as things are.
         MissingExtra: If the format needs a library that is not installed.
     """
     try:
-        _check_output(path, overwrite, suffixes)
+        _check_output(path, overwrite, suffixes, name)
     except OutputError:
         raise
     except OSError as error:  # a name that is too long, a loop of links, a folder without access
@@ -41,11 +44,10 @@ def check_output(path: Path, *, overwrite: bool, suffixes: Sequence[str]) -> Non
         ) from error
 
 
-def _check_output(path: Path, overwrite: bool, suffixes: Sequence[str]) -> None:
+def _check_output(path: Path, overwrite: bool, suffixes: Sequence[str], name: str) -> None:
     if path.is_dir():
-        raise OutputError(
-            f"{path} is a folder; name a file, such as {path / f'vectors{suffixes[0]}'}."
-        )
+        example = path / f"{name}{suffixes[0]}"
+        raise OutputError(f"{path} is a folder; name a file, such as {example}.")
     suffix = path.suffix.lower()
     if suffix not in suffixes:
         found = f"has the suffix {path.suffix!r}" if suffix else "has no suffix"

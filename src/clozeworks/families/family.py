@@ -186,6 +186,8 @@ class Family:
     unstated: Mapping[str, Any] = field(default_factory=dict)
     """What a written config says where nobody stated it, because the published library would assume
     something that holds for its own vocabulary only."""
+    places: str = "max_position_embeddings"
+    """The key of a config that says how many tokens a text may have."""
     style: Style
     """How a tokenizer of this family is made."""
     read: Callable[[Config, Parts], Blueprint]

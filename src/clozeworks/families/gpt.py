@@ -82,6 +82,7 @@ FAMILY = Family(
     ignored=("position_ids", "h.{layer}.attn.bias"),
     forms=_forms,
     sizes={"openai-gpt": {"n_layer": 12, "n_embd": 768, "n_head": 12}},
+    places="n_positions",
     style=GPT_STYLE,
     read=read,
     write=write,

@@ -260,6 +260,7 @@ FAMILY = Family(
     },
     # Compat: otherwise numbers of the published vocabulary are assumed, which others may not have.
     unstated=dict.fromkeys(("bos_token_id", "eos_token_id")),
+    places="n_positions",
     style=GPT2_STYLE,
     read=read,
     write=write,

@@ -185,7 +185,12 @@ def _memory(count: int, recipe: Recipe, lanes: int, watcher: Watcher) -> None:
 
 
 def check_lengths(
-    model: Blueprint, objective: Objective, length: int, published: Mapping[str, Any] | None = None
+    model: Blueprint,
+    objective: Objective,
+    length: int,
+    published: Mapping[str, Any] | None = None,
+    *,
+    places: str | None = None,
 ) -> None:
     """Complains about examples that are longer than a table of places, or than a config states.
 
@@ -194,25 +199,29 @@ def check_lengths(
         published: The config that is saved with it.
         objective: What it learns, which may add tables.
         length: The most tokens of an example.
+        places: The key of a config that says how many tokens are taken; None if the model is
+            trained already, so that nothing in it can be changed.
 
     Raises:
-        SettingError: Whose table it is, and what to raise.
+        SettingError: Whose table it is, and what to do.
     """
-    config = "model.config.max_position_embeddings"
+    config = f"raise model.config.{places}"
+    if places is None:
+        config = "start from a size, as a trained model keeps its places"
     tables = [("the model takes at most", places_of(model, published or {}), config)]
     used = objective.needs(model.heads) | objective.heads(model).keys()
     heads = objective.equip(model).heads
     for head in (heads[name] for name in used if name in heads):
         if isinstance(head, MaskDecoder):
-            setting = config if DECODER in model.heads else "objective.positions"
-            tables.append(("the mask decoder takes at most", head.count, setting))
+            advice = config if DECODER in model.heads else "raise objective.positions"
+            tables.append(("the mask decoder takes at most", head.count, advice))
         own = head.network.heads.get(DECODER) if isinstance(head, SecondNetwork) else None
         if isinstance(own, MaskDecoder):
-            setting = "objective.generator.positions"
-            tables.append(("the generator's mask decoder takes at most", own.count, setting))
-    for who, room, setting in tables:
+            advice = "raise objective.generator.positions"
+            tables.append(("the generator's mask decoder takes at most", own.count, advice))
+    for who, room, advice in tables:
         if room is not None and length > room:
             raise SettingError(
-                f"the examples have up to {length:,} tokens; {who} {room:,}; shorten them, or "
-                f"raise {setting}."
+                f"the examples have up to {length:,} tokens; {who} {room:,}; shorten them "
+                f"(data.stages), or {advice}."
             )

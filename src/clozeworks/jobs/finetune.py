@@ -56,6 +56,11 @@ class Finetuned:
     report: Path | None = None
 
     @property
+    def chats(self) -> bool:
+        """Whether the model learned from chats alone."""
+        return self.data.chats
+
+    @property
     def best(self) -> SeedResult:
         """The best seed on the dev set by its primary value, then by what items cost."""
         return self.results[best_of([r.measured for r in self.results], self.data.task.cost_value)]

@@ -181,9 +181,14 @@ def _use(told: Told) -> str:
         "answer": 'model.answer("a question?", "a context that holds the answer")',
         "text_to_text": 'model.text_to_text(["a text"])',
     }[kind]
+    if told.data.chats and isinstance(task, TextToText):
+        ours = f'model.generate("a text", chat=True, tokens={task.writing.tokens})'
     found = [f'```python\nimport clozeworks as cw\n\nmodel = cw.load("FOLDER")\n{ours}\n```']
     if _published(task):
-        found += [f"```python\n{_theirs(kind, task)}\n```", *_differences(task)]
+        found += [
+            f"```python\n{_theirs(kind, task, chats=told.data.chats)}\n```",
+            *_differences(task),
+        ]
     elif isinstance(task, Tag):
         found.append(
             "What follows what was learned, too, and stands in weights that transformers does not "
@@ -197,12 +202,12 @@ def _use(told: Told) -> str:
     return "\n\n".join(found)
 
 
-def _theirs(kind: str, task: Any) -> str:
+def _theirs(kind: str, task: Any, *, chats: bool) -> str:
     """How transformers is asked."""
     if kind == "answer":  # there is no pipeline for it any more
         return _POINTERS
     if isinstance(task, TextToText):
-        return _writers(task)
+        return _writers(task, chats=chats)
     option, call = "", 'ask("a text")'
     if isinstance(task, Tag) and task.rules.begins:
         option = ', aggregation_strategy="first"'
@@ -217,17 +222,26 @@ def _theirs(kind: str, task: Any) -> str:
     )
 
 
-def _writers(task: TextToText) -> str:
+def _writers(task: TextToText, *, chats: bool) -> str:
     """How transformers writes the same."""
     kind = "Seq2SeqLM" if task.between is None else "CausalLM"
     read = repr(f"{task.prefix}a text{task.between or ''}")
+    said = ""
+    if chats:
+        said = (
+            'chat = [{"role": "user", "content": "a text"}]\n'
+            "said = tokenizer.apply_chat_template("
+            "chat, tokenize=False, add_generation_prompt=True)\n"
+        )
+        # In one tower a template writes its own special tokens; an encoder is shown its end.
+        read = "said" if task.between is None else "said, add_special_tokens=False"
     first = 'inputs["input_ids"].shape[1]' if task.between is not None else "0"
     beams = f", num_beams={task.writing.beams}" if task.writing.beams > 1 else ""
     return (
         f"from transformers import AutoModelFor{kind}, AutoTokenizer\n\n"
         'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
         f'model = AutoModelFor{kind}.from_pretrained("FOLDER")\n'
-        f'inputs = tokenizer({read}, return_tensors="pt")\n'
+        f'{said}inputs = tokenizer({read}, return_tensors="pt")\n'
         f"found = model.generate(**inputs, max_new_tokens={task.writing.tokens}{beams})\n"
         f"tokenizer.decode(found[0, {first}:], skip_special_tokens=True)"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from clozeworks import config
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import QuestionItem, WordsItem
+from clozeworks.data.labelled.items import ChatItem, QuestionItem, WordsItem
 from clozeworks.data.labelled.labels import check_labels
 from clozeworks.data.labelled.mixing import Mixed, Mixture
 from clozeworks.data.labelled.reading import Labelled, read_labelled
@@ -59,6 +59,11 @@ class LabelledTask:
         if self.mixture is None:
             return None
         return Mixed([item.task for item in self.train], self.mixture, seed)
+
+    @property
+    def chats(self) -> bool:
+        """Whether all that is learned from are chats."""
+        return all(isinstance(item, ChatItem) for item in self.train)
 
     @property
     def shown(self) -> int:

@@ -98,7 +98,8 @@ class _Run:
         objective = stages[0][0]
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed)
         longest, published = max(length for _, length, _ in stages), model.checkpoint.config
-        check_lengths(model.blueprint, objective, longest, published)
+        places = model.family.places if recipe.model.start in published_sizes() else None
+        check_lengths(model.blueprint, objective, longest, published, places=places)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
         with memory_kept():
             lanes = Lanes(self.ranks.device, 1 if objective.coupled else None)

@@ -117,6 +117,7 @@ class Searched:
         model: The model's folder; None if the search is not at its end.
         report: The page that tells all of it; None if there is none.
         cost: Which value decides between equal ones; None if none does.
+        chats: Whether the model learned from chats alone.
     """
 
     folder: Path
@@ -127,6 +128,7 @@ class Searched:
     model: Path | None = None
     report: Path | None = None
     cost: str | None = None
+    chats: bool = False
 
     @property
     def best_trial(self) -> int:
@@ -236,7 +238,7 @@ class _Searching:
             f"{len(settings)} trials. {len(self.data.dev):,} items of the dev set choose; the "
             f"other {len(self.apart):,} have no say, and the result is reported on them."
         )
-        found = Searched(self.folder, [], cost=self.data.task.cost_value)
+        found = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
         for number, setting in enumerate(settings):
             self.watcher.note(f"Trial {number}: {_said(setting)}.")
             outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from clozeworks import config
 from clozeworks.data.labelled.items import ChatItem
-from clozeworks.errors import InputError
+from clozeworks.errors import InputError, SettingError
 from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text import BETWEEN, TextToText
@@ -114,10 +114,11 @@ def settled_task(
     how its chats are written.
 
     Raises:
+        SettingError: A setting has no effect on such items.
         InputError: An item is too long and may not be cut, or a chat cannot be written.
     """
+    said = _about_lengths(task, [*train, *dev])
     found, judged = look_through(task, train, start), look_through(task, dev, start)
-    said = []
     if task.between is not None and found.chats < len(train):
         said.append(
             f"Source and target stand in one row, {task.between!r} between them; what is read "
@@ -148,3 +149,20 @@ def settled_task(
         start.checkpoint.tokenizer = start.tokenizer.with_chat_template(PLAIN_TEMPLATE)
         said.append("The tokenizer has no template for chats; a plain one is used and saved.")
     return task, said
+
+
+def _about_lengths(task: TextToText, items: Sequence[Any]) -> list[str]:
+    """That lengths are not for chats in one tower, which are read whole."""
+    chats = sum(isinstance(item, ChatItem) for item in items)
+    given = {name: value for name, value in config.plain(task.lengths).items() if value}
+    if task.between is None or not chats or not given:
+        return []
+    name, value = next(iter(given.items()))
+    shown = str(value).lower()
+    if chats == len(items):
+        raise SettingError(
+            f"task.lengths.{name} is {shown}; every item is a chat, and one tower reads chats "
+            "whole; it has no effect; leave it out, and drop chats that are too long with "
+            "--skip-bad-rows."
+        )
+    return [f"task.lengths.{name} is {shown}; it is not for chats, which are read whole."]

@@ -44,6 +44,9 @@ class Generating(ABC):
         Without settings the likeliest token is taken each time, 128 at most. A text does not depend
         on the prompts beside it, and one that is drawn is a function of seed and prompt.
 
+        Who interrupts it gets nothing. `stream` keeps what there is: `fresh.so_far()` is all that
+        was written of a text, `fresh.whole` a text that has ended.
+
         Args:
             prompts: One prompt or several.
             settings: How texts are written, all in one; or name single ones:

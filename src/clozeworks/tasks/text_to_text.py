@@ -10,8 +10,8 @@ Relations: `Classify` and `Answer` choose, this writes; formats put their items 
 encoder-decoder (`between` is None) reads the source in one tower and writes in the other, a decoder
 reads both in a row. Of a chat one tower learns all turns of the assistant, an encoder-decoder the
 last one.
-Where paper and code differ: T5 counts an unknown word as a label of its own in Matthews'
-correlation; here it is the wrong word everywhere, as T5's code has it for F1.
+Where paper and code differ: the paper leaves open what a word counts that is no label; here, as in
+T5's code, it is wrong, and in Matthews' correlation a label of its own.
 Example: `TextToText(prefix="summarize: ")`, for one tower
 `{kind = "text_to_text", between = "\n", writing = {tokens = 5}}`.
 

@@ -151,8 +151,9 @@ class TextWriter:
         """
         if self.chat:
             prompts = [self._turn(prompt, number) for number, prompt in enumerate(prompts, first)]
-        # A template writes its own special tokens.
-        encoded = self.tokenizer.encode(prompts, special=not self.chat)
+        # A template writes its own special tokens; what an encoder reads has an end as in training.
+        special = not self.chat or self.model.decoder is not None
+        encoded = self.tokenizer.encode(prompts, special=special)
         found = [list(one.ids) for one in encoded]
         if self.model.decoder is not None:
             for number, prompt in enumerate(prompts, first):

@@ -7,7 +7,7 @@ from clozeworks.core.memory import available
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError
 from clozeworks.tasks.packing import device_of
-from clozeworks.wording import size_in_words
+from clozeworks.wording import counted, size_in_words
 
 # The most texts that are written side by side.
 ROWS = 32
@@ -39,10 +39,11 @@ def side_by_side(
         # The first of a batch is its longest.
         size = (lengths[number] + most[number] + 1) * each * of_token
         if have is not None and size > have * _SHARE:
+            beside = f" and {counted(each, 'text')} side by side" if each > 1 else ""
             raise SettingError(
-                f"prompt {number + first:,} with {most[number]:,} new tokens and {each:,} texts "
-                f"side by side takes {size_in_words(size)}, and {size_in_words(have)} are at hand; "
-                f"lower tokens, texts or beams."
+                f"prompt {number + first:,} with {counted(most[number], 'new token')}{beside} "
+                f"takes {size_in_words(size)}, and {size_in_words(have)} are at hand; lower "
+                "tokens, texts or beams."
             )
         if batches and batches[-1][1] == most[number]:
             batch = batches[-1][0]

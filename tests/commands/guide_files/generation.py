@@ -28,3 +28,4 @@ def followed(folder: Path, names: dict[str, object]) -> None:
     """What must be there in the end."""
     assert (folder / "texts.jsonl").exists() and (folder / "exposure.png").exists()
     assert len(names["several"]) == 3  # type: ignore[arg-type]
+    assert names["last"].shape == (2, 32) and names["mean"].shape == (32,)  # type: ignore[attr-defined]

@@ -196,3 +196,29 @@ def test_rotary_positions_are_not_trained_behind_those_that_a_config_states():
     check_lengths(blueprint, CausalLM(), 2_048, config)
     with pytest.raises(SettingError, match=r"up to 4,096 tokens; the model takes at most 2,048;"):
         check_lengths(blueprint, CausalLM(), 4_096, config)
+
+
+@pytest.mark.parametrize(
+    ("size", "places", "advice"),
+    [
+        ("gpt2", "n_positions", "raise model.config.n_positions."),
+        ("bert-tiny", "max_position_embeddings", "raise model.config.max_position_embeddings."),
+        ("gpt2", None, "start from a size, as a trained model keeps its places."),
+    ],
+)
+def test_what_to_do_about_long_examples_depends_on_the_model(size, places, advice):
+    from clozeworks.families.family import published_sizes
+    from clozeworks.jobs.checks import check_lengths
+    from clozeworks.objectives.causal_lm import CausalLM
+    from clozeworks.objectives.masked_lm import MaskedLM
+
+    family = published_sizes()[size]
+    blueprint = family.blueprint(family.published(size), frozenset({"vocabulary"}))
+    objective = CausalLM() if size == "gpt2" else MaskedLM()
+    with pytest.raises(SettingError) as caught:
+        check_lengths(blueprint, objective, 9_000, places=places)
+    assert str(caught.value) == (
+        f"the examples have up to 9,000 tokens; the model takes at most {blueprint.room():,}; "
+        f"shorten them (data.stages), or {advice}"
+    )
+    assert places in (None, family.places)

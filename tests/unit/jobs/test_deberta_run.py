@@ -90,15 +90,16 @@ SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 
     [
         (
             {"objective": DECODED, "model": {"config": {**CONFIG, "max_position_embeddings": 20}}},
-            "the mask decoder takes at most 20; shorten them, or raise "
-            "model.config.max_position_embeddings.",
+            "the mask decoder takes at most 20; shorten them (data.stages), or "
+            "raise model.config.max_position_embeddings.",
         ),
         (
             {
                 "objective": {**DECODED, "positions": 20},
                 "model": {"start": "bert-tiny", "config": SMALL_BERT},
             },
-            "the mask decoder takes at most 20; shorten them, or raise objective.positions.",
+            "the mask decoder takes at most 20; shorten them (data.stages), or raise "
+            "objective.positions.",
         ),
         (
             {
@@ -108,8 +109,8 @@ SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 
                     "generator": {"positions": 20},
                 }
             },
-            "the generator's mask decoder takes at most 20; shorten them, or raise "
-            "objective.generator.positions.",
+            "the generator's mask decoder takes at most 20; shorten them (data.stages), or "
+            "raise objective.generator.positions.",
         ),
     ],
 )

@@ -8,8 +8,10 @@ import torch
 
 import clozeworks as cw
 from clozeworks.core import memory
+from clozeworks.data.labelled.items import ChatItem, Turn
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnsupportedError
 from clozeworks.tasks import write, write_batches
+from clozeworks.tasks.text_to_text_rows import Reading
 from clozeworks.tasks.unfolding import Unfolding, first_stop
 from clozeworks.text.style import GPT2_STYLE
 from clozeworks.text.train import train_from_iterator
@@ -192,6 +194,15 @@ def test_a_chat_is_put_as_the_template_has_it(models):
     assert "".join(streamed) == said[0].text
 
 
+def test_what_an_encoder_reads_of_a_chat_has_an_end_as_in_training(models):
+    model = models["t5"]
+    task = model.writing_task()
+    chat = ChatItem((Turn("user", "The cat"),))
+    reading = Reading(model.tokenizer, task.lengths, None)
+    assert task.row_of(chat, reading).ids[-1] == model.tokenizer.last_id
+    assert model.writer(chat=True).encode(["The cat"]) == [task.row_of(chat, reading).ids]
+
+
 def test_long_prompts(models):
     model = models["gpt2"]
     long = " cat" * 63
@@ -232,7 +243,7 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     with pytest.raises(SettingError, match="settings is given, and tokens beside it"):
         model.generate("The", settings=write.Generation(), tokens=3)
     monkeypatch.setattr(write_batches, "available", lambda device: 1000)
-    with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens and 1 texts .* are at"):
+    with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens takes .* are at"):
         model.generate("The")
     assert memory.available() > 10**8
 

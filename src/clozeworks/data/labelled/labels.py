@@ -179,6 +179,12 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     if train.kind == "none":
         role = ROLE_OF_LABELS.get(train.task, "label")
         absent = "targets" if role == "target" else "labels"
+        if any(isinstance(item, ChatItem) for item in train.items):
+            raise InputError(
+                f"{named} has no targets, and training needs them: in no chat the assistant speaks "
+                "last; end each with a turn of the role assistant, or, if that stands in a column "
+                f"of its own, name it with --columns target=NAME. {train.found}"
+            )
         raise InputError(
             f"{named} has no {absent}, and training needs them; name their column with --columns "
             f"{role}=NAME. {train.found}"

@@ -29,7 +29,7 @@ from clozeworks.data.labelled.labels import (
     shown,
 )
 from clozeworks.data.labelled.questions import is_squad, question_rows, read_squad, wrong_text
-from clozeworks.data.labelled.sources import source_rows
+from clozeworks.data.labelled.sources import source_rows, with_targets
 from clozeworks.data.labelled.tables import (
     TABLE_SUFFIXES,
     Table,
@@ -303,7 +303,9 @@ def _labelled(
         questions = [item for item in items if isinstance(item, QuestionItem)]
         kind = "answers" if any(i.answers or i.impossible for i in questions) else "none"
     elif task == "text-to-text":
-        kind = _check_targets(items)
+        items = with_targets(items, bad)
+        bare = any(isinstance(i, SourceItem | ChatItem) and i.target is None for i in items)
+        kind = "none" if bare else "targets"
     if task not in ("classify", "compare"):
         texts = [
             TextItem(row[0], None, place)
@@ -362,19 +364,6 @@ def _check_tagged(items: Sequence[Item]) -> None:
             f"{bare.place}: the words have no tags, and those of another file have; tag them, or "
             "leave this file out."
         )
-
-
-def _check_targets(items: Sequence[Item]) -> LabelKind:
-    written = [item for item in items if isinstance(item, SourceItem | ChatItem)]
-    bare = next((item for item in written if item.target is None), None)
-    if bare is None or all(item.target is None for item in written):
-        return "none" if bare is not None else "targets"
-    lacks = (
-        "the assistant does not speak last" if isinstance(bare, ChatItem) else "it has no target"
-    )
-    raise InputError(
-        f"{bare.place}: {lacks}, and other rows have a target; give it one, or leave it out."
-    )
 
 
 def _sentence(part: _Part, kind: LabelKind, task: Task) -> str:

@@ -12,7 +12,7 @@ from clozeworks.data.decoding import lone_surrogate
 from clozeworks.data.fields import json_type
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column
-from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem, Turn
+from clozeworks.data.labelled.items import ASSISTANT, ChatItem, Item, SourceItem, Turn
 from clozeworks.data.labelled.questions import wrong_text
 from clozeworks.data.labelled.tables import Table
 
@@ -41,6 +41,22 @@ def source_rows(
         except ValueError as error:
             bad.add(place, str(error))
     return items
+
+
+def with_targets(items: Sequence[Item], bad: BadRows) -> list[Item]:
+    """The items that have a target, if any has one; those without are bad then."""
+    written = [item for item in items if isinstance(item, SourceItem | ChatItem)]
+    bare = [item for item in written if item.target is None]
+    if len(bare) == len(items):
+        return list(items)
+    for item in bare:
+        if isinstance(item, ChatItem):
+            lacks = "the assistant does not speak last, and in other rows it does; let it speak"
+        else:
+            lacks = "it has no target, and other rows have one; give it one"
+        bad.add(item.place, lacks)
+    lacking = set(map(id, bare))
+    return [item for item in items if id(item) not in lacking]
 
 
 def _written(row: dict[str, Any], place: str) -> SourceItem | ChatItem:

@@ -32,6 +32,7 @@ def one_label(
     *,
     shares: NDArray[np.floating] | None = None,
     positive: str | None = None,
+    unnamed: NDArray[np.bool_] | None = None,
     intervals: bool = False,
     seed: int = 0,
 ) -> Measured:
@@ -47,6 +48,8 @@ def one_label(
         labels: The names of the labels.
         shares: The probabilities, (n, C), for log loss and calibration.
         positive: Which of two labels is the positive one; the last if not given.
+        unnamed: Which of the given labels stand for something that is none, (n,); Matthews
+            correlation counts that as one more label.
         intervals: Whether to say how sure the values are.
         seed: Decides the draws.
 
@@ -56,7 +59,8 @@ def one_label(
     """
     due, given = check_numbers(gold, predicted, labels)
     sure = None if shares is None else _checked(shares, len(due), len(labels))
-    pairs = _Pairs(due, given, labels, _positive(labels, positive))
+    named = given if unnamed is None else np.where(unnamed, len(labels), given)
+    pairs = _Pairs(due, given, named, labels, _positive(labels, positive))
     tallies = pairs.tallies(pairs.counts)
     values = {name: float(value[0]) for name, value in pairs.values(pairs.counts).items()}
     found = (
@@ -77,7 +81,7 @@ def one_label(
     notes = label_notes(
         Tallies(tallies.right[0], tallies.given[0], tallies.due[0]), labels, absent_count=False
     )
-    for name, numbers in (("right", due), ("predicted", given)):
+    for name, numbers in (("right", due), ("predicted", named)):
         if (numbers == numbers[0]).all():
             notes.append(f"all {name} labels are the same, so Matthews is 0.")
     return Measured(values, "accuracy", True, len(due), found, tuple(notes))
@@ -139,31 +143,34 @@ class _Pairs:
         self,
         due: NDArray[np.int64],
         given: NDArray[np.int64],
+        named: NDArray[np.int64],
         labels: Sequence[str],
         positive: int | None,
     ) -> None:
         self.size = len(labels)
         self.positive = positive
+        wide = self.size + 1  # what is no label is one more
         pairs, kinds, counts = np.unique(
-            due * self.size + given, return_inverse=True, return_counts=True
+            (due * self.size + given) * wide + named, return_inverse=True, return_counts=True
         )
         self.kinds: NDArray[np.int64] = kinds
         self.counts: Numbers = counts[None].astype(np.float64)  # (1, g)
+        pairs, self.named = pairs // wide, pairs % wide  # (g,)
         self.due, self.given = pairs // self.size, pairs % self.size  # (g,)
 
     def tallies(self, counts: Numbers) -> Tallies:
         """From how often each pair came, (D, g), to what is known about each label, (D, C)."""
-        right = counts * (self.due == self.given)
-        return Tallies(
-            self._by_label(right, self.due),
-            self._by_label(counts, self.given),
-            self._by_label(counts, self.due),
-        )
+        return self._tallied(counts, self.given, self.size)
 
-    def _by_label(self, counts: Numbers, labels: NDArray[np.int64]) -> Numbers:
+    def _tallied(self, counts: Numbers, given: NDArray[np.int64], size: int) -> Tallies:
+        right = counts * (self.due == given)
+        parts = ((right, self.due), (counts, given), (counts, self.due))
+        return Tallies(*(self._by_label(part, labels, size) for part, labels in parts))
+
+    def _by_label(self, counts: Numbers, labels: NDArray[np.int64], size: int) -> Numbers:
         order = np.argsort(labels, kind="stable")
         present, begins = np.unique(labels[order], return_index=True)
-        sums = np.zeros((len(counts), self.size))
+        sums = np.zeros((len(counts), size))
         sums[:, present] = np.add.reduceat(counts[:, order], begins, axis=1)
         return sums
 
@@ -177,7 +184,7 @@ class _Pairs:
             "macro_f1": tallies.macro_f1(),
             "micro_f1": tallies.micro_f1(),
             "weighted_f1": (tallies.f1 * tallies.due).sum(axis=1) / total,
-            "matthews": _matthews(tallies),
+            "matthews": _matthews(self._tallied(counts, self.named, self.size + 1)),
         }
         if self.positive is not None:
             found["f1"] = tallies.f1[:, self.positive]

@@ -134,27 +134,30 @@ def measure_written(
 def _words(
     gold: Sequence[Sequence[str]], texts: Sequence[str], form: Format, intervals: bool
 ) -> Measured:
-    """Labels by their words; what is no word counts as a wrong one."""
+    """Labels by their words; what is no word is a wrong one, to Matthews one more.
+
+    Compat: as T5's code has it in F1 and in Matthews correlation.
+    """
     due = [form.words.index(right[0]) if right[0] in form.words else None for right in gold]
     kept = [place for place, right in enumerate(due) if right is not None]
     said = [form.read(text) for text in texts]
-    right, given, unknown = [], [], 0
+    right, given, unnamed = [], [], []
     for place in kept:
         number = due[place]
         assert number is not None
         label = said[place]
-        unknown += label is None
+        unnamed.append(label is None)
         right.append(number)
         given.append(
             form.words.index(str(label)) if label is not None else (number + 1) % len(form.words)
         )
     check_lengths(len(right), len(given))
-    measured = one_label(right, given, form.words, intervals=intervals)
+    measured = one_label(right, given, form.words, unnamed=np.array(unnamed), intervals=intervals)
     notes = list(measured.notes)
-    if unknown:
+    if unknown := sum(unnamed):
         notes.append(
             f"written texts that are no word of {form.name}: {unknown:,} of {len(right):,}; each "
-            "counts as a wrong word."
+            "counts as a wrong word, in Matthews correlation as a word of its own."
         )
     if len(kept) < len(gold):
         notes.append(f"targets that are {NO_LABEL}: {len(gold) - len(kept):,}; they are left out.")

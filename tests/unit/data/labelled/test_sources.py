@@ -111,21 +111,44 @@ def test_what_cannot_be_used_is_said(tmp_path, row, sentence):
 
 def test_targets_stand_in_all_rows_or_in_none(tmp_path):
     path = lines(tmp_path, {"source": "a", "target": "b"}, {"source": "c", "target": None})
-    with pytest.raises(InputError, match=r"line 2: it has no target, and other rows have a target"):
+    with pytest.raises(InputError) as caught:
         read_labelled(path, TASK)
+    assert str(caught.value).endswith(
+        "line 2: it has no target, and other rows have one; give it one, or drop the row with "
+        "--skip-bad-rows."
+    )
     chats = lines(
         tmp_path,
         {"messages": [{"role": "assistant", "content": "hi"}]},
         {"messages": [{"role": "user", "content": "hi"}]},
     )
-    with pytest.raises(InputError, match=r"line 2: the assistant does not speak last, and other"):
+    with pytest.raises(InputError) as caught:
         read_labelled(chats, TASK)
+    assert str(caught.value).endswith(
+        "line 2: the assistant does not speak last, and in other rows it does; let it speak, or "
+        "drop the row with --skip-bad-rows."
+    )
+    kept = read_labelled(chats, TASK, bad=BadRows(skip=True))
+    assert (kept.kind, len(kept.items), len(kept.bad.rows)) == ("targets", 1, 1)
     bare = read_labelled(lines(tmp_path, {"source": "a"}, {"source": "b"}), TASK)
     assert bare.kind == "none"
     with pytest.raises(
         InputError, match=r"has no targets, and training needs them; name their col"
     ):
         check_labels(bare)
+
+
+def test_chats_in_which_the_assistant_never_speaks_last_are_no_lessons(tmp_path):
+    chats = lines(tmp_path, *({"messages": [{"role": "user", "content": n}]} for n in "ab"))
+    bare = read_labelled(chats, TASK)
+    assert (bare.kind, len(bare.items)) == ("none", 2)
+    with pytest.raises(InputError) as caught:
+        check_labels(bare)
+    assert str(caught.value) == (
+        f"{chats} has no targets, and training needs them: in no chat the assistant speaks last; "
+        "end each with a turn of the role assistant, or, if that stands in a column of its own, "
+        "name it with --columns target=NAME. Columns: messages=messages (by its name)."
+    )
 
 
 def test_the_report_knows_sources_targets_and_tasks(tmp_path):

@@ -128,6 +128,26 @@ def test_what_is_no_word_is_wrong_never_the_nearest():
     assert right.value == pytest.approx(1)
 
 
+@pytest.mark.parametrize("said", [
+    ["x", "y", "z", "z", "Acceptable", ""],
+    ["x", "unacceptable", "acceptable", "unacceptable", "unacceptable", "x"],
+    ["x", "unacceptable", "x", "unacceptable", "acceptable", "unacceptable"],
+])  # fmt: skip
+def test_what_is_no_word_is_a_label_of_its_own_to_matthews(said):
+    peer = pytest.importorskip("sklearn.metrics")
+    gold = ["acceptable", "unacceptable"] * 3
+    form = format_of("cola")
+    measured = measure_written([[word] for word in gold], said, form, intervals=True)
+    read = [form.read(text) or "none" for text in said]
+    assert measured.value == pytest.approx(peer.matthews_corrcoef(gold, read))
+    assert measured.values["accuracy"] == peer.accuracy_score(gold, read)
+    low, high = measured.intervals["matthews"]
+    assert low <= measured.value <= high
+    constant = "all predicted labels are the same, so Matthews is 0." in measured.notes
+    assert constant == (len(set(read)) == 1)
+    assert any("in Matthews correlation as a word of its own." in each for each in measured.notes)
+
+
 def test_unknown_targets_are_left_out_and_counted():
     measured = measure_written(
         [["positive"], ["<unk>"]], ["positive", "negative"], format_of("sst2")
