@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clozeworks import config
+from clozeworks.checkpoints.generation import END
 from clozeworks.data.labelled.items import ChatItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.language_model import LanguageModel
@@ -148,6 +149,11 @@ def settled_task(
     if found.chats + judged.chats and not start.tokenizer.has_chat_template:
         start.checkpoint.tokenizer = start.tokenizer.with_chat_template(PLAIN_TEMPLATE)
         said.append("The tokenizer has no template for chats; a plain one is used and saved.")
+    if found.chats and task.between is not None:
+        # Compat: others know a turn's end only if the folder says it.
+        ends = start.writer(chat=True).ends
+        if ends != start.writer().ends:
+            start.checkpoint.generation = {**start.checkpoint.generation, END: list(ends)}
     return task, said
 
 

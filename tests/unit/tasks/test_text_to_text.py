@@ -1,6 +1,7 @@
 """Text to text: what is asked, what it costs, what is refused, and chats."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import clozeworks as cw
 from clozeworks.core.layout import Layout
 from clozeworks.data.labelled.items import ChatItem, SourceItem, TextItem, Turn
 from clozeworks.errors import InputError, SettingError, TokenizerError, UnknownName
+from clozeworks.jobs.writing_task import settled_task
 from clozeworks.objectives.draft import Source
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.text_to_text import TextToText
@@ -331,6 +333,18 @@ def test_one_tower_learns_every_turn_of_the_assistant_and_its_end():
     prompt = row(ONE, CHAT, tokenizer, answer=False)
     assert tokenizer.decode(prompt.ids, skip_special=False).endswith("<|im_start|>assistant\n")
     assert made.ids[: len(prompt.ids)] == prompt.ids
+
+
+def test_the_folder_says_what_ends_a_turn(tmp_path):
+    """Another library would go on behind the assistant's turn otherwise."""
+    tokenizer = with_special("<|im_start|>", "<|im_end|>").with_chat_template(CHATML)
+    end = tokenizer.id_of("<|im_end|>")
+    for items, ends in (([ITEM], tokenizer.last_id), ([CHAT], [tokenizer.last_id, end])):
+        model = cw.new("gpt2", tokenizer, n_embd=16, n_layer=1, n_head=2, n_positions=40)
+        settled_task(ONE, items, items, model)
+        model.save(tmp_path / "model", overwrite=True)
+        said = json.loads((tmp_path / "model" / "generation_config.json").read_text())
+        assert said["eos_token_id"] == ends
 
 
 def test_two_towers_learn_the_last_turn():
