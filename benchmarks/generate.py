@@ -11,7 +11,6 @@ same on all sides is told. Repetitions alternate.
 import argparse
 import importlib.util
 import json
-import multiprocessing
 import statistics
 import tempfile
 import time
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from measuring import most_memory
+from measuring import apart, most_memory
 
 NEW = 64
 Texts = list[list[int]]
@@ -222,27 +221,7 @@ def ctranslate(folder: Path, beams: int, threads: int) -> Write | None:
     """CTranslate2 in a process of its own: in ours, its threads would slow the other sides down."""
     if importlib.util.find_spec("ctranslate2") is None:
         return None
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    arguments = (there, folder, beams, threads)
-    context.Process(target=ctranslate_process, args=arguments, daemon=True).start()
-
-    def run(prompts: Texts) -> Texts:
-        here.send(prompts)
-        found: Texts = here.recv()
-        return found
-
-    return run
-
-
-def ctranslate_process(pipe: Any, folder: Path, beams: int, threads: int) -> None:
-    """Answers prompts until nobody asks any more."""
-    write = ctranslate_side(folder, beams, threads)
-    while True:
-        try:
-            pipe.send(write(pipe.recv()))
-        except EOFError:
-            return
+    return apart(ctranslate_side, folder, beams, threads)
 
 
 def ctranslate_side(folder: Path, beams: int, threads: int) -> Write:

@@ -1,7 +1,10 @@
 """What several benchmarks measure with, and the made-up vocabulary they use."""
 
+import multiprocessing
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +35,32 @@ def most_memory() -> float:
     # Trap: getrusage counts what the parent held before this program was started.
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def apart(make: Callable[..., Callable[[Any], Any]], *arguments: Any) -> Callable[[Any], Any]:
+    """The function that `make` gives, in a process of its own.
+
+    Threads and memory of several sides in one process would get in each other's way.
+    """
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    context.Process(target=_answer, args=(there, make, arguments), daemon=True).start()
+
+    def run(asked: Any) -> Any:
+        here.send(asked)
+        return here.recv()
+
+    return run
+
+
+def _answer(pipe: Any, make: Callable[..., Callable[[Any], Any]], arguments: tuple[Any]) -> None:
+    """Answers until nobody asks any more."""
+    run = make(*arguments)
+    while True:
+        try:
+            pipe.send(run(pipe.recv()))
+        except EOFError:
+            return
 
 
 def made_up_words(folder: Path) -> list[str]:

@@ -3,7 +3,8 @@
 GPT-2's small shape is asked for every token of a text from those before it, T5's small shape for an
 answer to each text, with dropout as published and an update by AdamW. A step is 16 texts of mixed
 lengths (lognormal, mean about 64 tokens, up to 256), T5's answers half as long; with --equal all
-texts have 64 tokens. The peer pads each batch to its longest text; repetitions alternate.
+texts have 64 tokens. The peer pads each batch to its longest text. Each side has a process of its
+own, in which ours keeps memory as the engine does; repetitions alternate.
 
     python benchmarks/writing_steps.py [--only gpt2] [--repeats 5] [--equal] [--threads 2] [--quick]
 """
@@ -13,6 +14,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ import numpy as np
 import torch
 
 from generate import make_model
-from measuring import matmul_peak
+from measuring import apart, matmul_peak
 
 TEXTS, LONGEST = 16, 256
 SHAPES = {"gpt2": "gpt2", "t5": "t5-small"}
@@ -50,29 +52,39 @@ def measure(name: str, options: argparse.Namespace) -> None:
         entries = make_model(SHAPES[name], folder, quick=options.quick)
         texts = made_up(random, entries, 1.0, options.equal)
         answers = made_up(random, entries, 0.5, options.equal) if name == "t5" else []
-        sides: dict[str, Any] = {"ours": Ours(folder), "peer": Peer(folder)}
-        apart = abs(sides["ours"].cost(texts, answers) - sides["peer"].cost(texts, answers))
+        sides = {
+            side: apart(asked, kind, folder, options.threads)
+            for side, kind in (("ours", Ours), ("peer", Peer))
+        }
+        own, peer = (side(("cost", texts, answers)) for side in sides.values())
+        differ = abs(own - peer)
         times: dict[str, list[float]] = {side: [] for side in sides}
         for turn in range(options.repeats + 1):
             for side in sides if turn % 2 else reversed(sides):
                 begin = time.perf_counter()
-                sides[side].step(texts, answers)
+                sides[side](("step", texts, answers))
                 if turn:  # the first is to get warm
                     times[side].append(time.perf_counter() - begin)
-        sides["ours"].lanes.close()
     tokens = sum(map(len, texts)) + sum(map(len, answers))
     speed = {side: tokens / statistics.median(found) for side, found in times.items()}
-    ratios = [peer / own for own, peer in zip(times["ours"], times["peer"], strict=True)]
+    ratios = [other / mine for mine, other in zip(times["ours"], times["peer"], strict=True)]
     ratio = speed["ours"] / speed["peer"]
     kind = "equal" if options.equal else "mixed"
     print(
         f"{name:6}{kind:7}{speed['ours']:9,.0f} tokens/s, transformers {speed['peer']:,.0f}, ratio "
-        f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}); losses differ by {apart:.0e}"
+        f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}); losses differ by {differ:.0e}"
     )
     result = {"benchmark": "writing_steps", "shape": name, "lengths": kind}
     result |= {"ratio": round(ratio, 3), "ours": round(speed["ours"])}
     result |= {"peer": round(speed["peer"]), "unit": "tokens/s"}
     print(json.dumps({**result, "peak": round(matmul_peak() / 1e9)}), flush=True)
+
+
+def asked(kind: Callable[[Path], Any], folder: Path, threads: int) -> Callable[[Any], Any]:
+    """A side, asked for a cost or a step."""
+    torch.set_num_threads(threads)
+    side = kind(folder)
+    return lambda what: getattr(side, what[0])(*what[1:])
 
 
 def made_up(random: np.random.Generator, entries: int, share: float, equal: bool) -> Texts:
@@ -90,10 +102,13 @@ class Ours:
         from clozeworks.checkpoints import folder as folders
         from clozeworks.engine.gradients import Gradients
         from clozeworks.engine.lanes import Lanes
+        from clozeworks.engine.memory import memory_kept
         from clozeworks.engine.ranks import Ranks
         from clozeworks.objectives.causal_lm import CausalLM
         from clozeworks.objectives.span_corruption import SpanCorruption
 
+        self.kept = memory_kept()
+        self.kept.__enter__()  # until the process ends
         self.model = folders.load(folder).model
         self.objective: Any = SpanCorruption() if self.model.decoder is not None else CausalLM()
         self.lanes = Lanes(torch.device("cpu"))
