@@ -22,6 +22,8 @@ from typing import Any
 SIZE = {"d_model": 256, "num_layers": 3, "num_decoder_layers": 3, "num_heads": 4, "d_ff": 512}
 ENTRIES = 4_000
 EPOCHS = {"translate": 5.0, "subject": 8.0}
+# How many words of a text are a guess that needs no learning; None for all.
+REPEATED = {"translate": None, "subject": 8}
 CAPTIONS: dict[str, Any] = {
     "prefix": "translate English to German: ", "metric": "bleu", "lengths": {"cut": True},
 }  # fmt: skip
@@ -149,13 +151,27 @@ def taught(
     loaded = cw.load(found)
     writing = {**task, "kind": "text_to_text", "writing": {"beams": beams}}
     measured = evaluated(loaded, files["test"], writing)
+    plain = repeated(files["test"], writing, REPEATED[name])
     texts = [row["source"] for row in rows["test"][:SHOWN]]
     wrote = [answer.text for answer in loaded.text_to_text(texts)]
     shown = [
         f"{row['target']}\n  {text}" for row, text in zip(rows["test"][:SHOWN], wrote, strict=True)
     ]
     row = {"parameters": loaded.blueprint.count(), "seconds": round(seconds), **measured}
-    note(options, name, {**row, "sample": "\n".join(shown)})
+    note(options, name, {**row, "repeating": plain, "sample": "\n".join(shown)})
+
+
+def repeated(file: Path, task: Row, words: int | None) -> Row:
+    """The values of who repeats the first words of each text, or all of it."""
+    from clozeworks import config
+    from clozeworks.data.labelled.reading import read_labelled
+    from clozeworks.tasks.task import Task
+    from clozeworks.tasks.text_to_text import Composed
+
+    asked: Any = config.read(Task, task)
+    items: Any = read_labelled(file, "text-to-text").items
+    answers = [Composed(" ".join(item.source.split()[:words]), 1.0) for item in items]
+    return {name: round(value, 4) for name, value in asked.measure(items, answers).values.items()}
 
 
 def fresh(options: argparse.Namespace, texts: list[str], folder: Path) -> None:
