@@ -53,14 +53,17 @@ def apart(make: Callable[..., Callable[[Any], Any]], *arguments: Any) -> Callabl
     return run
 
 
-def _answer(pipe: Any, make: Callable[..., Callable[[Any], Any]], arguments: tuple[Any]) -> None:
+def _answer(
+    pipe: Any, make: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...]
+) -> None:
     """Answers until nobody asks any more."""
     run = make(*arguments)
     while True:
         try:
-            pipe.send(run(pipe.recv()))
+            asked = pipe.recv()
         except EOFError:
             return
+        pipe.send(run(asked))
 
 
 def made_up_words(folder: Path) -> list[str]:

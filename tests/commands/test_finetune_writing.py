@@ -9,6 +9,7 @@ import clozeworks as cw
 from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
 
 ANIMALS = ("cat", "dog", "fox", "hen")
+SEARCH = ("task.writing.beams=2", "task.writing.length_penalty=0.5")
 FAST = ("training.rate=0.01", "training.items=8")
 
 
@@ -160,9 +161,11 @@ def test_chats_are_learned_with_the_plain_template_which_is_saved(name, writers,
 
 
 @pytest.mark.parametrize("name", ["t5", "gpt2"])
-@pytest.mark.parametrize("change", [(), ("search.rates=[0.01,0.02]",)])
+@pytest.mark.parametrize(
+    ("change", "search"), [((), ()), (("search.rates=[0.01,0.02]",), ()), ((), SEARCH)]
+)
 def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
-    name, change, writers, command, tmp_path
+    name, change, search, writers, command, tmp_path
 ):
     path, run = tmp_path / "chats.jsonl", tmp_path / "run"
     lines = [
@@ -176,13 +179,13 @@ def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
     typed = ("finetune", "text-to-text", writers[name], path, "--out", run, "training.epochs=1")
-    outcome = command(*typed, "training.items=8", *(change or ("training.rate=0.01",)))
+    outcome = command(*typed, "training.items=8", *(change or ("training.rate=0.01",)), *search)
     assert outcome.code == 0, outcome.err
     hint = f"try it: clozeworks generate {run}/model 'a text of yours' --chat\n"
     assert outcome.out.endswith(hint)
     card = (run / "model" / "README.md").read_text()
     most = cw.load(run / "model").task.writing.tokens
-    assert f'model.generate("a text", chat=True, tokens={most})' in card
+    assert f'model.generate("a text", chat=True, tokens={most}' in card
     assert "text_to_text(" not in card
     assert "chat, tokenize=False, add_generation_prompt=True" in card
     assert ("tokenizer(said, add_special_tokens=False, " in card) == (name == "gpt2")
@@ -192,6 +195,8 @@ def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
     )
     exec(ours, {})
     compile(theirs, "card", "exec")
+    assert ("num_beams=2, length_penalty=0.5" in theirs) == bool(search)
+    assert ("beams=2, length_penalty=0.5)" in ours) == bool(search)
 
 
 def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):
@@ -345,6 +350,8 @@ def test_sources_with_gaps_and_targets_that_name_none_are_counted(writers, comma
     assert outcome.code == 0, outcome.err
     said = "with targets that name none: 10 of 20 items; fill reads what stands behind these names"
     assert said in " ".join(outcome.err.split())
+    notes = json.loads((tmp_path / "run" / "model" / "clozeworks.json").read_text())
+    assert notes["sentinels"] == "named", "so that fill asks a model of bytes with the same"
 
 
 def test_adafactor_teaches_with_a_rate_that_stays(writers, rows, command, tmp_path):

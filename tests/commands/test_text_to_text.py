@@ -51,6 +51,11 @@ def test_stopped_without_a_file_has_printed_the_answers(gpt, start, many):
     assert re.search(r"\nStopped. [1-9][0-9,]* texts in .* a second until then.\n$", told)
 
 
+def test_a_slip_names_the_command_as_it_is_typed(gpt, command):
+    outcome = command("text-to-text", gpt, "a", "--bogus")
+    assert outcome.code == 2 and outcome.err.endswith("See: clozeworks text-to-text --help\n")
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl"])
 def test_chunks_are_small_and_change_nothing(gpt, command, tmp_path, monkeypatch, suffix):
     texts = [f"The cat {number}" for number in range(7)]

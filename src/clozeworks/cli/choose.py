@@ -133,7 +133,7 @@ def choose(
             f"{loaded.max_length:,} tokens.",
             file=sys.stderr,
         )
-    say_unread([one.unread for run in runs for one in run], loaded.max_length)
+    say_unread(_unread(runs), loaded.max_length)
     _tell(items, words, runs)
 
 
@@ -203,6 +203,11 @@ def _means(runs: "Sequence[Sequence[Chosen]]", number: int) -> dict[str, float]:
     return dict(sorted(means.items(), key=lambda pair: -pair[1]))
 
 
+def _unread(runs: "Sequence[Sequence[Chosen]]") -> list[int]:
+    """The most tokens of each prompt that no run had room for."""
+    return [max(one.unread for one in several) for several in zip(*runs, strict=True)]
+
+
 def _print(
     items: "Sequence[TextItem]",
     words: Mapping[str, str],
@@ -212,11 +217,14 @@ def _print(
     from clozeworks.cli.highlight import shortened
 
     names = {word: name for name, word in words.items()}
+    unread = _unread(runs)
     for number, item in enumerate(items):
         scores = {names[word]: score for word, score in _means(runs, number).items()}
         label = next(iter(scores))
         if json_lines:
             record: dict[str, object] = {"text": item.text, "label": label, "scores": scores}
+            if unread[number]:
+                record["unread"] = unread[number]
             if item.label is not None:
                 record["expected"] = item.label
             print(json.dumps(record, ensure_ascii=False))

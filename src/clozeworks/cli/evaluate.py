@@ -251,7 +251,7 @@ def read(
         InputError: It cannot be used as it is, or has no labels.
     """
     from clozeworks.data.labelled.items import QuestionItem
-    from clozeworks.data.labelled.labels import ROLE_OF_LABELS
+    from clozeworks.data.labelled.labels import NO_TURN, ROLE_OF_LABELS, are_chats
     from clozeworks.data.labelled.reading import read_labelled
     from clozeworks.tasks.text_to_text_data import named_format, read_texts
 
@@ -263,6 +263,8 @@ def read(
     if labelled.found:
         print(labelled.found, file=sys.stderr)
     if labelled.kind == "none":
+        if are_chats(labelled.items):
+            raise InputError(f"{file} has no targets, and judging a model needs {NO_TURN}")
         role = ROLE_OF_LABELS.get(task, "label")
         raise InputError(
             f"{file} has no labels, and there is nothing to measure without them; name their "

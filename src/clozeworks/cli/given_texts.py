@@ -81,13 +81,12 @@ def say_unread(unread: "Sequence[int]", room: int | None) -> None:
 
     Args:
         unread: Tokens of each prompt that were not read.
-        room: The most tokens the model takes.
+        room: The most tokens that are read at a time.
     """
     if count := sum(map(bool, unread)):
-        of = counted(count, "prompt", "prompts")
         print(
-            f"The beginning of {of} was not read, {max(unread):,} tokens at most: the model takes "
-            f"{room or 0:,} with what follows.",
+            f"The beginning of {counted(count, 'prompt')} was not read, "
+            f"{counted(max(unread), 'token')} at most: {room or 0:,} are read with what follows.",
             file=sys.stderr,
         )
 

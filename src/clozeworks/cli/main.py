@@ -130,7 +130,7 @@ def _answer(arguments: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise UnknownName("command", name, COMMANDS)
-    return _call(COMMANDS[name][0], rest)
+    return _call(name, rest)
 
 
 def overview() -> str:
@@ -148,10 +148,10 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def _call(module: str, arguments: list[str]) -> int:
+def _call(name: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
-    app = import_module(module).app
+    app = import_module(COMMANDS[name][0]).app
     app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
     if {"-h", "--help"} & set(arguments):
         from clozeworks.cli.help_text import HelpText
@@ -163,7 +163,6 @@ def _call(module: str, arguments: list[str]) -> int:
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        name = module.rpartition(".")[2]
         return _complain(f"{error} See: clozeworks {name} --help")
     return 0
 

@@ -7,31 +7,33 @@ Used by: `cache.py`, texts that grow token by token; `branches.py`, texts that b
 Shapes: N tokens, M tokens that are looked at, H query heads, K key heads, D head width.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
 from clozeworks.core.layout import Layout
 
 
-class Earlier(Protocol):
+class Earlier(ABC):
     """Keys and values of earlier passes, handed to every attention of a tower by its flow."""
 
+    @abstractmethod
     def begin(self, layout: Layout) -> None:
         """Before a pass over more tokens."""
-        ...
 
+    @abstractmethod
     def end(self, layout: Layout) -> None:
         """Behind a pass: its tokens are now among those before."""
-        ...
 
+    @abstractmethod
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, *, queries: Layout, keys: Layout, **rest: Any
     ) -> Tensor:
         """`core.attend.attend`, where keys and values of earlier passes are looked at, too."""
-        ...
 
+    @abstractmethod
     def attend_source(
         self,
         attention: Hashable,
@@ -52,4 +54,3 @@ class Earlier(Protocol):
             keys: The same for keys and values.
             scale: What scores are multiplied by; 1 / sqrt(D) if not given.
         """
-        ...

@@ -182,7 +182,12 @@ def _use(told: Told) -> str:
         "text_to_text": 'model.text_to_text(["a text"])',
     }[kind]
     if told.data.chats and isinstance(task, TextToText):
-        ours = f'model.generate("a text", chat=True, tokens={task.writing.tokens})'
+        writing = task.writing
+        search = f", beams={writing.beams}, length_penalty={writing.length_penalty}"
+        ours = (
+            f'model.generate("a text", chat=True, tokens={writing.tokens}'
+            f"{search if writing.beams > 1 else ''})"
+        )
     found = [f'```python\nimport clozeworks as cw\n\nmodel = cw.load("FOLDER")\n{ours}\n```']
     if _published(task):
         found += [
@@ -236,7 +241,10 @@ def _writers(task: TextToText, *, chats: bool) -> str:
         # In one tower a template writes its own special tokens; an encoder is shown its end.
         read = "said" if task.between is None else "said, add_special_tokens=False"
     first = 'inputs["input_ids"].shape[1]' if task.between is not None else "0"
-    beams = f", num_beams={task.writing.beams}" if task.writing.beams > 1 else ""
+    beams = ""
+    if task.writing.beams > 1:
+        length = task.writing.length_penalty
+        beams = f", num_beams={task.writing.beams}, length_penalty={length}"
     return (
         f"from transformers import AutoModelFor{kind}, AutoTokenizer\n\n"
         'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'

@@ -85,8 +85,8 @@ class _Run:
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
 
     def run(self) -> Pretrained:
+        begun = bool(self.snapshots.steps())
         if self.ranks.leads:
-            begun = bool(self.snapshots.steps())
             refuse_another_recipe(self.folder, self._written(), begun=begun)
         recipe = self.recipe
         if recipe.training.compile and self.ranks.device.type == "cpu":
@@ -96,7 +96,7 @@ class _Run:
             )
         stages = recipe.objectives()
         objective = stages[0][0]
-        model = starting_model(recipe.model, objective, self.corpus, recipe.seed)
+        model = starting_model(recipe.model, objective, self.corpus, recipe.seed, begun=begun)
         longest, published = max(length for _, length, _ in stages), model.checkpoint.config
         places = model.family.places if recipe.model.start in published_sizes() else None
         check_lengths(model.blueprint, objective, longest, published, places=places)

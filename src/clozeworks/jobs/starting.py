@@ -13,11 +13,21 @@ from clozeworks.errors import SettingError, UnknownName, UnsupportedError
 from clozeworks.families.family import Config, Parts, parts_of, published_sizes
 from clozeworks.jobs.recipe import Start
 from clozeworks.language_model import LanguageModel, load, new
+from clozeworks.language_model.making import DECODER, HEAD
 from clozeworks.objectives.objective import Objective
 
 
-def starting_model(start: Start, objective: Objective, corpus: Corpus, seed: int) -> LanguageModel:
+def starting_model(
+    start: Start, objective: Objective, corpus: Corpus, seed: int, *, begun: bool = False
+) -> LanguageModel:
     """A model of a published size with fresh weights, or one that was trained before.
+
+    Args:
+        start: What the recipe says.
+        objective: What the model learns.
+        corpus: What it learns from.
+        seed: Decides fresh weights.
+        begun: Whether the run goes on, so that what is meant was decided before.
 
     Raises:
         UnknownName: Neither a size nor a folder has this name.
@@ -27,17 +37,24 @@ def starting_model(start: Start, objective: Objective, corpus: Corpus, seed: int
     sizes = published_sizes()
     if start.start in sizes:
         # Trap: who has a folder of that name may mean it, and would notice after days of training.
-        if (Path(start.start) / "config.json").exists():
+        if not begun and (Path(start.start) / "config.json").exists():
             raise SettingError(
                 f"model.start is {start.start!r}, a published size and a model folder here; which "
                 f"is meant is not known; write './{start.start}' to go on from the folder, or move "
                 "it away for fresh weights."
             )
         offered = sizes[start.start].paths
+        heads = sorted(objective.needs(offered))
+        if HEAD in heads and DECODER in offered and DECODER not in heads:
+            raise SettingError(
+                f"model.start is {start.start!r}, whose vocabulary head stands on its decoder; "
+                f"{', '.join(objective.asks)} asks the encoder; choose another objective, such as "
+                "span_corruption or prefix_lm, or a family of encoders."
+            )
         return new(
             start.start,
             corpus.tokenizer,
-            heads=sorted(objective.needs(offered)),
+            heads=heads,
             seed=seed,
             **start.config,
         )

@@ -43,13 +43,15 @@ class Looked:
         cut: Items that are cut.
         chats: How many are chats.
         unwritable: How many targets hold what the tokenizer has no token for.
-        unnamed: How many targets name none of the gaps that their source shows as sentinels.
+        named: How many targets name the gaps that their source shows as sentinels.
+        unnamed: How many name none of these.
     """
 
     longest: int
     cut: int
     chats: int
     unwritable: int
+    named: int
     unnamed: int
 
 
@@ -65,7 +67,7 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
     sentinels = {
         number for name, number in start.tokenizer.vocabulary().items() if _SENTINEL.match(name)
     }
-    longest = cut = chats = unwritable = unnamed = 0
+    longest = cut = chats = unwritable = named = unnamed = 0
     for item in items:
         row = task.row_of(item, reading)
         longest = max(longest, sum(row.asked))
@@ -74,10 +76,11 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
         unwritable += any(
             asked and token == unknown for token, asked in zip(row.ids, row.asked, strict=True)
         )
-        if sentinels:
+        if sentinels & set(row.ids):
             asked = {token for token, asked in zip(row.ids, row.asked, strict=True) if asked}
-            unnamed += bool(sentinels & set(row.ids)) and not sentinels & asked
-    return Looked(longest, cut, chats, unwritable, unnamed)
+            named += bool(sentinels & asked)
+            unnamed += not sentinels & asked
+    return Looked(longest, cut, chats, unwritable, named, unnamed)
 
 
 def usable(
@@ -139,6 +142,8 @@ def settled_task(
             f"Targets that hold what the tokenizer has no token for: {lost:,} of {total}; they can "
             "never be written to the letter."
         )
+    if found.named:
+        start.checkpoint.notes = {**start.checkpoint.notes, "sentinels": "named"}
     if unnamed := found.unnamed + judged.unnamed:
         total = counted(len(train) + len(dev), "item")
         said.append(

@@ -47,6 +47,8 @@ def new(
     if size not in known:
         raise UnknownName("size", size, known)
     found = known[size]
+    if isinstance(heads, str):
+        raise SettingError(f"heads is {heads!r}; it must be a list of names; write [{heads!r}].")
     decoder = found.paths.keys() & {DECODER}
     if heads is None:
         heads = (HEAD, *decoder)

@@ -196,12 +196,14 @@ class Behind:
             return self._chat(item, reading, answer=answer)
         prompt = self._prompt(text + self.between, reading.tokenizer)
         ids, cut = reading.target(item) if answer and item.target is not None else ([], False)
-        if (most := _left(reading, 1)) is not None and len(ids) > most:
-            assert reading.most is not None
-            why = f"since the model takes {reading.most:,} with the source"
-            reading.refuse_unless_cut(item, "target", len(ids), most, why)
-            # Both are shown something of.
-            ids, cut = [*ids[: max(reading.most // 2 - 1, 0)], ids[-1]], True
+        if reading.most is not None and ids:
+            # Where texts are cut, at least a quarter is the source's if it is as long.
+            kept = min(len(prompt), max(reading.most // 4, 1)) if reading.lengths.cut else 1
+            longest = max(reading.most - kept, 1)
+            if len(ids) > longest:
+                why = f"since the model takes {reading.most:,} with the source"
+                reading.refuse_unless_cut(item, "target", len(ids), longest, why)
+                ids, cut = [*ids[: longest - 1], ids[-1]], True
         most, room = reading.lengths.source, _left(reading, max(len(ids), 1))
         most = min((each for each in (most, room) if each is not None), default=None)
         if most is not None and len(prompt) > most:

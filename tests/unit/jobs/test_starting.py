@@ -153,8 +153,20 @@ def test_a_size_and_a_folder_of_one_name(corpus, folder, tmp_path, monkeypatch):
         "not known; write './bert-tiny' to go on from the folder, or move it away for fresh "
         "weights."
     )
+    begun = starting_model(fresh, published("bert", 24), corpus, 1, begun=True)
+    assert begun.blueprint.width == 32, "a run that has begun goes on"
     named = starting_model(Start(start="./bert-tiny"), published("roberta", 24), corpus, 1)
     assert named.blueprint.width == 32
+
+
+def test_an_encoder_decoder_is_not_asked_what_encoders_are(corpus):
+    with pytest.raises(SettingError) as caught:
+        starting_model(Start(start="t5-small"), published("roberta", 24), corpus, 1)
+    assert str(caught.value) == (
+        "model.start is 't5-small', whose vocabulary head stands on its decoder; masked_lm asks "
+        "the encoder; choose another objective, such as span_corruption or prefix_lm, or a family "
+        "of encoders."
+    )
 
 
 def test_a_config_beside_a_folder(corpus, folder):

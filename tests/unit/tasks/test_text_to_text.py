@@ -188,7 +188,13 @@ def test_one_tower_leaves_room_for_the_source():
     shorter = dataclasses.replace(ONE, lengths=Lengths(cut=True))
     cut = row(shorter, item, GPT2, most=count)
     assert len(cut.ids) == count and cut.cut and cut.ids[-1] == GPT2.last_id
-    assert cut.asked.count(True) == count // 2
+    assert cut.asked.count(True) == count - 1
+    long = SourceItem("the fox ran " * 20, "to London " * 20)
+    cut = row(shorter, long, GPT2, most=20)
+    assert (len(cut.ids), cut.asked.count(True)) == (20, 15), "a quarter is the source's"
+    few = SourceItem("the fox", "to London " * 20)
+    cut, whole = row(shorter, few, GPT2, most=20), row(ONE, few, GPT2)
+    assert cut.asked.count(False) == whole.asked.count(False) and len(cut.ids) == 20
 
 
 def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):

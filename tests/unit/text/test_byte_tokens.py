@@ -135,6 +135,8 @@ def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
     encoder = tmp_path / "encoder"
     assert command("new", "byt5-small", *small, "--heads", "", "--out", encoder).code == 0
     assert cw.load(encoder).blueprint.decoder is None
+    with pytest.raises(SettingError, match=r"heads is 'vocabulary'; it must be a list of names"):
+        cw.new("byt5-small", heads="vocabulary")
     refused(
         "heads is vocabulary; the vocabulary head of byt5-small stands on its decoder; add "
         "decoder, or leave vocabulary out for the encoder alone.",

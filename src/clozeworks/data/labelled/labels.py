@@ -35,6 +35,11 @@ _MOSTLY = 0.95
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _SHOWN = 12
 _ENTITY = re.compile(r"[BIOEMSLU][-_](.+)")
+# What is wrong with chats that have no target.
+NO_TURN = (
+    "them: in no chat the assistant speaks last; end each with a turn of the role assistant, or, "
+    "if that stands in a column of its own, name it with --columns target=NAME."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,11 @@ def label_set(items: Iterable[Item]) -> tuple[str, ...]:
     return ordered(label for item in items for label in labels_of_item(item))
 
 
+def are_chats(items: Sequence[Item]) -> bool:
+    """Whether there are items, and all of them are chats."""
+    return bool(items) and all(isinstance(item, ChatItem) for item in items)
+
+
 def entity_type(tag: str) -> str:
     """The type in a tag such as `B-PER`; the tag itself if it names none."""
     found = _ENTITY.fullmatch(tag)
@@ -179,15 +189,16 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     if train.kind == "none":
         role = ROLE_OF_LABELS.get(train.task, "label")
         absent = "targets" if role == "target" else "labels"
-        if any(isinstance(item, ChatItem) for item in train.items):
-            raise InputError(
-                f"{named} has no targets, and training needs them: in no chat the assistant speaks "
-                "last; end each with a turn of the role assistant, or, if that stands in a column "
-                f"of its own, name it with --columns target=NAME. {train.found}"
-            )
+        if are_chats(train.items):
+            raise InputError(f"{named} has no targets, and training needs {NO_TURN} {train.found}")
         raise InputError(
             f"{named} has no {absent}, and training needs them; name their column with --columns "
             f"{role}=NAME. {train.found}"
+        )
+    if dev is not None and dev.kind == "none" and are_chats(dev.items):
+        raise InputError(
+            f"{', '.join(dev.files)} has no targets, and judging a model needs {NO_TURN} "
+            f"{dev.found}"
         )
     if dev is not None and dev.kind != train.kind:
         raise InputError(

@@ -51,7 +51,7 @@ def with_targets(items: Sequence[Item], bad: BadRows) -> list[Item]:
         return list(items)
     for item in bare:
         if isinstance(item, ChatItem):
-            lacks = "the assistant does not speak last, and in other rows it does; let it speak"
+            lacks = "the assistant does not speak last, and other rows have a target; let it speak"
         else:
             lacks = "it has no target, and other rows have one; give it one"
         bad.add(item.place, lacks)

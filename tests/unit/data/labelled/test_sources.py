@@ -1,5 +1,6 @@
 """Texts with the texts to write for them: columns found, chats read, rows that cannot be used."""
 
+import dataclasses
 import json
 
 import pytest
@@ -125,7 +126,7 @@ def test_targets_stand_in_all_rows_or_in_none(tmp_path):
     with pytest.raises(InputError) as caught:
         read_labelled(chats, TASK)
     assert str(caught.value).endswith(
-        "line 2: the assistant does not speak last, and in other rows it does; let it speak, or "
+        "line 2: the assistant does not speak last, and other rows have a target; let it speak, or "
         "drop the row with --skip-bad-rows."
     )
     kept = read_labelled(chats, TASK, bad=BadRows(skip=True))
@@ -149,6 +150,16 @@ def test_chats_in_which_the_assistant_never_speaks_last_are_no_lessons(tmp_path)
         "end each with a turn of the role assistant, or, if that stands in a column of its own, "
         "name it with --columns target=NAME. Columns: messages=messages (by its name)."
     )
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    (tmp_path / "whole").mkdir()
+    whole = read_labelled(lines(tmp_path / "whole", {"messages": turns}), TASK)
+    with pytest.raises(InputError, match="has no targets, and judging a model needs them: in no c"):
+        check_labels(whole, bare)
+    (tmp_path / "rows").mkdir()
+    rows = read_labelled(lines(tmp_path / "rows", {"source": "a"}), TASK)
+    mixed = dataclasses.replace(bare, items=[*bare.items, *rows.items])
+    with pytest.raises(InputError, match="has no targets, and training needs them; name their col"):
+        check_labels(mixed)
 
 
 def test_the_report_knows_sources_targets_and_tasks(tmp_path):
