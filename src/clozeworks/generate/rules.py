@@ -355,13 +355,16 @@ def applied(
 
     Where nothing may come any more, a text may end; without an end token rules count no longer.
     """
+    if not rules:
+        return scores
     changed = scores
     for rule in rules:
         changed = rule(changed, history)
-        if isinstance(rule, Known):  # what is no token is none in any case
-            scores = rule(scores, history)
     stuck = changed.amax(dim=1) == NEVER
-    if rules and stuck.any():
+    if stuck.any():
+        for rule in rules:
+            if isinstance(rule, Known):  # what is no token is none in any case
+                scores = rule(scores, history)
         changed = changed.clone()
         places = torch.tensor(ends) if ends else torch.arange(scores.shape[1])
         rows = stuck.nonzero().to("cpu")

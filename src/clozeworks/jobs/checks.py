@@ -25,7 +25,6 @@ from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.stages import Pieces, Stages
 from clozeworks.engine.trainer import Watcher
 from clozeworks.errors import OutputError, SettingError
-from clozeworks.families.family import published_sizes
 from clozeworks.jobs.baseline import Baseline
 from clozeworks.jobs.recipe import Recipe
 from clozeworks.objectives.corruption import MERGED
@@ -58,8 +57,8 @@ def preflight(
     total = sum(size * stage.steps for size, stage in zip(each, stages.stages, strict=True))
     sizes = " and then ".join(f"{size:,}" for size in dict.fromkeys(each))
     loader = stages.stages[0].loader
-    start = recipe.model.start
-    weights = "fresh weights" if start in published_sizes() else f"weights of {start}"
+    start = recipe.model
+    weights = "fresh weights" if start.fresh else f"weights of {start.start}"
     watcher.note(
         f"{count:,} parameters, {weights}; {counted(steps, 'step')} of {sizes} tokens, "
         f"{total / 1e6:,.1f} million in all, "
@@ -205,9 +204,8 @@ def check_lengths(
     Raises:
         SettingError: Whose table it is, and what to do.
     """
-    config = f"raise model.config.{places}"
-    if places is None:
-        config = "start from a size, as a trained model keeps its places"
+    kept = "start from a size, as a trained model keeps its places"
+    config = kept if places is None else f"raise model.config.{places}"
     tables = [("the model takes at most", places_of(model, published or {}), config)]
     used = objective.needs(model.heads) | objective.heads(model).keys()
     heads = objective.equip(model).heads

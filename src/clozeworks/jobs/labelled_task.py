@@ -6,8 +6,8 @@ from typing import Any
 
 from clozeworks import config
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import ChatItem, QuestionItem, WordsItem
-from clozeworks.data.labelled.labels import check_labels
+from clozeworks.data.labelled.items import QuestionItem, WordsItem
+from clozeworks.data.labelled.labels import are_chats, check_labels
 from clozeworks.data.labelled.mixing import Mixed, Mixture
 from clozeworks.data.labelled.reading import Labelled, read_labelled
 from clozeworks.data.labelled.report import Report, report_on
@@ -63,7 +63,7 @@ class LabelledTask:
     @property
     def chats(self) -> bool:
         """Whether all that is learned from are chats."""
-        return all(isinstance(item, ChatItem) for item in self.train)
+        return are_chats(self.train)
 
     @property
     def shown(self) -> int:

@@ -21,7 +21,6 @@ from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import Cutter, Pieces, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer, Watcher
 from clozeworks.errors import OutputError, SettingError, UnsupportedError
-from clozeworks.families.family import published_sizes
 from clozeworks.jobs.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.board import Board, check_board
 from clozeworks.jobs.checks import check_lengths, first_loss, preflight
@@ -98,7 +97,7 @@ class _Run:
         objective = stages[0][0]
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed, begun=begun)
         longest, published = max(length for _, length, _ in stages), model.checkpoint.config
-        places = model.family.places if recipe.model.start in published_sizes() else None
+        places = model.family.places if recipe.model.fresh else None
         check_lengths(model.blueprint, objective, longest, published, places=places)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
         with memory_kept():
@@ -177,8 +176,7 @@ class _Run:
             done = f"{steps} done; nothing is left to train."
             self.watcher.note(left if step < loaders.steps else done)
         else:
-            fresh = recipe.model.start in published_sizes()
-            first_loss(trainer.evaluate(), baseline, self.watcher, fresh=fresh)
+            first_loss(trainer.evaluate(), baseline, self.watcher, fresh=recipe.model.fresh)
         try:
             outcome = trainer.run()
         except Diverged as error:

@@ -15,6 +15,7 @@ from clozeworks import config
 from clozeworks.core.spec import spec
 from clozeworks.engine.settings import Keeping, Training, Watching, at_least
 from clozeworks.errors import InputError, SettingError
+from clozeworks.families.family import published_sizes
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.published import published
 
@@ -31,6 +32,11 @@ class Start:
     on from its weights."""
     config: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Entries of the size's config.json to change, for example hidden_size = 256."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is a published size, so that the weights are fresh."""
+        return self.start in published_sizes()
 
 
 @spec

@@ -13,8 +13,8 @@ from clozeworks.errors import SettingError, UnknownName, UnsupportedError
 from clozeworks.families.family import Config, Parts, parts_of, published_sizes
 from clozeworks.jobs.recipe import Start
 from clozeworks.language_model import LanguageModel, load, new
-from clozeworks.language_model.making import DECODER, HEAD
 from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.teacher_forcing import DECODER, HEAD
 
 
 def starting_model(
@@ -35,7 +35,7 @@ def starting_model(
         InputError: The corpus was built with another tokenizer than the model's.
     """
     sizes = published_sizes()
-    if start.start in sizes:
+    if start.fresh:
         # Trap: who has a folder of that name may mean it, and would notice after days of training.
         if not begun and (Path(start.start) / "config.json").exists():
             raise SettingError(

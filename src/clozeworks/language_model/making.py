@@ -11,9 +11,9 @@ from clozeworks.core.initialize import initialize
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.families.family import Config, published_sizes, vocabulary_size
 from clozeworks.language_model.model import LanguageModel
+from clozeworks.objectives.teacher_forcing import DECODER, HEAD
 from clozeworks.text.tokenizer import Tokenizer
 
-HEAD, DECODER = "vocabulary", "decoder"
 # The config's entry for the standard deviation of first weights.
 SPREAD = "initializer_range"
 # How long texts are in training; with rotary positions the network itself does not know it.
