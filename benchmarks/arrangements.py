@@ -23,15 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.arrangements.blocks import Blocks
-from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
-from clozeworks.data.arrangements.single_sequences import SingleSequences
-from clozeworks.data.arrangements.views import Neighbours, Twice
-from clozeworks.data.arrangements.whole_sentences import DocSentences, FullSentences
-from clozeworks.data.corpus import Split
-from clozeworks.data.shards import Shard, ShardEntry
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.corpus.shards import Shard, ShardEntry
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.blocks import Blocks
+from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
+from clozeworks.data.examples.single_sequences import SingleSequences
+from clozeworks.data.examples.views import Neighbours, Twice
+from clozeworks.data.examples.whole_sentences import DocSentences, FullSentences
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 LENGTH, BATCH = 128, 32
 SENTENCES_PER_DOCUMENT, TOKENS_PER_SENTENCE = 30, 21.7

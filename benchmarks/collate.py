@@ -76,7 +76,7 @@ def compare(folder: Path, batches: int, repeats: int, steps: int) -> None:
 
 
 def objective_of(name: str):
-    from clozeworks.data.arrangements.blocks import Blocks
+    from clozeworks.data.examples.blocks import Blocks
     from clozeworks.objectives.masked_lm import MaskedLM
     from clozeworks.objectives.published import published
 
@@ -86,15 +86,15 @@ def objective_of(name: str):
 
 
 def our_loader(folder: Path, name: str, workers: int):
-    from clozeworks.data.corpus import Corpus
-    from clozeworks.data.loader import Loader
-    from clozeworks.objectives.draft import Source
+    from clozeworks.data.corpus.corpus import Corpus
+    from clozeworks.data.examples.loader import Loader
+    from clozeworks.objectives.batch import Vocabularies
 
     corpus = Corpus.open(folder)
     split = corpus.split()
     objective = objective_of(name)
     arrangement = objective.arranged().arrange(split, corpus.tokenizer, 0, folder / "index")
-    source = Source.of(corpus.tokenizer, split)
+    source = Vocabularies.of(corpus.tokenizer, split)
     return Loader(
         arrangement,
         lambda clean: objective.batch(clean, 0, source),
@@ -108,7 +108,7 @@ def peer(folder: Path) -> Callable[[int], int]:
     """The collator of transformers over the same examples, as lists in memory."""
     from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
 
-    from clozeworks.data.corpus import Corpus
+    from clozeworks.data.corpus.corpus import Corpus
 
     special = Corpus.open(folder).tokenizer.special
     tokenizer = PreTrainedTokenizerFast(
@@ -147,7 +147,7 @@ def waiting(folder: Path, name: str, steps: int) -> tuple[float, float]:
 
     import clozeworks as cw
     from clozeworks.core.initialize import initialize
-    from clozeworks.data.corpus import Corpus
+    from clozeworks.data.corpus.corpus import Corpus
 
     tokenizer = Corpus.open(folder).tokenizer
     small = cw.new(
@@ -181,8 +181,8 @@ def waiting(folder: Path, name: str, steps: int) -> tuple[float, float]:
 
 def made_up(place: Path) -> Path:
     """A corpus of made-up sentences over 8,000 words."""
-    from clozeworks.data.build import build_corpus
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.data.corpus.build import build_corpus
+    from clozeworks.text.training.train import train_from_iterator
 
     random = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))

@@ -77,7 +77,7 @@ def main() -> None:
 
 def made_up(place: Path) -> tuple[Path, Path]:
     """Documents over 30,000 made-up words, and a tokenizer for them."""
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     random = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
@@ -127,8 +127,8 @@ def read(path: Path) -> list[str]:
 
 
 def ours(options: argparse.Namespace) -> dict[str, float]:
-    from clozeworks.data.build import build_corpus
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.data.corpus.build import build_corpus
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(options.tokenizer)
     with tempfile.TemporaryDirectory() as place:
@@ -173,7 +173,7 @@ def peer(options: argparse.Namespace) -> dict[str, float]:
 
 def whole(folder: Path, place: Path) -> Path:
     """The tokenizer as one file, which the peers read."""
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     Tokenizer.load(folder).save(place)
     return place / "tokenizer.json"

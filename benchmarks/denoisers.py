@@ -58,11 +58,11 @@ def denoisers(options: argparse.Namespace) -> None:
     """Ways to learn from raw text, at equal tokens, judged by what they are worth for tasks."""
     import clozeworks as cw
     from clozeworks import config
-    from clozeworks.data.build import BuildSettings, build_corpus
+    from clozeworks.data.corpus.build import BuildSettings, build_corpus
     from clozeworks.objectives.published import published
-    from clozeworks.text.special import T5_TOKENS
-    from clozeworks.text.style import AnsweringUnigramStyle
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.tokenizer.special import T5_TOKENS
+    from clozeworks.text.tokenizer.styles import AnsweringUnigramStyle
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = options.out / "denoisers"
     folder.mkdir(exist_ok=True)

@@ -143,12 +143,12 @@ class Ours:
 
     def __init__(self, name: str, folder: Path) -> None:
         from clozeworks.checkpoints import folder as folders
-        from clozeworks.engine.lanes import Lanes
+        from clozeworks.engine.micro_batches import MicroBatchThreads
 
         self.head = FAMILIES[name][1]
         self.model = folders.load(folder).model
         self.device = torch.device("cpu")
-        self.lanes = Lanes(self.device)
+        self.lanes = MicroBatchThreads(self.device)
 
     def vectors(self, texts: list[np.ndarray]) -> np.ndarray:
         """The last layer, packed."""
@@ -160,7 +160,7 @@ class Ours:
 
     def read(self, batches: list[list[np.ndarray]]) -> float:
         """Every batch, side by side, as `embed` does."""
-        from clozeworks.core.side_by_side import side_by_side
+        from clozeworks.runtime.workers import side_by_side
 
         self.model.eval()
         return sum(
@@ -169,29 +169,29 @@ class Ours:
 
     def begin_training(self) -> None:
         """Makes the optimiser and what takes gradients."""
+        from clozeworks.engine.distributed import ProcessGroup
         from clozeworks.engine.gradients import Gradients
-        from clozeworks.engine.ranks import Ranks
 
         self.update = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
-        self.gradients = Gradients(self.model, self.cost, Ranks("cpu"), self.lanes, seed=0)
+        self.gradients = Gradients(self.model, self.cost, ProcessGroup("cpu"), self.lanes, seed=0)
         self.steps = 0
 
     def cost(self, tensors: Any) -> Any:
         """What a piece costs: tokens named, or judged."""
-        from clozeworks.objectives.loss import Cost, Loss
+        from clozeworks.objectives.loss import Loss, LossTerm
 
         part = tensors.parts["asked"]
         hidden = self.model(tensors.ids, tensors.layout)
         if self.head == "vocabulary":
             head: Any = self.model.heads[self.head]
             x = head.transform(hidden[part["places"]])
-            return Loss({"asked": Cost.of_naming(x, head.decoder, part["answers"])})
+            return Loss({"asked": LossTerm.of_naming(x, head.decoder, part["answers"])})
         scores = self.model.scores(self.head, hidden, tensors.layout)
-        return Loss({"asked": Cost.of(scores, part["answers"])})
+        return Loss({"asked": LossTerm.of(scores, part["answers"])})
 
     def step(self, texts: list[np.ndarray], asked: list[np.ndarray]) -> float:
         """Gradients of two pieces, each on a core, and an update."""
-        from clozeworks.objectives.draft import Batch
+        from clozeworks.objectives.batch import Batch
 
         self.model.train()
         by_length = sorted(range(len(texts)), key=lambda text: -len(texts[text]))

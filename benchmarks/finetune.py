@@ -154,7 +154,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
                 "training": {"epochs": 1.0, "items": ITEMS, "rate": RATE},
                 "choosing": {"evaluations": 1},
             },
-            watcher=Watch(),
+            callback=Watch(),
         )
         end = time.perf_counter()
     return {

@@ -162,15 +162,15 @@ def name_tokens(folder: Path, entries: int) -> None:
 def ours(folder: Path, beams: int) -> Write:
     from clozeworks.checkpoints import folder as folders
     from clozeworks.generate.beams import Beams, search
-    from clozeworks.generate.reading import Reader
-    from clozeworks.generate.writing import Limits, write
+    from clozeworks.generate.sampling import Limits, write
+    from clozeworks.generate.session import DecoderSession
 
     model = folders.load(folder).model
     limits = Limits(most=NEW)
 
     @torch.inference_mode()
     def run(prompts: Texts) -> Texts:
-        reader = Reader(model, prompts, NEW, 0)
+        reader = DecoderSession(model, prompts, NEW, 0)
         given = prompts if model.decoder is None else [[0]] * len(prompts)
         if beams > 1:
             width = Beams(width=beams)

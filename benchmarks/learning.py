@@ -80,7 +80,7 @@ def main() -> None:
 
 def run(name: str, options: argparse.Namespace, steps: int, budget: str) -> None:
     """Pre-trains, unless that is done, and fine-tunes."""
-    from clozeworks.jobs.pretrain import pretrain
+    from clozeworks.jobs.pretrain.job import pretrain
 
     folder = options.out / f"{name}, equal {budget}"
     if not (folder / "model").exists():
@@ -131,7 +131,7 @@ def recipe(name: str, folder: Path, corpus: Path, steps: int) -> dict[str, Any]:
 
 def measured_rates(out: Path, corpus: Path, rounds: int) -> dict[str, float]:
     """Tokens per second of every way: the best of some short runs, kept in the folder."""
-    from clozeworks.jobs.pretrain import pretrain
+    from clozeworks.jobs.pretrain.job import pretrain
 
     kept = out / "rates.json"
     if kept.exists():

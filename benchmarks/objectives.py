@@ -88,7 +88,7 @@ def main() -> None:
 
 def trained(corpus: Path, objective: Any, seed: int, tokens: int) -> dict[str, float]:
     """Trains one model, and measures it on its own questions and on plain masks."""
-    from clozeworks.jobs.pretrain import pretrain
+    from clozeworks.jobs.pretrain.job import pretrain
 
     each = 2048
     with tempfile.TemporaryDirectory() as place:
@@ -126,30 +126,30 @@ def plain_masks(model: str, corpus: Path) -> tuple[float, float, float]:
     import torch
 
     import clozeworks as cw
-    from clozeworks.data.arrangements.whole_sentences import FullSentences
-    from clozeworks.data.corpus import VALIDATION, Corpus
-    from clozeworks.data.loader import Loader
-    from clozeworks.engine.evaluate import evaluate
-    from clozeworks.engine.lanes import Lanes
-    from clozeworks.engine.ranks import Ranks
-    from clozeworks.engine.stages import Cutter
-    from clozeworks.jobs.baseline import unigram_baseline
-    from clozeworks.objectives.draft import Source
+    from clozeworks.data.corpus.corpus import VALIDATION, Corpus
+    from clozeworks.data.examples.loader import Loader
+    from clozeworks.data.examples.whole_sentences import FullSentences
+    from clozeworks.engine.distributed import ProcessGroup
+    from clozeworks.engine.evaluation import evaluate
+    from clozeworks.engine.micro_batches import MicroBatchThreads
+    from clozeworks.engine.stages import MicroBatcher
+    from clozeworks.jobs.pretrain.baseline import unigram_baseline
+    from clozeworks.objectives.batch import Vocabularies
     from clozeworks.objectives.masked_lm import MaskedLM
 
     opened = Corpus.open(corpus)
     split = opened.split(VALIDATION)
     arrangement = FullSentences(length=LENGTH).arrange(split, opened.tokenizer, 0)
-    objective, ranks = MaskedLM.roberta(), Ranks("cpu")
-    lanes = Lanes(torch.device("cpu"))
-    cutter = Cutter(objective, 0, Source.of(opened.tokenizer, split), 2048, lanes.count)
+    objective, ranks = MaskedLM.roberta(), ProcessGroup("cpu")
+    lanes = MicroBatchThreads(torch.device("cpu"))
+    cutter = MicroBatcher(objective, 0, Vocabularies.of(opened.tokenizer, split), 2048, lanes.count)
     examples = min(arrangement.size(0), 65_536 // LENGTH)
     pieces = Loader(arrangement, cutter, seed=0, examples=examples, workers=0).batch(0)
     network = cw.load(model).model
     found = evaluate(
         network,
         lambda tensors: objective.loss(network, tensors),
-        objective.asks,
+        objective.loss_names,
         pieces,
         ranks,
         lanes,

@@ -136,9 +136,9 @@ def speed_of(times: list[float], tokens: int) -> float:
 
 
 def ours(options: argparse.Namespace) -> dict[str, float]:
-    from clozeworks.data.corpus import Corpus
+    from clozeworks.data.corpus.corpus import Corpus
     from clozeworks.engine.snapshots import Snapshots
-    from clozeworks.jobs.pretrain import pretrain
+    from clozeworks.jobs.pretrain.job import pretrain
 
     (layers, width, heads, inner), sequences, _ = SIZES[options.size]
     times: list[float] = []
@@ -199,7 +199,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
             "snapshots": {"every": options.steps - 1},
             "watching": {"every": 1, "evaluate": 0, "tokens": LENGTH},
         }
-        pretrain(recipe, *options.changes, watcher=Watch())
+        pretrain(recipe, *options.changes, callback=Watch())
     return {
         # The step during which a snapshot is written is left out of the speed.
         "speed": speed_of(times[:-1], sequences * LENGTH),
@@ -218,8 +218,8 @@ def peer(options: argparse.Namespace) -> dict[str, float]:
     import transformers
     from datasets import Dataset
 
-    from clozeworks.data.arrangements.blocks import Blocks
-    from clozeworks.data.corpus import Corpus
+    from clozeworks.data.corpus.corpus import Corpus
+    from clozeworks.data.examples.blocks import Blocks
 
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
@@ -292,8 +292,8 @@ def peer(options: argparse.Namespace) -> dict[str, float]:
 
 def made_up(place: Path) -> Path:
     """A corpus over the 30,517 words of a made-up vocabulary."""
-    from clozeworks.data.build import build_corpus
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.data.corpus.build import build_corpus
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     folder = place / "tokenizer"
     words = made_up_words(folder)

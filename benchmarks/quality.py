@@ -260,7 +260,7 @@ def frozen(
     """Logistic regression on the last layer."""
     import clozeworks as cw
     from clozeworks.data.labelled.reading import read_labelled
-    from clozeworks.jobs.probe import probe
+    from clozeworks.jobs.probe.job import probe
 
     train = read_labelled(files[0], work.kind)  # type: ignore[arg-type]
     dev = read_labelled(files[1], work.kind, train.reading)  # type: ignore[arg-type]

@@ -29,10 +29,10 @@ from tokenizers import decoders, models, normalizers, processors
 
 import clozeworks as cw
 from clozeworks.errors import CheckpointError
-from clozeworks.generate.reading import Reader
-from clozeworks.generate.writing import Limits, write
-from clozeworks.tasks.packing import evaluating
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.generate.sampling import Limits, write
+from clozeworks.generate.session import DecoderSession
+from clozeworks.inference.packing import evaluating
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 PROMPT = "Once upon a time"
 HEADER = struct.Struct("<7i")
@@ -249,7 +249,7 @@ def written(model: cw.LanguageModel, prompt: str, most: int) -> list[int]:
     """The likeliest tokens behind a prompt."""
     ids = model.tokenizer.encode([prompt])[0].ids
     with evaluating(model.model), torch.inference_mode():
-        reader = Reader(model.model, [ids], most, None)
+        reader = DecoderSession(model.model, [ids], most, None)
         steps = write(reader, [ids], limits=Limits(most=most, ends=(2,)))
         return [piece.token for step in steps for piece in step]
 

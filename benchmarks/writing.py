@@ -166,7 +166,7 @@ def repeated(file: Path, task: Row, words: int | None) -> Row:
     from clozeworks import config
     from clozeworks.data.labelled.reading import read_labelled
     from clozeworks.tasks.task import Task
-    from clozeworks.tasks.text_to_text import Composed
+    from clozeworks.tasks.text_to_text.task import Composed
 
     asked: Any = config.read(Task, task)
     items: Any = read_labelled(file, "text-to-text").items
@@ -177,8 +177,8 @@ def repeated(file: Path, task: Row, words: int | None) -> Row:
 def fresh(options: argparse.Namespace, texts: list[str], folder: Path) -> None:
     """A T5 with fresh weights, and a vocabulary of its own."""
     import clozeworks as cw
-    from clozeworks.text.style import T5_STYLE
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.tokenizer.styles import T5_STYLE
+    from clozeworks.text.training.train import train_from_iterator
 
     entries = 600 if options.quick else ENTRIES
     tokenizer = train_from_iterator(texts, kind="unigram", size=entries, style=T5_STYLE)
@@ -248,9 +248,9 @@ def shakespeare(options: argparse.Namespace) -> None:
     if is_done(options, name):
         return
     import clozeworks as cw
-    from clozeworks.data.build import BuildSettings, build_corpus
-    from clozeworks.text.style import GPT2_STYLE
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.data.corpus.build import BuildSettings, build_corpus
+    from clozeworks.text.tokenizer.styles import GPT2_STYLE
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = options.out / name
     folder.mkdir(exist_ok=True)

@@ -100,20 +100,20 @@ class Ours:
 
     def __init__(self, folder: Path) -> None:
         from clozeworks.checkpoints import folder as folders
+        from clozeworks.engine.distributed import ProcessGroup
         from clozeworks.engine.gradients import Gradients
-        from clozeworks.engine.lanes import Lanes
-        from clozeworks.engine.memory import memory_kept
-        from clozeworks.engine.ranks import Ranks
+        from clozeworks.engine.micro_batches import MicroBatchThreads
         from clozeworks.objectives.causal_lm import CausalLM
         from clozeworks.objectives.span_corruption import SpanCorruption
+        from clozeworks.runtime.allocator import memory_kept
 
         self.kept = memory_kept()
         self.kept.__enter__()  # until the process ends
         self.model = folders.load(folder).model
         self.objective: Any = SpanCorruption() if self.model.decoder is not None else CausalLM()
-        self.lanes = Lanes(torch.device("cpu"))
+        self.lanes = MicroBatchThreads(torch.device("cpu"))
         self.update = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
-        self.gradients = Gradients(self.model, self.loss, Ranks("cpu"), self.lanes, seed=0)
+        self.gradients = Gradients(self.model, self.loss, ProcessGroup("cpu"), self.lanes, seed=0)
         self.steps = 0
 
     def loss(self, tensors: Any) -> Any:
@@ -122,7 +122,7 @@ class Ours:
 
     def piece(self, texts: Texts, answers: Texts) -> Any:
         """A batch as the objective makes it, of these texts and answers."""
-        from clozeworks.objectives.draft import ANSWERS, Batch
+        from clozeworks.objectives.batch import ANSWERS, Batch
         from clozeworks.objectives.teacher_forcing import LENGTHS, READ, answer_part
 
         ids, lengths = np.concatenate(texts), np.array([len(text) for text in texts])

@@ -87,7 +87,7 @@ class Outcome:
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A BERT and a RoBERTa folder with random weights; copy one before changing it."""
     import clozeworks as cw
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("tiny")
     for name, (size, kind) in SIZES.items():
@@ -100,8 +100,8 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A T5 and a GPT-2 folder with random weights, to be taught; copy one before changing it."""
     import clozeworks as cw
-    from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("writers")
     t5 = train_from_iterator([TASK_WORDS] * 5, kind="unigram", size=240, style=T5_STYLE)
@@ -127,10 +127,10 @@ def made_up() -> Callable[[int], str]:
     """Makes a document of a few sentences, different for each number."""
 
     def document(number: int) -> str:
-        chance = random.Random(number)
+        rng = random.Random(number)
         return " ".join(
-            " ".join(chance.choices(WORDS, k=chance.randint(2, 9))).capitalize() + f" {number}."
-            for _ in range(chance.randint(1, 5))
+            " ".join(rng.choices(WORDS, k=rng.randint(2, 9))).capitalize() + f" {number}."
+            for _ in range(rng.randint(1, 5))
         )
 
     return document
@@ -213,8 +213,8 @@ def start() -> Callable[..., subprocess.Popen[str]]:
 @pytest.fixture(scope="session")
 def small_corpus(made_up: Callable[[int], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus with both parts, for runs of a few steps; copy it before changing it."""
-    from clozeworks.data.build import BuildSettings, build_corpus
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.data.corpus.build import BuildSettings, build_corpus
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("small")
     texts = [" ".join(made_up(number + part) for part in range(3)) for number in range(0, 600, 3)]

@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from clozeworks.checkpoints.sentence import Pooling as Pooling
     from clozeworks.core.blueprint import Blueprint as Blueprint
     from clozeworks.errors import ClozeworksError as ClozeworksError
-    from clozeworks.jobs.finetune import finetune as finetune
-    from clozeworks.jobs.pretrain import pretrain as pretrain
+    from clozeworks.jobs.finetune.job import finetune as finetune
+    from clozeworks.jobs.pretrain.job import pretrain as pretrain
     from clozeworks.jobs.tokenizer import train_tokenizer as train_tokenizer
     from clozeworks.language_model import LanguageModel as LanguageModel
     from clozeworks.language_model import load as load
     from clozeworks.language_model import new as new
-    from clozeworks.text.tokenizer import Tokenizer as Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "load": ("language_model", "load"),
     "new": ("language_model", "new"),
-    "pretrain": ("jobs.pretrain", "pretrain"),
-    "finetune": ("jobs.finetune", "finetune"),
+    "pretrain": ("jobs.pretrain.job", "pretrain"),
+    "finetune": ("jobs.finetune.job", "finetune"),
     "LanguageModel": ("language_model", "LanguageModel"),
     "Blueprint": ("core.blueprint", "Blueprint"),
     "Pooling": ("checkpoints.sentence", "Pooling"),
-    "Tokenizer": ("text.tokenizer", "Tokenizer"),
+    "Tokenizer": ("text.tokenizer.tokenizer", "Tokenizer"),
     "train_tokenizer": ("jobs.tokenizer", "train_tokenizer"),
     "ClozeworksError": ("errors", "ClozeworksError"),
 }

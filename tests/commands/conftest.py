@@ -12,7 +12,7 @@ def tokenizer_folder(
     made_up: Callable[[int], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A WordPiece tokenizer that knows the words of the texts."""
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("tokenizer")
     texts = [made_up(number) for number in range(100)]
@@ -24,8 +24,8 @@ def tokenizer_folder(
 def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A GPT-2 folder with random weights and room for long texts; copy it before changing it."""
     import clozeworks as cw
-    from clozeworks.text.style import GPT2_STYLE
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.tokenizer.styles import GPT2_STYLE
+    from clozeworks.text.training.train import train_from_iterator
 
     texts = ["The cat sat on the mat and the dog lay on the rug.", "Paris lies on the Seine."] * 4
     tokenizer = train_from_iterator(texts, kind="bpe", size=330, style=GPT2_STYLE)
@@ -38,8 +38,8 @@ def built(
     made_up: Callable[[int], str], tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A corpus with several shards and both parts; copy it before changing it."""
-    from clozeworks.data import build, routes
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.data.corpus import build, routes
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     folder = tmp_path_factory.mktemp("built")
     (folder / "a.txt").write_text("\n\n".join(map(made_up, range(300))), encoding="utf-8")

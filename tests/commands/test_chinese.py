@@ -12,11 +12,11 @@ import torch
 
 import clozeworks as cw
 from clozeworks.cli import main
-from clozeworks.data.corpus import Corpus
-from clozeworks.data.loader import Loader
-from clozeworks.objectives.draft import Source
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.data.examples.loader import Loader
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import written
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # In each script: who, with what they do; when; what is said of it, in sentences.
 SCRIPTS = {
@@ -164,7 +164,7 @@ def hidden_words(folder):
     split = corpus.split("train")
     objective = written(WHOLE_WORDS, None)
     arrangement = objective.arranged().arrange(split, corpus.tokenizer, seed=0, cache=None)
-    source = Source.of(corpus.tokenizer, split)
+    source = Vocabularies.of(corpus.tokenizer, split)
     loader = Loader(
         arrangement,
         lambda clean: (clean, objective.batch(clean, 0, source)),

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli import asked_items, asked_rows
-from clozeworks.data import separated
+from clozeworks.cli import items as asked_items
+from clozeworks.cli import rows as asked_rows
+from clozeworks.data.files import tables as separated
 from clozeworks.language_model.model import LanguageModel
 from clozeworks.tasks.classify import Classify
 

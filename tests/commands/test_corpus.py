@@ -9,9 +9,9 @@ import shutil
 
 import pytest
 
-from clozeworks.data.corpus import Corpus
-from clozeworks.data.loader import Loader
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.data.examples.loader import Loader
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "electra", "simcse")
 TEXTS = ["The cat sat. A dog lay in its garden.", "The river.", "A new house and a mat."]
@@ -283,13 +283,13 @@ def test_two_ranks_share_a_step(command, corpus, objective):
 
 
 def test_the_loader_gives_what_is_printed(command, corpus):
-    from clozeworks.objectives.draft import Source
+    from clozeworks.objectives.batch import Vocabularies
     from clozeworks.objectives.published import published
 
     opened = Corpus.open(corpus)
     objective, split = published("roberta", 32), opened.split("validation")
     arrangement = objective.arranged().arrange(split, opened.tokenizer, 3, None)
-    source = Source.of(opened.tokenizer, split)
+    source = Vocabularies.of(opened.tokenizer, split)
     loader = Loader(arrangement, lambda x: objective.batch(x, 3, source), seed=3, tokens=512)
     made = loader.batch(11)
     printed = command(

@@ -81,10 +81,10 @@ def test_manifests_that_contradict_themselves_or_are_of_tomorrow(refused, corpus
 def test_any_damage_to_a_manifest_is_survived(command, corpus):
     path = corpus / "manifest.json"
     data = path.read_bytes()
-    chance = random.Random(0)
+    rng = random.Random(0)
     for _ in range(60):
         damaged = bytearray(data)
-        damaged[chance.randrange(len(data))] = chance.choice(b'0123456789abc{}[]",: ')
+        damaged[rng.randrange(len(data))] = rng.choice(b'0123456789abc{}[]",: ')
         path.write_bytes(damaged)
         for look, *more in LOOKS[:3]:
             outcome = command("corpus", look, corpus, *more)
@@ -123,15 +123,15 @@ def test_any_damage_to_a_shard_is_survived(command, corpus):
     path = min(corpus.glob("validation-*.safetensors"))
     data = path.read_bytes()
     header = 8 + int.from_bytes(data[:8], "little")
-    chance = random.Random(1)
+    rng = random.Random(1)
     places = [
         *range(8),
-        *chance.sample(range(8, header), 24),
-        *chance.sample(range(header, len(data)), 24),
+        *rng.sample(range(8, header), 24),
+        *rng.sample(range(header, len(data)), 24),
     ]
     for place in places:
         damaged = bytearray(data)
-        damaged[place] ^= 1 << chance.randrange(8)
+        damaged[place] ^= 1 << rng.randrange(8)
         path.write_bytes(damaged)
         shutil.rmtree(corpus / "index", ignore_errors=True)
         assert command("corpus", "verify", corpus).code == 2

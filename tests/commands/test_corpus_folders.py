@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data import atomic, locking
-from clozeworks.data.corpus import Corpus
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.storage import atomic
+from clozeworks.storage import locks as locking
 
 LOOKS = (["show"], ["verify"], ["batch", "--objective", "roberta"], ["batch"])
 
@@ -148,7 +149,7 @@ def test_another_tokenizer(refused, command, corpus, build, tiny_models, tmp_pat
         path.unlink()
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tiny_models["bert"] / name, corpus / "tokenizer")
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     found = Tokenizer.load(corpus / "tokenizer").fingerprint.removeprefix("sha256:")[:12]
     sentence = (

@@ -5,9 +5,10 @@ import sqlite3
 
 import pytest
 
-from clozeworks.data import build as building
-from clozeworks.data import documents, duplicates, streaming
-from clozeworks.data.corpus import Corpus
+from clozeworks.data.corpus import build as building
+from clozeworks.data.corpus import duplicates
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.data.files import documents, streaming
 
 OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "electra", "simcse")
 KNOWN = ".csv, .jsonl, .parquet, .tsv, .txt, all but .parquet also with .gz, .bz2, .xz, .zst"

@@ -14,7 +14,8 @@ import pytest
 # The real command, with small pieces and shards, and a line of progress at every block.
 BUILD = """
 import sys
-from clozeworks.cli import main, progress
+from clozeworks.cli import main
+from clozeworks.cli.display import progress
 from clozeworks.data import build, routes, streaming
 progress.Progress.__init__.__kwdefaults__["every"] = 0.0
 build.PIECE_CHARACTERS, routes.SHARD_TOKENS = int(sys.argv[1]), int(sys.argv[2])
@@ -33,7 +34,7 @@ def workers_of(out):
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue  # it has just ended
-        if b"clozeworks.data.workers" in words and os.fsencode(out / "tokenizer") in words:
+        if b"clozeworks.data.corpus.processes" in words and os.fsencode(out / "tokenizer") in words:
             found.append(int(path.parent.name))
     return found
 
@@ -50,10 +51,10 @@ def source(tmp_path_factory):
     """Some 3 MB of text, in two files."""
     words = [f"{a}{b}" for a in ("ka", "lo", "mi", "nu", "re") for b in ("st", "p", "ndo", "")]
     folder = tmp_path_factory.mktemp("texts")
-    chance = random.Random(0)
+    rng = random.Random(0)
     for name in ("a.txt", "b.txt"):
         texts = [
-            ". ".join(" ".join(chance.choices(words, k=9)) for _ in range(8)) for _ in range(4000)
+            ". ".join(" ".join(rng.choices(words, k=9)) for _ in range(8)) for _ in range(4000)
         ]
         (folder / name).write_text("\n\n".join(texts))
     return folder
@@ -64,10 +65,10 @@ def large(tmp_path, made_up):
     """Some 12 MB of text that repeats some documents, in files of several kinds."""
     folder = tmp_path / "texts"
     folder.mkdir()
-    chance = random.Random(1)
+    rng = random.Random(1)
     for part in range(3):
         texts = [
-            " ".join(made_up(chance.randrange(60_000)) for _ in range(chance.randint(1, 4)))
+            " ".join(made_up(rng.randrange(60_000)) for _ in range(rng.randint(1, 4)))
             for _ in range(14_000)
         ]
         (folder / f"{part}.txt").write_text("\n\n".join(texts))
@@ -220,12 +221,12 @@ def test_a_build_killed_twenty_times(build, command, large, tmp_path, hashes):
     seconds = time.monotonic() - begin
     whole = hashes(tmp_path / "whole")
     assert sum(name.endswith(".safetensors") for name in whole) > 10
-    chance = random.Random(20)
+    rng = random.Random(20)
     out, kills, finished, resumed = tmp_path / "out-0", 0, 0, 0
     while kills < 20:
         process = build(large, out, "--validation", "0.1", **options)
         try:
-            said = process.communicate(timeout=chance.random() * seconds)[1]
+            said = process.communicate(timeout=rng.random() * seconds)[1]
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data.corpus import Corpus
+from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.text.sentences import split_sentences
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 TEXTS = DATA / "text" / "zh" / "wiki_zh.jsonl.gz"

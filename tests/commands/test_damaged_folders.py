@@ -136,7 +136,7 @@ def test_a_tokenizer_larger_than_the_embeddings(refused, bert_model, tiny_models
 
 
 def test_a_changed_tokenizer(refused, command, bert_model):
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     saved = Tokenizer.load(bert_model).fingerprint
     path = bert_model / "tokenizer_config.json"

@@ -225,7 +225,7 @@ def test_weights_that_are_no_numbers(refused, bert_model, tmp_path, value):
 
 
 def test_a_damaged_word_is_found_in_the_text_that_has_it(refused, bert_model, tmp_path):
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     word = Tokenizer.load(bert_model).id_of("dog")
     table = "bert.embeddings.word_embeddings.weight"

@@ -6,7 +6,7 @@ import json
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli.evaluation_page import Details, page
+from clozeworks.cli.display.evaluation_page import Details, page
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.reading import read_labelled
 from clozeworks.tasks.answer import Answer

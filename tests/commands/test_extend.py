@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli import tokenizer_extend
-from clozeworks.tasks.cloze_cost import cloze_cost
+from clozeworks.cli.commands import tokenizer_extend
+from clozeworks.inference.cloze_cost import cloze_cost
 
 FIELD = "the catamaran sat beside the gardenia and the dogmatic mathematician"
 LINES = [f"{FIELD} {number} times" for number in range(2000)]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli.data_split import PARTS
-from clozeworks.cli.keeping import keeping
+from clozeworks.cli.commands.data_split import PARTS
+from clozeworks.cli.interrupted import keeping
 from clozeworks.cli.main import Terminated
 from clozeworks.errors import InputError
 from clozeworks.tasks.classify import Classify
@@ -22,7 +22,7 @@ def taken(tmp_path, monkeypatch):
     """Makes a file that the first look did not see."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("text,label\nthe cat,good\nthe dog,bad\n")
-    monkeypatch.setattr("clozeworks.data.vectors.check_output", lambda path, **options: None)
+    monkeypatch.setattr("clozeworks.data.files.vectors.check_output", lambda path, **options: None)
 
     def make(name):
         (tmp_path / name).write_text("theirs")
@@ -105,7 +105,7 @@ def test_a_recipe(command, taken, monkeypatch):
     "theirs", [["train"], ["dev"], ["test"], ["dev", "test", "train"]], ids="-".join
 )
 def test_parts(command, taken, tmp_path, monkeypatch, theirs):
-    monkeypatch.setattr("clozeworks.cli.data_split._check", lambda *given: None)
+    monkeypatch.setattr("clozeworks.cli.commands.data_split._check", lambda *given: None)
     rows = "".join(f"text {number},{'good' if number % 2 else 'bad'}\n" for number in range(40))
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
     folder = tmp_path / "parts"

@@ -88,7 +88,7 @@ def test_seeds_and_beams_and_a_recipe(writers, rows, command, tmp_path):
 
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(writers, rows, tmp_path):
-    from clozeworks.jobs.finetune import finetune
+    from clozeworks.jobs.finetune.job import finetune
 
     def recipe(name):
         return {
@@ -102,7 +102,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(writers, rows, tmp_pa
 
     finetune(recipe("whole"))
     with pytest.raises(KeyboardInterrupt):
-        finetune(recipe("stopped"), watcher=Stopping())
+        finetune(recipe("stopped"), callback=Stopping())
     finetune(recipe("stopped"))
     weights = [
         (tmp_path / name / "model" / "model.safetensors").read_bytes()
@@ -370,13 +370,13 @@ def test_adafactor_teaches_with_a_rate_that_stays(writers, rows, command, tmp_pa
 
 
 def test_adafactor_has_a_rate_of_its_own():
-    from clozeworks.jobs.finetune_plan import Plan
-    from clozeworks.jobs.finetune_recipe import read_finetune_recipe
+    from clozeworks.jobs.finetune.plan import FinetunePlan
+    from clozeworks.jobs.finetune.recipe import read_finetune_recipe
 
     plain = {"run": "r", "model": "m", "task": {"kind": "text_to_text"}, "data": {"train": ["x"]}}
     update = {"update": {"optimizer": "adafactor"}}
     recipe = read_finetune_recipe({**plain, "training": update})
-    plan = Plan.of(recipe, 100, 1_000_000, two_towers=True)
+    plan = FinetunePlan.of(recipe, 100, 1_000_000, encoder_decoder=True)
     assert plan.rate == 1e-3 and type(plan.training(recipe).optimizer).__name__ == "Adafactor"
     assert type(plan.training(read_finetune_recipe(plain)).optimizer).__name__ == "AdamW"
 

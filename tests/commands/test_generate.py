@@ -159,7 +159,7 @@ class Interrupted:
 
 def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypatch):
     import clozeworks.language_model
-    from clozeworks.tasks import write_batches
+    from clozeworks.inference import generate_batches as write_batches
 
     model = cw.load(gpt)
     monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Interrupted(model))
@@ -221,7 +221,7 @@ def test_what_was_held_back_is_kept(gpt, command, tmp_path, stopped):
 
 
 def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, monkeypatch):
-    from clozeworks.tasks.write import TextWriter
+    from clozeworks.inference.generate import TextWriter
 
     whole = TextWriter._searched
 
@@ -231,7 +231,7 @@ def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, mon
         yield from whole(self, prompts, ids, batch, *rest)
 
     monkeypatch.setattr(TextWriter, "_searched", interrupted)
-    monkeypatch.setattr("clozeworks.tasks.write_batches.ROWS", 2)
+    monkeypatch.setattr("clozeworks.inference.generate_batches.ROWS", 2)
     out = tmp_path / "texts.jsonl"
     options = ["--beams", 2, "--tokens", 3, "--out", out]
     lost = "a search keeps nothing of a text before it ends"
@@ -251,7 +251,7 @@ def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monk
     with torch.no_grad():
         model.model.embeddings.positions.table.weight[20] = float("nan")
     monkeypatch.setattr(clozeworks.language_model, "load", lambda name: model)
-    monkeypatch.setattr("clozeworks.cli.generate._AT_ONCE", 2)
+    monkeypatch.setattr("clozeworks.cli.commands.generate._AT_ONCE", 2)
     out = tmp_path / "texts.jsonl"
     prompts = ["The", "on", "The", "on", "The", "The cat sat " * 20]
     found = command("generate", gpt, *prompts, "--tokens", 3, "--out", out)
@@ -287,10 +287,12 @@ def test_a_late_bad_prompt_is_known_before_the_first_answer(
 
 
 def test_a_prompt_the_memory_does_not_hold_is_numbered_among_all(gpt, command, monkeypatch):
-    monkeypatch.setattr("clozeworks.cli.generate._AT_ONCE", 1)
+    monkeypatch.setattr("clozeworks.cli.commands.generate._AT_ONCE", 1)
     much, little = 10**12, 1000
     left = iter([much, much, little])  # it shrinks behind the look at all of them
-    monkeypatch.setattr("clozeworks.tasks.write_batches.available", lambda device: next(left))
+    monkeypatch.setattr(
+        "clozeworks.inference.generate_batches.available", lambda device: next(left)
+    )
     found = command("generate", gpt, "The", "on", "--tokens", 3, "--json")
     assert found.code == 2 and len(found.out.splitlines()) == 1
     assert "clozeworks: prompt 2 with 3 new tokens" in found.err
@@ -324,7 +326,7 @@ def test_an_empty_prompt_is_told(gpt, command):
 
 
 def test_a_file_that_appears_meanwhile_is_not_replaced(gpt, command, tmp_path, monkeypatch):
-    from clozeworks.tasks.write import TextWriter
+    from clozeworks.inference.generate import TextWriter
 
     out, stream = tmp_path / "out.jsonl", TextWriter.stream
 

@@ -110,7 +110,7 @@ def test_a_setting_that_does_not_fit_the_model_is_named_as_it_is_typed(gpt, comm
     found = command("generate", gpt, "The", "--tokens", "2", *word)
     assert found.err.startswith("clozeworks: the words of --required-word take ")
     assert found.err.endswith("; they must fit; raise --tokens, or shorten the prompt.\n")
-    monkeypatch.setattr("clozeworks.tasks.write_batches.available", lambda device: 1000)
+    monkeypatch.setattr("clozeworks.inference.generate_batches.available", lambda device: 1000)
     found = command("generate", gpt, "The")
     assert " prompt 1 with 128 new tokens takes " in found.err
     assert found.err.endswith("; lower --tokens, --texts or --beams.\n")

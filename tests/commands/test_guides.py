@@ -89,9 +89,9 @@ def test_both_languages_say_the_same_commands(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_a_guide_names_is_one(name, language):
     from clozeworks import config
-    from clozeworks.jobs.finetune_recipe import read_finetune_recipe
-    from clozeworks.jobs.recipe import changed
-    from clozeworks.jobs.search import Search
+    from clozeworks.jobs.finetune.recipe import read_finetune_recipe
+    from clozeworks.jobs.finetune.search import Search
+    from clozeworks.jobs.pretrain.recipe import changed
 
     text = (LANGUAGES[language] / f"{name}.md").read_text(encoding="utf-8")
     if "finetune" not in text:

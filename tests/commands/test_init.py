@@ -1,6 +1,6 @@
 """`clozeworks init pretrain`: a recipe to begin with, which trains as it is."""
 
-from clozeworks.jobs.recipe import read_recipe
+from clozeworks.jobs.pretrain.recipe import read_recipe
 
 
 def test_the_recipe_that_is_written(tmp_path, command, monkeypatch):
@@ -27,7 +27,7 @@ def test_what_can_be_filled_in(tmp_path, command, corpus):
     recipe = read_recipe(path)
     assert (recipe.run, recipe.data.corpus) == (str(tmp_path / "run"), str(corpus))
     assert recipe.model.start == "bert-mini"
-    assert set(recipe.objective.asks) == {"masked_lm", "span_boundary"}
+    assert set(recipe.objective.loss_names) == {"masked_lm", "span_boundary"}
 
 
 def test_it_trains_as_it_is(tmp_path, command, corpus):

@@ -10,8 +10,8 @@ import torch
 
 import clozeworks as cw
 from clozeworks.cli import main
-from clozeworks.data.corpus import Corpus
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 SHORT = ["training.steps=2", "training.schedule={kind='constant', warmup=0}"]
 
@@ -199,7 +199,7 @@ def test_the_same_recipe_gives_the_same_bytes_and_another_seed_others(
 
 
 def test_a_corpus_without_held_out_text(command, recipe, small_corpus, tmp_path):
-    from clozeworks.data.build import BuildSettings, build_corpus
+    from clozeworks.data.corpus.build import BuildSettings, build_corpus
 
     corpus = tmp_path / "corpus"
     build_corpus(
@@ -236,7 +236,7 @@ def test_how_to_go_on_with_as_many_processes(recipe, monkeypatch, capsys, ranks,
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clozeworks.jobs.pretrain.pretrain", stopped)
+    monkeypatch.setattr("clozeworks.jobs.pretrain.job.pretrain", stopped)
     if ranks is not None:
         monkeypatch.setenv("WORLD_SIZE", ranks)
     with pytest.raises(SystemExit) as caught:

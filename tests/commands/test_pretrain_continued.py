@@ -7,11 +7,11 @@ import torch
 from safetensors import safe_open
 
 import clozeworks as cw
-from clozeworks.data.corpus import VALIDATION, Corpus
-from clozeworks.data.loader import Loader
+from clozeworks.data.corpus.corpus import VALIDATION, Corpus
+from clozeworks.data.examples.loader import Loader
 from clozeworks.errors import SettingError
-from clozeworks.jobs.pretrain import pretrain
-from clozeworks.objectives.draft import Source
+from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import published
 
 SHORT = [
@@ -62,7 +62,7 @@ def test_the_first_held_out_loss_is_what_the_folder_costs(folder, recipe, small_
     examples = max(1, min(round(256 / arrangement.mean_length), arrangement.size(0)))
     loader = Loader(
         arrangement,
-        lambda clean: objective.batch(clean, 3, Source.of(corpus.tokenizer, split)),
+        lambda clean: objective.batch(clean, 3, Vocabularies.of(corpus.tokenizer, split)),
         seed=3,
         examples=examples,
     )

@@ -15,8 +15,10 @@ import pytest
 # Imports everything once; then each line it reads becomes a process with the real command.
 FORKS = """
 import json, os, sys
-import clozeworks.cli.training, clozeworks.jobs.pretrain, matplotlib.figure, torch._dynamo
-from clozeworks.cli import main, pretrain
+import clozeworks.cli.display.training, clozeworks.jobs.pretrain.job
+import matplotlib.figure, torch._dynamo
+from clozeworks.cli import main
+from clozeworks.cli.commands import pretrain
 for line in sys.stdin:
     order = json.loads(line)
     child = os.fork()
@@ -215,11 +217,11 @@ def test_twenty_kills_also_while_snapshots_are_written(start, recipe, run, tmp_p
 
     finished(f"run={tmp_path / 'whole'}")
     whole = ends(tmp_path / "whole")
-    chance, amid = random.Random(0), 0
+    rng, amid = random.Random(0), 0
     for kill in range(20):
         process, before = begun(), done(run)
         wait_until(writing if kill % 2 else lambda before=before: done(run) > before)
-        time.sleep(chance.random() * (0.002 if kill % 2 else 0.1))
+        time.sleep(rng.random() * (0.002 if kill % 2 else 0.1))
         process.kill()
         process.communicate()
         amid += bool(writing())

@@ -10,7 +10,8 @@ import pytest
 # The real command, with a line of progress at every batch rather than every few seconds.
 EMBED = """
 import sys
-from clozeworks.cli import main, progress
+from clozeworks.cli import main
+from clozeworks.cli.display import progress
 progress.Progress.__init__.__kwdefaults__["every"] = 0.0
 main.main(["embed", *sys.argv[1:]])
 """

@@ -2,14 +2,16 @@
 
 import pytest
 
-from clozeworks.jobs.python_documentation import python_documentation
+from clozeworks.jobs.quickstart.python_documentation import python_documentation
 
 
 @pytest.fixture(scope="module")
 def short(monkeypatch_module):
     """The first documents alone, so that it takes seconds."""
     documents = python_documentation()[300:800]
-    monkeypatch_module.setattr("clozeworks.jobs.quickstart.python_documentation", lambda: documents)
+    monkeypatch_module.setattr(
+        "clozeworks.jobs.quickstart.job.python_documentation", lambda: documents
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def test_it_goes_on_where_it_was_and_is_the_same_twice(command, place, tmp_path,
 
 def test_it_shows_what_pre_training_bought(command, place, monkeypatch, tmp_path):
     from clozeworks.data.labelled.items import TextItem
-    from clozeworks.jobs import quickstart_task
+    from clozeworks.jobs.quickstart import task as quickstart_task
 
     areas = ("files", "text")
     rows = [TextItem(f"about {areas[n % 2]} and number {n}", areas[n % 2]) for n in range(60)]
@@ -69,7 +71,7 @@ def test_it_shows_what_pre_training_bought(command, place, monkeypatch, tmp_path
 
 
 def test_areas_are_told_apart():
-    from clozeworks.jobs.python_areas import area_items
+    from clozeworks.jobs.quickstart.python_areas import area_items
 
     items = area_items()
     assert len({item.label for item in items}) == 12

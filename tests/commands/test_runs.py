@@ -6,8 +6,8 @@ import re
 import pytest
 
 import clozeworks as cw
-from clozeworks.data.locking import locked
 from clozeworks.errors import UnfinishedRun
+from clozeworks.storage.locks import locked
 
 
 @pytest.fixture

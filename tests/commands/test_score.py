@@ -5,8 +5,8 @@ import json
 import pytest
 
 import clozeworks as cw
-from clozeworks.text.style import GPT2_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.styles import GPT2_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40}
 TEXTS = ["The cat sat on the mat.", "A dog ran", "北京 is a city"]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli import asked_lines
-from clozeworks.cli.asked_lines import arriving_lines, whole_input
+from clozeworks.cli import lines as asked_lines
+from clozeworks.cli.lines import arriving_lines, whole_input
 from clozeworks.errors import InputError
 from clozeworks.tasks.classify import Classify
 
@@ -22,7 +22,8 @@ SOURCE = Path(cw.__file__).parents[1]
 # The real command, with a line of progress at every batch rather than every few seconds.
 CLASSIFY = """
 import sys
-from clozeworks.cli import main, progress
+from clozeworks.cli import main
+from clozeworks.cli.display import progress
 progress.Progress.__init__.__kwdefaults__["every"] = 0.0
 main.main(["classify", *sys.argv[1:]])
 """

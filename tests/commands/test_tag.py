@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 import clozeworks as cw
-from clozeworks.cli.highlight import around, has_colours, marked, safe, shortened
+from clozeworks.cli.display.highlight import around, has_colours, marked, safe, shortened
 from clozeworks.tasks.tag import Tag
 
 STRANGE = [

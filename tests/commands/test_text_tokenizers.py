@@ -2,7 +2,7 @@
 
 import pytest
 
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 MODES = ("[NLU]", "[NLG]", "[S2S]")
 

@@ -12,9 +12,9 @@ from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.dropout import Dropout
-from clozeworks.core.flow import Source, Trace
+from clozeworks.core.context import AttentionSource, Trace
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layout import Layout
 from clozeworks.errors import UnsupportedError
 from clozeworks.families.family import Config, families, parts_of
@@ -67,7 +67,11 @@ def run(model, texts):
     """The vectors of packed texts; with a decoder, of the same texts as their own answers."""
     ids, layout = torch.cat(texts), Layout([len(text) for text in texts])
     hidden = model(ids, layout)
-    return hidden if model.decoder is None else model.decode(ids, layout, Source(hidden, layout))
+    return (
+        hidden
+        if model.decoder is None
+        else model.decode(ids, layout, AttentionSource(hidden, layout))
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -120,7 +124,7 @@ def test_every_parameter_learns(family, name):
     hidden = model(torch.cat(tokens(lengths)), layout, types)
     total = hidden.square().mean()
     if model.decoder is not None:
-        hidden = model.decode(torch.cat(tokens(lengths)), layout, Source(hidden, layout))
+        hidden = model.decode(torch.cat(tokens(lengths)), layout, AttentionSource(hidden, layout))
         total = total + hidden.square().mean()
     for head in model.blueprint.heads:
         scores = model.scores(head, hidden, layout)

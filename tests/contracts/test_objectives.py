@@ -16,22 +16,22 @@ import torch
 
 from clozeworks import config, registry
 from clozeworks.core.initialize import initialize
-from clozeworks.data.arranged import Arranged, place
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.corpus import in_memory
+from clozeworks.data.corpus.corpus import in_memory
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.examples import ExampleArrays, place
 from clozeworks.errors import SettingError
 from clozeworks.families.family import Config, families
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import leaves
-from clozeworks.objectives.draft import Source
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec
-from clozeworks.objectives.noise.shown import Shown
+from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.told import ToldSpec
-from clozeworks.text.template import Template
+from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSpec
+from clozeworks.text.tokenizer.templates import Template
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
-SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec, ToldSpec)
+SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec, TeacherForcingSpec)
 NAMES = {cls.__name__: cls for slot in SLOTS for cls in registry.specs(slot).values()}
 SPECIAL, MASK, TEXT, VOCABULARY = (0, 1, 2, 3, 4), 4, 90, 150
 # Behind the tokens of text, as in T5: sentinels, the first of them last.
@@ -82,7 +82,7 @@ CASES = [
 ]
 
 
-def clean(seed=0, first=0, epoch=0, groups=4) -> Arranged:
+def clean(seed=0, first=0, epoch=0, groups=4) -> ExampleArrays:
     """Labelled pairs in views of three: something for every objective."""
     generator = np.random.default_rng(seed)
     texts = []
@@ -100,12 +100,12 @@ def clean(seed=0, first=0, epoch=0, groups=4) -> Arranged:
     return dataclasses.replace(made, views=3)
 
 
-def some(batch: Arranged, numbers) -> Arranged:
+def some(batch: ExampleArrays, numbers) -> ExampleArrays:
     """Some examples of a batch, in this order."""
     keep = np.concatenate(
         [np.arange(batch.starts[n], batch.starts[n] + batch.lengths[n]) for n in numbers]
     )
-    return Arranged(
+    return ExampleArrays(
         ids=batch.ids[keep],
         types=batch.types[keep],
         special=batch.special[keep],
@@ -130,7 +130,7 @@ def one_thread():
 @pytest.fixture(scope="module")
 def source():
     split = in_memory([[list(range(5, TEXT))] * 3], VOCABULARY)
-    return Source(
+    return Vocabularies(
         VOCABULARY,
         mask_id=MASK,
         special_ids=(*SPECIAL, *NAMED.values()),
@@ -217,10 +217,10 @@ def test_every_file_has_a_card(name):
 
 
 @pytest.mark.parametrize(
-    "slot", [Objective, ChoiceSpec, BudgetSpec, ToldSpec], ids=lambda s: s.__name__
+    "slot", [Objective, ChoiceSpec, BudgetSpec, TeacherForcingSpec], ids=lambda s: s.__name__
 )
 def test_specs_are_small_frozen_and_name_their_paper(slot):
-    specs = [*registry.specs(slot).values(), Shown]
+    specs = [*registry.specs(slot).values(), Corruption]
     for spec in (spec for spec in specs if spec.__module__.startswith("clozeworks.")):
         assert len(dataclasses.fields(spec)) <= 8
         assert spec.__dataclass_params__.frozen
@@ -238,7 +238,7 @@ def test_a_recipe_can_write_it(objective):
 def test_a_batch_is_a_pure_function(objective, source):
     batch, again = (objective.batch(clean(), 5, source) for _ in range(2))
     assert same(batch, again)
-    assert set(batch.parts) == set(objective.asks)
+    assert set(batch.parts) == set(objective.loss_names)
     hides = batch.ids.tolist() != clean().ids.tolist()
     assert len(batch.ids) == len(batch.types) == sum(batch.lengths)
     if hides:
@@ -280,7 +280,7 @@ def test_neighbours_size_and_order_change_nothing(objective, source):
         assert answers(alone) == [asked[number] for number in chosen]
     counts = [objective.batch(some(whole, group), 5, source).counts() for group in groups]
     assert together.counts() == {
-        name: sum(count[name] for count in counts) for name in objective.asks
+        name: sum(count[name] for count in counts) for name in objective.loss_names
     }
 
 
@@ -324,7 +324,7 @@ def test_gradients_reach_the_heads_it_uses(objective, source):
     model = built(objective)
     batch = objective.batch(clean(), 5, source)
     loss = objective.loss(model, batch.tensors())
-    assert set(loss.parts) == set(objective.asks)
+    assert set(loss.parts) == set(objective.loss_names)
     assert {name: cost.count for name, cost in loss.parts.items()} == batch.counts()
     loss.value().backward()
     for name in objective.heads(model.blueprint):
@@ -343,7 +343,7 @@ def test_micro_batches_add_up_to_one_batch(objective, source):
     batches = [
         objective.batch(some(whole, part.ravel()), 5, source) for part in (groups[:1], groups[1:])
     ]
-    counts = {name: sum(batch.counts()[name] for batch in batches) for name in objective.asks}
+    counts = {name: sum(batch.counts()[name] for batch in batches) for name in objective.loss_names}
     model = built(objective)
 
     def step(pieces, counts=None):
@@ -355,7 +355,7 @@ def test_micro_batches_add_up_to_one_batch(objective, source):
 
     value, gradient = step(batches, counts)
     big, big_gradient = step([objective.batch(whole, 5, source)])
-    if objective.coupled:
+    if objective.couples_examples:
         assert abs(value - big) > 1e-6, "it says its examples depend on each other"
         return
     assert value == pytest.approx(big, abs=1e-12 * max(1, abs(big)))
@@ -369,7 +369,7 @@ def test_micro_batches_add_up_to_one_batch(objective, source):
 
 @pytest.mark.parametrize("objective", CASES)
 def test_float32_agrees_too(objective, source):
-    if objective.coupled:
+    if objective.couples_examples:
         pytest.skip("its examples depend on each other")
     whole = clean()
     groups = np.arange(len(whole)).reshape(-1, whole.views)

@@ -16,6 +16,7 @@ import torch
 
 import clozeworks as cw
 from clozeworks import config, registry
+from clozeworks.data.examples.loader import Loader
 from clozeworks.data.labelled.items import (
     AnswerSpan,
     PairItem,
@@ -24,21 +25,20 @@ from clozeworks.data.labelled.items import (
     TextItem,
     WordsItem,
 )
-from clozeworks.data.loader import Loader
-from clozeworks.engine.stages import Cutter
+from clozeworks.engine.stages import MicroBatcher
 from clozeworks.errors import InputError
-from clozeworks.objectives.draft import Source
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.examples import TaskExamples
+from clozeworks.tasks.spans.windows import Windows, by_item
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import Task
-from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.tasks.text_to_text_writing import Writing
-from clozeworks.tasks.windows import Windows, by_item
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.tasks.text_to_text.task import TextToText
+from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
 SENTENCE = "the fox ran from London to New York and the lazy dog slept 我 爱 学 习 。 é 🙂"
@@ -102,8 +102,8 @@ CASES = [
 SCORING = [case for case in CASES if not isinstance(case.values[0], TextToText)]
 
 
-def text_of(chance, count):
-    return " ".join(WORDS[number] for number in chance.integers(len(WORDS), size=count))
+def text_of(rng, count):
+    return " ".join(WORDS[number] for number in rng.integers(len(WORDS), size=count))
 
 
 def labels_for(task, number):
@@ -114,39 +114,39 @@ def labels_for(task, number):
     return task.labels[number % len(task.labels)]
 
 
-def tags_for(task, chance, count):
+def tags_for(task, rng, count):
     """Tags in which each allowed move may occur."""
-    path = [int(chance.choice(np.flatnonzero(task.moves.start)))]
+    path = [int(rng.choice(np.flatnonzero(task.moves.start)))]
     while len(path) < count:
-        path.append(int(chance.choice(np.flatnonzero(task.moves.move[path[-1]]))))
+        path.append(int(rng.choice(np.flatnonzero(task.moves.move[path[-1]]))))
     while not task.moves.end[path[-1]]:
         allowed = task.moves.end & (task.moves.move[path[-2]] if count > 1 else task.moves.start)
         if not allowed.any():
-            return tags_for(task, chance, count)
-        path[-1] = int(chance.choice(np.flatnonzero(allowed)))
+            return tags_for(task, rng, count)
+        path[-1] = int(rng.choice(np.flatnonzero(allowed)))
     return [task.labels[number] for number in path]
 
 
 def items_for(task, count=7, seed=0, longest=100):
     """Labelled items of many lengths, some longer than a window."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     found = []
     for number in range(count):
-        size = int(chance.integers(1, 12)) if number % 3 else int(chance.integers(60, longest))
-        text = text_of(chance, size)
+        size = int(rng.integers(1, 12)) if number % 3 else int(rng.integers(60, longest))
+        text = text_of(rng, size)
         if isinstance(task, TextToText):
-            source = text if task.between is None else text_of(chance, 1 + number % 4)
-            found.append(SourceItem(source, text_of(chance, 1 + number % 3)))
+            source = text if task.between is None else text_of(rng, 1 + number % 4)
+            found.append(SourceItem(source, text_of(rng, 1 + number % 3)))
         elif isinstance(task, Compare):
-            found.append(PairItem(text, text_of(chance, 4), labels_for(task, number)))
+            found.append(PairItem(text, text_of(rng, 4), labels_for(task, number)))
         elif isinstance(task, Classify):
             found.append(TextItem(text, labels_for(task, number)))
         elif isinstance(task, Tag):
             words = text.split()
-            found.append(WordsItem.of_words(words, tags_for(task, chance, len(words))))
+            found.append(WordsItem.of_words(words, tags_for(task, rng, len(words))))
         elif isinstance(task, Answer):
             words = text.split()
-            first = int(chance.integers(len(words)))
+            first = int(rng.integers(len(words)))
             said = " ".join(words[first : first + 3])
             begin = len(" ".join(words[:first])) + bool(first)
             impossible = task.threshold is not None and number % 4 == 3
@@ -267,7 +267,7 @@ def test_saved_and_loaded_it_answers_the_same(task, tmp_path):
 def loader(task, items, *, ranks=1, rank=0, workers=0, piece=10_000):
     most = None if tokenizer_for(task) is TWO_TOWERS else ROOM
     examples = TaskExamples(task, items, tokenizer_for(task), most=most)
-    cutter = Cutter(task, 0, Source.of(tokenizer_for(task)), piece, 1)
+    cutter = MicroBatcher(task, 0, Vocabularies.of(tokenizer_for(task)), piece, 1)
     return Loader(
         examples, cutter, seed=1, examples=5, rank=rank, ranks=ranks, workers=workers, ahead=2
     )

@@ -8,12 +8,12 @@ import torch
 
 import clozeworks as cw
 from clozeworks.data.labelled.items import SourceItem
-from clozeworks.objectives.draft import Source
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.examples import TaskExamples
-from clozeworks.tasks.text_to_text import Composed, TextToText
-from clozeworks.tasks.text_to_text_writing import Writing
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.tasks.text_to_text.task import Composed, TextToText
+from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 SENTENCE = (
     "summarize: the fox ran from London to New York and the lazy dog slept 我 爱 学 习 。 é 🙂"
@@ -34,13 +34,13 @@ def tokenizer_for(task):
 
 
 def items_for(count, longest=60):
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
 
     def text(size):
-        return " ".join(WORDS[number] for number in chance.integers(1, len(WORDS), size=size))
+        return " ".join(WORDS[number] for number in rng.integers(1, len(WORDS), size=size))
 
     return [
-        SourceItem(text(int(chance.integers(1, longest))), text(1 + number % 3))
+        SourceItem(text(int(rng.integers(1, longest))), text(1 + number % 3))
         for number in range(count)
     ]
 
@@ -79,7 +79,7 @@ def test_a_trained_model_writes_what_it_was_told(task):
     items, model = items_for(3, longest=6), model_for(task)
     network = model.model.train()
     examples = TaskExamples(task, items, model.tokenizer, most=model.max_length)
-    batch = task.batch(examples.take(0, np.arange(3)), 0, Source.of(model.tokenizer))
+    batch = task.batch(examples.take(0, np.arange(3)), 0, Vocabularies.of(model.tokenizer))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for _ in range(150):
         optimizer.zero_grad()

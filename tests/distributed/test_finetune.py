@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import load_file
 
 import clozeworks as cw
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.distributed
 SMALL = {

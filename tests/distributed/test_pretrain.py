@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from clozeworks.data.build import BuildSettings, build_corpus
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.data.corpus.build import BuildSettings, build_corpus
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.distributed
 SOURCE = Path(__file__).resolve().parents[2] / "src"

@@ -8,7 +8,7 @@ import transformers
 import clozeworks as cw
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.flow import Trace
+from clozeworks.core.context import Trace
 from clozeworks.core.layout import Layout
 
 pytestmark = pytest.mark.parity

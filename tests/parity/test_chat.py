@@ -3,8 +3,8 @@
 import pytest
 from transformers import AutoTokenizer
 
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import clozeworks as cw
 from clozeworks.checkpoints import folder as folders
-from clozeworks.core.flow import Trace
+from clozeworks.core.context import Trace
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import asked_vectors
 

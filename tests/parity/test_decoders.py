@@ -6,7 +6,7 @@ import torch.nn.functional as F
 import transformers
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.core.flow import Source, Trace
+from clozeworks.core.context import AttentionSource, Trace
 from clozeworks.core.layout import Layout
 
 pytestmark = pytest.mark.parity
@@ -154,7 +154,7 @@ def test_encoder_decoders(
     )
     encoded = model(data["ids"], layout)
     close(encoded, expected.encoder_last_hidden_state[data["mask"].bool()])
-    hidden = model.decode(answers["ids"], answered, Source(encoded, layout))
+    hidden = model.decode(answers["ids"], answered, AttentionSource(encoded, layout))
     scores = model.scores("vocabulary", hidden, answered)
     right = expected.logits[answers["mask"].bool()]
     close(scores, right)

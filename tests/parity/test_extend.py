@@ -5,8 +5,8 @@ import torch
 import transformers
 
 import clozeworks as cw
-from clozeworks.text.extend import extend
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.extend import extend
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.core.flow import Trace
+from clozeworks.core.context import Trace
 from clozeworks.core.layout import Layout
 from clozeworks.errors import InputError
 

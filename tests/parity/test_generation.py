@@ -7,12 +7,12 @@ import torch
 from transformers.generation import logits_process as theirs
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.generate import rules as ours
+from clozeworks.generate import logits_processors as ours
 from clozeworks.generate.beams import Beams, search
 from clozeworks.generate.history import History
-from clozeworks.generate.reading import Reader
-from clozeworks.generate.rules import applied
-from clozeworks.generate.writing import Limits, Written, write
+from clozeworks.generate.logits_processors import applied
+from clozeworks.generate.sampling import Limits, Written, write
+from clozeworks.generate.session import DecoderSession
 
 pytestmark = pytest.mark.parity
 
@@ -70,13 +70,15 @@ def cut(tokens, ends):
 def test_greedy(architecture, seed, ends, both):
     model, own = both(architecture, seed)
     limits = Limits(most=MOST, ends=ends)
-    repeat = (ours.Repetition(penalty=1.3), ours.NoRepeatedNGrams(size=3))
+    repeat = (ours.RepetitionPenalty(penalty=1.3), ours.NoRepeatedNGrams(size=3))
     for rules, settings in (
         ((), {}),
         (repeat, {"repetition_penalty": 1.3, "no_repeat_ngram_size": 3}),
     ):
         texts = [Written() for _ in PROMPTS]
-        for pieces in write(Reader(own, PROMPTS, MOST, 0), given(own), limits=limits, rules=rules):
+        for pieces in write(
+            DecoderSession(own, PROMPTS, MOST, 0), given(own), limits=limits, rules=rules
+        ):
             for piece in pieces:
                 texts[piece.row].add(piece)
         for prompt, text in zip(PROMPTS, texts, strict=True):
@@ -94,7 +96,9 @@ def test_beams(architecture, seed, ends, early, both):
     limits = Limits(most=MOST, ends=ends)
     for width, penalty in itertools.product((2, 5), (-1.0, 0.0, 0.6, 2.0)):
         beams = Beams(width=width, length_penalty=penalty, early=early)
-        found = search(Reader(own, PROMPTS, MOST, 0), given(own), beams=beams, limits=limits)
+        found = search(
+            DecoderSession(own, PROMPTS, MOST, 0), given(own), beams=beams, limits=limits
+        )
         for prompt, texts in zip(PROMPTS[:2], found[:2], strict=True):
             expected, rows = generated(
                 model, prompt, eos_token_id=list(ends), num_beams=width, early_stopping=early,
@@ -106,8 +110,8 @@ def test_beams(architecture, seed, ends, early, both):
 
 
 RULES = [
-    (ours.Repetition(penalty=1.7), theirs.RepetitionPenaltyLogitsProcessor(1.7)),
-    (ours.Repetition(penalty=0.6), theirs.RepetitionPenaltyLogitsProcessor(0.6)),
+    (ours.RepetitionPenalty(penalty=1.7), theirs.RepetitionPenaltyLogitsProcessor(1.7)),
+    (ours.RepetitionPenalty(penalty=0.6), theirs.RepetitionPenaltyLogitsProcessor(0.6)),
     (ours.NoRepeatedNGrams(size=1), theirs.NoRepeatNGramLogitsProcessor(1)),
     (ours.NoRepeatedNGrams(size=2), theirs.NoRepeatNGramLogitsProcessor(2)),
     (ours.NoRepeatedNGrams(size=4), theirs.NoRepeatNGramLogitsProcessor(4)),

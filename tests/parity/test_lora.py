@@ -11,7 +11,7 @@ from clozeworks.core.layout import Layout
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.tag import Tag
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 peft = pytest.importorskip("peft")
 pytestmark = pytest.mark.parity

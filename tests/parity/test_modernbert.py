@@ -10,12 +10,12 @@ import transformers
 import clozeworks as cw
 from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.tasks import with_task
-from clozeworks.core.flow import Trace
+from clozeworks.core.context import Trace
 from clozeworks.core.layout import Layout
 from clozeworks.families.family import Config
 from clozeworks.families.modernbert import FAMILY
 from clozeworks.tasks.tag import Tag
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 

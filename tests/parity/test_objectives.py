@@ -5,21 +5,21 @@ import pytest
 import torch
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.data.arranged import place
+from clozeworks.data.examples.examples import place
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive
-from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.published import published
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
-from clozeworks.text.template import Template
+from clozeworks.text.tokenizer.templates import Template
 
 pytestmark = pytest.mark.parity
 
 PAIR = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
 ONE = Template(((0,), (2,)), ((0,), (0,)), (0,))
-SOURCE = Source(99, mask_id=4, special_ids=(0, 1, 2, 3, 4))
+SOURCE = Vocabularies(99, mask_id=4, special_ids=(0, 1, 2, 3, 4))
 
 
 def arranged(template, texts, lengths, seed=0):
@@ -97,7 +97,7 @@ def test_roberta_pretraining(peer, tmp_path):
     model = folders.load(tmp_path / "peer").model.train()
     objective = MaskedLM.roberta()
     clean = arranged(ONE, 1, [37, 2, 12, 12, 30, 5, 38])
-    batch = objective.batch(clean, 3, Source(99, mask_id=4, special_ids=(0, 1, 2, 3, 4)))
+    batch = objective.batch(clean, 3, Vocabularies(99, mask_id=4, special_ids=(0, 1, 2, 3, 4)))
     expected = theirs(**padded(clean, batch, 1))
     value = objective.loss(model, batch.tensors()).value()
     assert abs(value.item() - expected.loss.item()) <= 1e-5 * expected.loss.item()

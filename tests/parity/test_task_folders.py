@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 
 import clozeworks as cw
 from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.inference.predict import window_scores
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.answering import window_scores
 from clozeworks.tasks.classify import PUBLISHED_PROBLEMS, Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.tag import Tag
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 

@@ -10,15 +10,15 @@ import transformers
 
 import clozeworks as cw
 from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
-from clozeworks.engine.stages import Cutter
-from clozeworks.objectives.draft import Source
+from clozeworks.engine.stages import MicroBatcher
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import PUBLISHED_PROBLEMS, Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.examples import TaskExamples
+from clozeworks.tasks.spans.windows import Windows
 from clozeworks.tasks.tag import Tag
-from clozeworks.tasks.windows import Windows
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 
@@ -78,15 +78,15 @@ def both(peer, tmp_path):
     return make
 
 
-def text_of(chance, count):
-    return " ".join(["the", *(WORDS[n] for n in chance.integers(len(WORDS), size=count - 1))])
+def text_of(rng, count):
+    return " ".join(["the", *(WORDS[n] for n in rng.integers(len(WORDS), size=count - 1))])
 
 
 def examples_of(task, items, family):
     """All items as one batch, the clean examples, and the item each window belongs to."""
     tokenizer = tokenizer_of(family)
     clean = TaskExamples(task, items, tokenizer, most=ROOM).take(0, np.arange(len(items)))
-    (batch,) = Cutter(task, 0, Source.of(tokenizer), 10**6, 1)(clean)
+    (batch,) = MicroBatcher(task, 0, Vocabularies.of(tokenizer), 10**6, 1)(clean)
     return batch, clean, clean.indices >> 20
 
 
@@ -152,11 +152,11 @@ def test_classification(family, kind, problem, mode, both, agree):
         "several": [("green",), (), ("green", "red"), ("red",), "green"],
         "number": [0.5, -3.0, 7.25, 0, "1.0"],
     }[problem]
-    chance = np.random.default_rng(1)
-    texts = [text_of(chance, count) for count in (3, 90, 1, 12, 7)]
+    rng = np.random.default_rng(1)
+    texts = [text_of(rng, count) for count in (3, 90, 1, 12, 7)]
     items = [TextItem(text, label) for text, label in zip(texts, said, strict=True)]
     if kind is Compare:
-        items = [PairItem(item.text, text_of(chance, 4), item.label) for item in items]
+        items = [PairItem(item.text, text_of(rng, 4), item.label) for item in items]
     batch, clean, owner = examples_of(task, items, family)
     assert np.bincount(owner)[1] > 2  # a text that does not fit is learned window by window
     expected = theirs(**inputs_of(clean, batch, family), labels=right[owner])
@@ -169,11 +169,11 @@ def test_tags(family, mode, both, agree, tmp_path):
     theirs, ours = both(family, "TokenClassification", mode, TAGS)
     task = ours.task
     assert task == Tag(labels=TAGS)
-    chance = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     items = []
     for count in (3, 1, 9, 6):
-        words = text_of(chance, count).split()
-        tags = [("O", "B-PER", "B-LOC")[n] for n in chance.integers(3, size=count)]
+        words = text_of(rng, count).split()
+        tags = [("O", "B-PER", "B-LOC")[n] for n in rng.integers(3, size=count)]
         items.append(WordsItem.of_words(words, tags))
     batch, clean, _ = examples_of(task, items, family)
     peer_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "peer")
@@ -189,12 +189,12 @@ def test_tags(family, mode, both, agree, tmp_path):
     agree(task, batch, ours, theirs, expected.logits[real], expected.loss)
 
 
-def questions(chance, counts, question="the fox ran"):
+def questions(rng, counts, question="the fox ran"):
     """Each context has an answer of two words somewhere; the last has none."""
     found = []
     for count in counts:
-        words = text_of(chance, count).split()
-        first = int(chance.integers(count - 1))
+        words = text_of(rng, count).split()
+        first = int(rng.integers(count - 1))
         begin = len(" ".join(words[:first])) + bool(first)
         answer = AnswerSpan(" ".join(words[first : first + 2]), begin)
         found.append(QuestionItem(question, " ".join(words), (answer,)))
@@ -237,8 +237,8 @@ def test_answers(family, mode, both, agree, tmp_path):
     theirs, ours = both(family, "QuestionAnswering", mode)
     assert ours.task == Answer()
     task = Answer(windows=Windows(step=9))
-    chance = np.random.default_rng(3)
-    items = questions(chance, [5, 70, 70, 20, 3, 60, 9])
+    rng = np.random.default_rng(3)
+    items = questions(rng, [5, 70, 70, 20, 3, 60, 9])
     batch, clean, _ = examples_of(task, items, family)
     rows, ends = ends_by_peer(tmp_path / "peer", items, ROOM, 9)
     inputs = inputs_of(clean, batch, family)
@@ -258,11 +258,11 @@ def test_answers(family, mode, both, agree, tmp_path):
 def test_answers_in_rows_of_equal_length(family, mode, both, agree, tmp_path):
     theirs, ours = both(family, "QuestionAnswering", mode)
     task = ours.task
-    chance = np.random.default_rng(4)
-    words = text_of(chance, 12).split()
+    rng = np.random.default_rng(4)
+    words = text_of(rng, 12).split()
     items = [QuestionItem("the fox ran", " ".join(words), impossible=True)]
     for _ in range(3):
-        mixed = ["the", *chance.permutation(words[1:])]
+        mixed = ["the", *rng.permutation(words[1:])]
         place = len(" ".join(mixed[:3])) + 1
         items.append(QuestionItem("the fox ran", " ".join(mixed), (AnswerSpan(mixed[3], place),)))
     batch, clean, _ = examples_of(task, items, family)

@@ -7,20 +7,20 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from clozeworks.checkpoints import folder  # noqa: E402
-from clozeworks.data.arranged import place  # noqa: E402
+from clozeworks.data.examples.examples import place  # noqa: E402
+from clozeworks.objectives.batch import Vocabularies  # noqa: E402
 from clozeworks.objectives.causal_lm import CausalLM  # noqa: E402
-from clozeworks.objectives.draft import Source  # noqa: E402
 from clozeworks.objectives.prefix_lm import PrefixLM  # noqa: E402
 from clozeworks.objectives.span_corruption import SpanCorruption  # noqa: E402
-from clozeworks.text.template import Template  # noqa: E402
-from clozeworks.text.tokenizer import Tokenizer  # noqa: E402
+from clozeworks.text.tokenizer.templates import Template  # noqa: E402
+from clozeworks.text.tokenizer.tokenizer import Tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.parity
 
 CLOSED = Template(((), (1,)), ((), (0,)), (0,))
 BARE = Template(((), ()), ((), ()), (0,))
 NAMED = {f"<extra_id_{number}>": 119 - number for number in range(20)}
-SOURCE = Source(120, named=NAMED, start_id=0, end_id=1)
+SOURCE = Vocabularies(120, named=NAMED, start_id=0, end_id=1)
 T5 = {
     "vocab_size": 120, "d_model": 24, "num_layers": 2, "num_heads": 3, "d_kv": 8, "d_ff": 32,
     "dropout_rate": 0.0, "feed_forward_proj": "gated-gelu", "decoder_start_token_id": 0,

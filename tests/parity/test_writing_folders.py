@@ -5,10 +5,10 @@ import torch
 import transformers
 
 import clozeworks as cw
-from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.tasks.text_to_text_writing import Writing
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.tasks.text_to_text.task import TextToText
+from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 

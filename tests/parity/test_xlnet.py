@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.core.flow import Trace
+from clozeworks.core.context import Trace
+from clozeworks.core.layers.two_stream import Memory, PermutationRanks, TargetQueries, two_streams
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import asked_vectors
-from clozeworks.core.two_stream import Asked, Memory, Ranks, two_streams
 from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config
 from clozeworks.families.xlnet import FAMILY
@@ -167,7 +167,7 @@ def drawn_ranks(lengths, asked, seed=0):
         seen.append(order.where(target, torch.full_like(order, -1)))
         targets.append(chosen + start)
         start += length
-    return Ranks(torch.cat(sees), torch.cat(seen)), torch.cat(targets)
+    return PermutationRanks(torch.cat(sees), torch.cat(seen)), torch.cat(targets)
 
 
 def peer_masks(ranks, targets, lengths, asked):
@@ -189,7 +189,7 @@ def peer_masks(ranks, targets, lengths, asked):
 
 def asked_of(model, targets, lengths, asked):
     start = model.heads["query_start"].vector
-    return Asked(targets, Layout([asked] * len(lengths)), start)
+    return TargetQueries(targets, Layout([asked] * len(lengths)), start)
 
 
 @pytest.mark.parametrize("mode", ["eval", "train"])

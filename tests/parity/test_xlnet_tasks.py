@@ -10,12 +10,12 @@ import transformers
 import clozeworks as cw
 from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.families.xlnet import FAMILY
+from clozeworks.inference.predict import window_scores
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.answering import window_scores
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.tag import Tag
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 

@@ -6,7 +6,7 @@ import pytest
 
 from clozeworks import config, registry
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.norm import NormSpec
+from clozeworks.core.layers.norm import NormSpec
 from clozeworks.core.positions import InputPositionSpec
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.families.family import family

@@ -54,7 +54,7 @@ _ONLY: dict[str, Collection[Any]] = {
 }
 
 # The two thin matrices of a projection: (R, I) and (O, R).
-Pair = tuple[Tensor, Tensor]
+LowRankPair = tuple[Tensor, Tensor]
 
 
 class HasCheckpoint(Protocol):
@@ -79,7 +79,7 @@ def load_adapter(model: HasCheckpoint, folder: str | Path) -> None:
 def write_adapter(
     checkpoint: Checkpoint,
     folder: Path,
-    pairs: Mapping[str, Pair],
+    pairs: Mapping[str, LowRankPair],
     *,
     alpha: float,
     dropout: float,

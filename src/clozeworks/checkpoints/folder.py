@@ -35,8 +35,8 @@ from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family, parts_of
 from clozeworks.families.weights import Names
-from clozeworks.text.files import CONVERT, sentence_piece
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.files import CONVERT, sentence_piece
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
 # What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with, heads
@@ -174,7 +174,7 @@ def save(
         if checkpoint.pooling.stated:
             write_pooling(place, checkpoint.pooling, blueprint.width)
         write_prompts(place, checkpoint.prompts)
-        if checkpoint.generation or blueprint.writes:
+        if checkpoint.generation or blueprint.can_generate:
             write_generation(place, checkpoint.generation, config)
         if card is not None:
             (place / "README.md").write_text(card, encoding="utf-8")

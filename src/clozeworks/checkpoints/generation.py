@@ -8,8 +8,8 @@ from typing import Any, get_args
 from clozeworks.config import read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.errors import CheckpointError
-from clozeworks.objectives.corruption import Sentinels
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.objectives.span_targets import Sentinels
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 FILE = "generation_config.json"
 START, END = "decoder_start_token_id", "eos_token_id"
@@ -76,7 +76,7 @@ def places_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
     if blueprint.decoder is not None or blueprint.room() is not None:
         return blueprint.room()
     stated = config.get("max_position_embeddings")
-    return stated if blueprint.writes and type(stated) is int and stated > 0 else None
+    return stated if blueprint.can_generate and type(stated) is int and stated > 0 else None
 
 
 def noted_sentinels(notes: Mapping[str, Any], place: str) -> Sentinels | None:

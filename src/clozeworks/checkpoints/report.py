@@ -40,8 +40,8 @@ class LoadReport:
             found.append(f"{len(self.missing):,} missing: {_grouped(self.missing)}")
         if self.misshapen:
             shapes = [
-                f"{name} is {_shape(has)}, needed {_shape(needs)}"
-                for name, (has, needs) in self.misshapen.items()
+                f"{name} is {_shape(has)}, needed {_shape(required_heads)}"
+                for name, (has, required_heads) in self.misshapen.items()
             ]
             more = f" and {len(shapes) - 3} more" if len(shapes) > 3 else ""
             found.append(f"{len(shapes):,} of the wrong shape: {'; '.join(shapes[:3])}{more}")

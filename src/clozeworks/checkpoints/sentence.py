@@ -71,11 +71,11 @@ def usual_pooling(blueprint: Blueprint) -> Pooling:
 
     A decoder's last token alone has seen the whole text. Of an encoder-decoder the encoder speaks.
     """
-    is_decoder = blueprint.decoder is None and blueprint.writes
+    is_decoder = blueprint.decoder is None and blueprint.can_generate
     return Pooling(modes=("last",)) if is_decoder else Pooling()
 
 
-class Prompt(NamedTuple):
+class PromptPrefix(NamedTuple):
     """What is put before each text, and a few words on why."""
 
     text: str
@@ -95,18 +95,20 @@ class Prompts:
     file: Mapping[str, Any] = field(default_factory=dict)
     """All that the folder's file holds, written again by `save`."""
 
-    def find(self, asked: str | None = None) -> Prompt | None:
+    def find(self, asked: str | None = None) -> PromptPrefix | None:
         """The prompt that is meant by a name, by a text, or by nothing; None if there is none."""
         if asked is None:
             if self.default is None:
                 return None
-            return Prompt(self.texts[self.default], f"{self.default}, the model folder's default")
+            return PromptPrefix(
+                self.texts[self.default], f"{self.default}, the model folder's default"
+            )
         if asked in self.texts:
-            return Prompt(self.texts[asked], f"{asked}, as asked")
+            return PromptPrefix(self.texts[asked], f"{asked}, as asked")
         # Trap: a name with a slip in it would pass for a text.
         if asked.isidentifier() and get_close_matches(asked, self.texts):
             raise UnknownName("prompt", asked, self.texts)
-        return Prompt(asked, "as asked")
+        return PromptPrefix(asked, "as asked")
 
 
 def read_prompts(folder: Path) -> Prompts:

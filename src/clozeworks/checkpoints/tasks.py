@@ -19,9 +19,10 @@ from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family, parts_of
 from clozeworks.objectives.teacher_forcing import HEAD as VOCABULARY
-from clozeworks.tasks import answer, classify, tag, text_to_text
+from clozeworks.tasks import answer, classify, tag
 from clozeworks.tasks.labels import labels_of
 from clozeworks.tasks.task import Task
+from clozeworks.tasks.text_to_text import task as text_to_text
 
 AnyTask = Task[Any, Any]
 OldHead = Literal["fit", "remap", "fresh", "refuse"]
@@ -104,7 +105,7 @@ def with_task(
         SettingError: `head` is refuse, and there is no head with the same labels.
     """
     family, old = checkpoint.family, checkpoint.model
-    parts = task.needs(family.paths)
+    parts = task.required_heads(family.paths)
     missing = sorted(parts - family.paths.keys())
     if missing:
         raise UnsupportedError(

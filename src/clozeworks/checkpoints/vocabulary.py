@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.families.family import vocabulary_size
-from clozeworks.text.extend import Extension
+from clozeworks.text.training.extend import Extension
 
 
 def extended(checkpoint: Checkpoint, extension: Extension) -> Checkpoint:

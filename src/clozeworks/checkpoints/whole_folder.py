@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from clozeworks.data.atomic import sync
 from clozeworks.errors import OutputError
+from clozeworks.storage.atomic import sync
 
 # One of these stands in every folder that `save` may replace.
 OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}

@@ -14,33 +14,48 @@ from typing import NoReturn
 
 # Name, module, and what it does in one line.
 COMMANDS = {
-    "quickstart": ("clozeworks.cli.quickstart", "train a small BERT on a text everybody has"),
-    "fill": ("clozeworks.cli.fill", "guess the words missing from a text"),
-    "embed": ("clozeworks.cli.embed", "turn texts into vectors"),
-    "classify": ("clozeworks.cli.classify", "say what texts are about"),
-    "compare": ("clozeworks.cli.compare", "say how two texts are related"),
-    "tag": ("clozeworks.cli.tag", "find entities, or parts of speech"),
-    "answer": ("clozeworks.cli.answer", "find the answer to a question in a text"),
+    "quickstart": (
+        "clozeworks.cli.commands.quickstart",
+        "train a small BERT on a text everybody has",
+    ),
+    "fill": ("clozeworks.cli.commands.fill", "guess the words missing from a text"),
+    "embed": ("clozeworks.cli.commands.embed", "turn texts into vectors"),
+    "classify": ("clozeworks.cli.commands.classify", "say what texts are about"),
+    "compare": ("clozeworks.cli.commands.compare", "say how two texts are related"),
+    "tag": ("clozeworks.cli.commands.tag", "find entities, or parts of speech"),
+    "answer": ("clozeworks.cli.commands.answer", "find the answer to a question in a text"),
     "text-to-text": (
-        "clozeworks.cli.text_to_text",
+        "clozeworks.cli.commands.text_to_text",
         "write a text for a text, as a model was taught",
     ),
-    "generate": ("clozeworks.cli.generate", "go on with a text, or answer it"),
-    "score": ("clozeworks.cli.score", "say how likely texts are"),
-    "choose": ("clozeworks.cli.choose", "choose among labels by likelihood, without training"),
-    "exposure": ("clozeworks.cli.exposure", "what a model loses by reading its own words"),
-    "evaluate": ("clozeworks.cli.evaluate", "measure how good a model is on labelled data"),
-    "show": ("clozeworks.cli.show", "print a model's parts, sizes, files and papers"),
-    "new": ("clozeworks.cli.new", "make a model folder with fresh weights"),
-    "tokenizer": ("clozeworks.cli.tokenizer", "train a tokenizer, or look into one"),
-    "corpus": ("clozeworks.cli.corpus", "turn raw text into a corpus to train on"),
-    "data": ("clozeworks.cli.data", "look at labelled data before training on it"),
-    "init": ("clozeworks.cli.init", "write a recipe to begin with"),
-    "pretrain": ("clozeworks.cli.pretrain", "train a model on a corpus; stop and go on at will"),
-    "finetune": ("clozeworks.cli.finetune", "teach a model a task from labelled files"),
-    "runs": ("clozeworks.cli.runs", "list runs: how far each is, and how to go on"),
-    "probe": ("clozeworks.cli.probe", "what a frozen model's vectors are worth for a task"),
-    "env": ("clozeworks.cli.env", "print versions and what this machine offers"),
+    "generate": ("clozeworks.cli.commands.generate", "go on with a text, or answer it"),
+    "score": ("clozeworks.cli.commands.score", "say how likely texts are"),
+    "choose": (
+        "clozeworks.cli.commands.choose",
+        "choose among labels by likelihood, without training",
+    ),
+    "exposure": ("clozeworks.cli.commands.exposure", "what a model loses by reading its own words"),
+    "evaluate": (
+        "clozeworks.cli.commands.evaluate",
+        "measure how good a model is on labelled data",
+    ),
+    "show": ("clozeworks.cli.commands.show", "print a model's parts, sizes, files and papers"),
+    "new": ("clozeworks.cli.commands.new", "make a model folder with fresh weights"),
+    "tokenizer": ("clozeworks.cli.commands.tokenizer", "train a tokenizer, or look into one"),
+    "corpus": ("clozeworks.cli.commands.corpus", "turn raw text into a corpus to train on"),
+    "data": ("clozeworks.cli.commands.data", "look at labelled data before training on it"),
+    "init": ("clozeworks.cli.commands.init", "write a recipe to begin with"),
+    "pretrain": (
+        "clozeworks.cli.commands.pretrain",
+        "train a model on a corpus; stop and go on at will",
+    ),
+    "finetune": ("clozeworks.cli.commands.finetune", "teach a model a task from labelled files"),
+    "runs": ("clozeworks.cli.commands.runs", "list runs: how far each is, and how to go on"),
+    "probe": (
+        "clozeworks.cli.commands.probe",
+        "what a frozen model's vectors are worth for a task",
+    ),
+    "env": ("clozeworks.cli.commands.env", "print versions and what this machine offers"),
 }
 
 BAD_INPUT = 2
@@ -108,7 +123,7 @@ def _way_on(run: str) -> str | None:
     """What to do about a run that has not come to its end; None if that cannot be said."""
     from pathlib import Path
 
-    from clozeworks.jobs.runs import run_state
+    from clozeworks.runs.listing import run_state
 
     found = run_state(Path(run).expanduser())
     if found.state == "running":
@@ -154,7 +169,7 @@ def _call(name: str, arguments: list[str]) -> int:
     app = import_module(COMMANDS[name][0]).app
     app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
     if {"-h", "--help"} & set(arguments):
-        from clozeworks.cli.help_text import HelpText
+        from clozeworks.cli.display.help_text import HelpText
 
         app.help_formatter = HelpText()
     if "-" in arguments and "--" not in arguments:

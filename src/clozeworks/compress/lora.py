@@ -19,12 +19,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clozeworks.core.chance import Chance
-from clozeworks.core.dropout import Dropout
 from clozeworks.core.initialize import Undrawn
+from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
 from clozeworks.errors import SettingError, UnknownName
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 # Where projections may be adapted; heads and the pooler are trained whole.
 _TOWER = "encoder."
@@ -157,7 +157,7 @@ def merge_lora(model: Model) -> None:
 
 def _draw(parameter: Tensor, seed: int, name: str) -> None:
     bound = 1 / math.sqrt(parameter.shape[1])
-    drawn = Chance(seed, f"lora/{name}").uniform(0, 0, parameter.numel())[0]
+    drawn = RandomStream(seed, f"lora/{name}").uniform(0, 0, parameter.numel())[0]
     with torch.no_grad():
         values = torch.from_numpy((2 * drawn - 1) * bound)
         parameter.copy_(values.view(parameter.shape))

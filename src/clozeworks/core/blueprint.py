@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from clozeworks import config
-from clozeworks.core.attention import CrossAttention, GroupedAttention, SelfAttention
-from clozeworks.core.embeddings import Embeddings
+from clozeworks.core.attention.attention import CrossAttention, GroupedAttention, SelfAttention
+from clozeworks.core.attention.masks import Causal
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.initialize import Undrawn
-from clozeworks.core.sees import Past
-from clozeworks.core.spec import spec
-from clozeworks.core.stack import Tower, sublayer_names
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.tower import Tower, sublayer_names
 from clozeworks.errors import SettingError
+from clozeworks.spec import spec
 
 if TYPE_CHECKING:
     from clozeworks.core.model import Model
@@ -63,7 +63,7 @@ class Blueprint:
         return {"encoder": self.encoder} | ({"decoder": self.decoder} if self.decoder else {})
 
     @property
-    def writes(self) -> bool:
+    def can_generate(self) -> bool:
         """Whether it can write a text from its beginning to its end.
 
         So it is if no token of the tower that is asked for words sees a later one.
@@ -71,7 +71,7 @@ class Blueprint:
         tower = self.decoder or self.encoder
         parts = [sub.part for layer in tower.layers for sub in layer]
         looking = [part for part in parts if isinstance(part, SelfAttention | GroupedAttention)]
-        return bool(looking) and all(isinstance(part.sees, Past) for part in looking)
+        return bool(looking) and all(isinstance(part.sees, Causal) for part in looking)
 
     def _check_tower(self, name: str, tower: Tower) -> None:
         for index, layer in enumerate(tower.layers):

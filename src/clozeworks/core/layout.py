@@ -131,15 +131,16 @@ class Layout:
         """Cuts a packed tensor into one piece per text."""
         return list(torch.split(x, list(self.lengths)))
 
-    def plan(self, keys: "Layout", device: torch.device) -> "Plan":
+    def plan(self, keys: "Layout", device: torch.device) -> "AttentionPlan":
         """How attention from these texts to `keys` is cut into groups of rows."""
-        plan: Plan = self.once(
-            ("plan", keys.lengths, device), lambda: Plan(queries=self, keys=keys, device=device)
+        plan: AttentionPlan = self.once(
+            ("plan", keys.lengths, device),
+            lambda: AttentionPlan(queries=self, keys=keys, device=device),
         )
         return plan
 
 
-class Rows:
+class RowView:
     """How one side (queries or keys) of a group's texts is taken out of the packed tensor."""
 
     def __init__(self, layout: Layout, texts: Sequence[int], device: torch.device) -> None:
@@ -189,8 +190,8 @@ class Group:
         self, queries: Layout, keys: Layout, texts: Sequence[int], device: torch.device
     ) -> None:
         self.texts = tuple(texts)
-        self.queries = Rows(queries, texts, device)
-        self.keys = Rows(keys, texts, device)
+        self.queries = RowView(queries, texts, device)
+        self.keys = RowView(keys, texts, device)
         self.device = device
         self.lengths = [(queries.lengths[text], keys.lengths[text]) for text in texts]
         self._made: dict[Hashable, Any] = {}
@@ -225,7 +226,7 @@ class Group:
         return None if self.keys.equal else self.keys.real
 
 
-class Plan:
+class AttentionPlan:
     """The groups of one attention, and the way back from groups to packed order."""
 
     def __init__(self, queries: Layout, keys: Layout, device: torch.device) -> None:

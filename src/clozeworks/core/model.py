@@ -5,13 +5,13 @@ Shapes: N tokens, B texts, W width.
 
 from torch import Tensor, nn
 
+from clozeworks.core.attention.kv_cache_protocol import KVCache
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.earlier import Earlier
-from clozeworks.core.flow import Flow, Source, Trace
+from clozeworks.core.context import AttentionSource, ForwardContext, Trace
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.query_start import NAME as START
+from clozeworks.core.layers.two_stream import unseen
 from clozeworks.core.layout import Layout
-from clozeworks.core.two_stream import unseen
 
 
 class Model(nn.Module):
@@ -53,7 +53,7 @@ class Model(nn.Module):
         layout: Layout,
         types: Tensor | None = None,
         trace: Trace | None = None,
-        cache: Earlier | None = None,
+        cache: KVCache | None = None,
     ) -> Tensor:
         """Contextual vectors of all tokens.
 
@@ -70,16 +70,16 @@ class Model(nn.Module):
         """
         assert ids.shape == (layout.total,), "the layout does not belong to these tokens"
         x = self.embeddings(ids, layout, types)
-        hidden: Tensor = self.encoder(x, Flow(layout, trace, types, cache=cache))
+        hidden: Tensor = self.encoder(x, ForwardContext(layout, trace, types, cache=cache))
         return hidden
 
     def decode(
         self,
         ids: Tensor,
         layout: Layout,
-        encoded: Source,
+        encoded: AttentionSource,
         trace: Trace | None = None,
-        cache: Earlier | None = None,
+        cache: KVCache | None = None,
     ) -> Tensor:
         """Contextual vectors of the tokens of answers.
 
@@ -95,8 +95,8 @@ class Model(nn.Module):
         """
         assert self.decoder is not None, "this model has no decoder"
         x = self.embeddings(ids, layout)
-        flow = Flow(layout, trace, encoded=encoded, cache=cache)
-        hidden: Tensor = self.decoder(x, flow)
+        context = ForwardContext(layout, trace, encoded=encoded, cache=cache)
+        hidden: Tensor = self.decoder(x, context)
         return hidden
 
     def pooled(self, hidden: Tensor, layout: Layout) -> Tensor:

@@ -9,9 +9,9 @@ from typing import Any
 from torch import nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import EmbeddingsModule
 from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE
-from clozeworks.core.stack import Layer, Tower, sublayer_names
+from clozeworks.core.layers.embeddings import EmbeddingsModule
+from clozeworks.core.layers.tower import Layer, Tower, sublayer_names
 
 # What people call the tables that heads share.
 TABLES = {TOKEN_TABLE: "token table", POSITION_TABLE: "position table"}
@@ -80,9 +80,9 @@ def _node(name: str, spec: Any, module: nn.Module | None) -> Node:
         elif isinstance(part, nn.Embedding):
             rows = f"{field.name}: {part.num_embeddings:,} x {part.embedding_dim:,}"
             tables.append(Node(rows, _count(part)))
-    if isinstance(module, EmbeddingsModule) and isinstance(module.widen, nn.Linear):
-        widths = f"widen: {module.widen.in_features:,} to {module.widen.out_features:,}"
-        node.children.append(Node(widths, _count(module.widen), paper="Lan et al. 2020"))
+    if isinstance(module, EmbeddingsModule) and isinstance(module.project, nn.Linear):
+        widths = f"widen: {module.project.in_features:,} to {module.project.out_features:,}"
+        node.children.append(Node(widths, _count(module.project), paper="Lan et al. 2020"))
     node.children = tables + node.children
     return node
 

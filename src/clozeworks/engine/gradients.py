@@ -13,19 +13,19 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.dropout import drawing_from
-from clozeworks.engine.lanes import Lanes
-from clozeworks.engine.ranks import Ranks
-from clozeworks.objectives.draft import Batch, Tensors
+from clozeworks.core.layers.dropout import drawing_from
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.objectives.batch import Batch, BatchTensors
 from clozeworks.objectives.loss import Loss
 
 Precision = Literal["float32", "bfloat16"]
-Cost = Callable[[Tensors], Loss]
+LossFunction = Callable[[BatchTensors], Loss]
 Grads = list[Tensor | None]
 
 
 @dataclass(frozen=True)
-class Part:
+class StepLoss:
     """What one part of an objective cost in a step: sums over all its questions."""
 
     total: float
@@ -45,7 +45,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepResult:
     """What a step cost.
 
     Attributes:
@@ -53,7 +53,7 @@ class Measured:
         tokens: Tokens of the step, over all ranks.
     """
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, StepLoss]
     tokens: int
 
     @property
@@ -77,9 +77,9 @@ class Gradients:
     def __init__(
         self,
         model: nn.Module,
-        cost: Cost,
-        ranks: Ranks,
-        lanes: Lanes,
+        cost: LossFunction,
+        ranks: ProcessGroup,
+        lanes: MicroBatchThreads,
         *,
         seed: int,
         precision: Precision = "float32",
@@ -91,7 +91,7 @@ class Gradients:
         self._seed = seed
         self._precision = precision
 
-    def take(self, step: int, pieces: Sequence[Batch]) -> Measured:
+    def take(self, step: int, pieces: Sequence[Batch]) -> StepResult:
         """The gradient of this rank's pieces and of all other ranks'."""
         names = list(pieces[0].parts)
         asked = [float(sum(piece.counts()[name] for piece in pieces)) for name in names]
@@ -146,7 +146,9 @@ class Gradients:
         return torch.autocast(self._ranks.device.type, dtype=torch.bfloat16)
 
 
-def measured(names: Sequence[str], losses: Sequence[Loss], tokens: int, ranks: Ranks) -> Measured:
+def measured(
+    names: Sequence[str], losses: Sequence[Loss], tokens: int, ranks: ProcessGroup
+) -> StepResult:
     """Adds up what pieces cost, over all ranks; waits for the device.
 
     Args:
@@ -164,12 +166,12 @@ def measured(names: Sequence[str], losses: Sequence[Loss], tokens: int, ranks: R
     *sums, all_tokens = ranks.summed([*sums, float(tokens)])
     weights = {name: losses[0].parts[name].weight if losses else 1.0 for name in names}
     parts = {
-        name: Part(total, correct, count, weights[name])
+        name: StepLoss(total, correct, count, weights[name])
         for name, total, correct, count in zip(
             names, sums[0::3], sums[1::3], sums[2::3], strict=True
         )
     }
-    return Measured(parts, int(all_tokens))
+    return StepResult(parts, int(all_tokens))
 
 
 def _add(sums: Grads, found: Sequence[Tensor | None]) -> None:

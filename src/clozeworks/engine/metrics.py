@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clozeworks.data.atomic import atomic_file
 from clozeworks.errors import OutputError
+from clozeworks.storage.atomic import atomic_file
 
 FILE = "metrics.jsonl"
 

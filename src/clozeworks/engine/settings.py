@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.gradients import Precision
 from clozeworks.engine.optimizers import OptimizerSpec
 from clozeworks.engine.optimizers.adam_w import AdamW
 from clozeworks.engine.schedules import ScheduleSpec
 from clozeworks.engine.schedules.linear import Linear
 from clozeworks.errors import SettingError
+from clozeworks.spec import spec
 
 
 @spec
@@ -42,7 +42,7 @@ class Training:
 
 
 @spec
-class Watching:
+class Logging:
     """What is measured on the way."""
 
     every: int = 10
@@ -61,7 +61,7 @@ class Watching:
 
 
 @spec
-class Keeping:
+class Checkpointing:
     """When snapshots are written, and how many are kept."""
 
     minutes: float = 10.0

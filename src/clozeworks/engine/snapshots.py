@@ -24,8 +24,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from clozeworks.data.atomic import atomic_file, sync
 from clozeworks.errors import ClozeworksError, OutputError
+from clozeworks.storage.atomic import atomic_file, sync
 
 MANIFEST = "manifest.json"
 STATE = "state.json"
@@ -33,7 +33,7 @@ LATEST = "latest"
 _NAME = re.compile(r"step-(\d{9,})")
 _SUFFIX = ".safetensors"
 
-Tensors = Mapping[str, Mapping[str, Tensor]]
+TensorGroups = Mapping[str, Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Snapshots:
         return sorted(int(match[1]) for match in found if match)
 
     def begin(
-        self, step: int, tensors: Tensors, state: Mapping[str, Any], *, prune: bool = True
+        self, step: int, tensors: TensorGroups, state: Mapping[str, Any], *, prune: bool = True
     ) -> None:
         """Begins to write everything, beside the training.
 
@@ -188,7 +188,7 @@ class Snapshots:
     def _folder(self, step: int) -> Path:
         return self.folder / f"step-{step:09}"
 
-    def _write(self, step: int, tensors: Tensors, state: str, prune: bool) -> None:
+    def _write(self, step: int, tensors: TensorGroups, state: str, prune: bool) -> None:
         target = self._folder(step)
         place = self.folder / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:

@@ -10,12 +10,12 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.loader import Loader
-from clozeworks.objectives.draft import Batch, Source
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.loader import Loader
+from clozeworks.objectives.batch import Batch, Vocabularies
 from clozeworks.objectives.objective import Objective
 
-Pieces = list[Batch]
+MicroBatches = list[Batch]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Stage:
         name: What a person calls it.
     """
 
-    loader: Loader[Pieces]
+    loader: Loader[MicroBatches]
     steps: int
     name: str = ""
 
@@ -41,7 +41,7 @@ class Stages:
         self._begins = [0, *accumulate(stage.steps for stage in stages)]
         self.steps = self._begins[-1]
 
-    def batches(self, start: int = 0) -> Generator[tuple[int, Pieces], None, None]:
+    def batches(self, start: int = 0) -> Generator[tuple[int, MicroBatches], None, None]:
         """The pieces of each step from `start` on, with its number, made ahead."""
         for begin, stage in zip(self._begins, self.stages, strict=False):
             first = max(start - begin, 0)
@@ -63,7 +63,7 @@ class Stages:
 
 
 @dataclass(frozen=True)
-class Cutter:
+class MicroBatcher:
     """Makes the pieces of a step: each is collated on its own, which changes nothing.
 
     Attributes:
@@ -76,14 +76,14 @@ class Cutter:
 
     objective: Objective
     seed: int
-    source: Source
+    source: Vocabularies
     piece: int
     lanes: int
 
-    def __call__(self, clean: Arranged) -> Pieces:
+    def __call__(self, clean: ExampleArrays) -> MicroBatches:
         """The pieces of some examples."""
         count = 1
-        if not self.objective.coupled:  # else the other examples are part of the question
+        if not self.objective.couples_examples:  # else the other examples are part of the question
             rounds = math.ceil(len(clean.ids) / (self.piece * self.lanes))
             count = max(rounds, 1) * self.lanes
         return [self.objective.batch(part, self.seed, self.source) for part in clean.cut(count)]

@@ -14,21 +14,21 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from clozeworks.engine.best import Best, Judge
-from clozeworks.engine.evaluate import evaluate
-from clozeworks.engine.gradients import Cost, Gradients, Measured, norm_of
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.early_stopping import EarlyStopping, Judge
+from clozeworks.engine.evaluation import evaluate
+from clozeworks.engine.gradients import Gradients, LossFunction, StepResult, norm_of
 from clozeworks.engine.guards import Guards
-from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.metrics import Metrics
-from clozeworks.engine.peak import matmul_peak, operations
-from clozeworks.engine.ranks import Ranks
-from clozeworks.engine.rates import Rates
-from clozeworks.engine.settings import Keeping, Training, Watching
+from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.param_groups import Rates
+from clozeworks.engine.settings import Checkpointing, Logging, Training
 from clozeworks.engine.snapshots import Snapshot, Snapshots, fill_optimizer, optimizer_tensors
-from clozeworks.engine.stages import Pieces, Stages
+from clozeworks.engine.stages import MicroBatches, Stages
 from clozeworks.engine.stopping import Stop, StopNow
-from clozeworks.engine.window import Window
+from clozeworks.engine.window import StepWindow
 from clozeworks.errors import CheckpointError, OutputError
+from clozeworks.runtime.matmul_peak import matmul_peak, operations
 
 # A rate below this share of what was usual is worth a word.
 _SLOW = 0.5
@@ -36,7 +36,7 @@ _SLOW = 0.5
 _SILENT = 600
 
 
-class Watcher(Protocol):
+class Callback(Protocol):
     """Who is told what happens."""
 
     def note(self, sentence: str) -> None:
@@ -95,29 +95,29 @@ class Trainer:
         lanes: Pieces side by side.
         snapshots: Where snapshots are.
         metrics: The file of what is measured; None on ranks that do not write.
-        watcher: Who is told.
+        callback: Who is told.
         rates: How the rate differs from layer to layer.
         judge: Measures the model beside its loss at each evaluation; None if nothing else counts.
         best: Keeps the best weights by what the judge finds.
     """
 
     model: nn.Module
-    cost: Cost
+    cost: LossFunction
     names: Sequence[str]
     stages: Stages
-    held_out: Pieces
+    held_out: MicroBatches
     training: Training
-    watching: Watching
-    keeping: Keeping
+    watching: Logging
+    keeping: Checkpointing
     seed: int
-    ranks: Ranks
-    lanes: Lanes
+    ranks: ProcessGroup
+    lanes: MicroBatchThreads
     snapshots: Snapshots
     metrics: Metrics | None
-    watcher: Watcher
+    callback: Callback
     rates: Rates = field(default_factory=Rates)
     judge: Judge | None = None
-    best: Best = field(default_factory=Best)
+    best: EarlyStopping = field(default_factory=EarlyStopping)
     guards: Guards = field(default_factory=Guards)
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Trainer:
         self.step = 0
         self.tokens = 0
         self._names = {id(value): name for name, value in self.model.named_parameters()}
-        self._window = Window(self.names)
+        self._window = StepWindow(self.names)
         self._before = self._spent = 0.0  # seconds of earlier sessions; all until the last snapshot
         self._began = self._kept = time.monotonic()
         self._rates: list[float] = []
@@ -160,11 +160,11 @@ class Trainer:
         self.step = self.snapshots.newest = snapshot.step
         self.tokens = state["tokens"]
         self.guards = Guards.from_state(state["guards"])
-        self._window = Window.from_state(self.names, state["window"])
+        self._window = StepWindow.from_state(self.names, state["window"])
         self.best.resume(state["best"], snapshot.tensors.get("best", {}))
         self._before = self._spent = state["seconds"]
         if state["lanes"] != self.lanes.count or state["ranks"] != self.ranks.count:
-            self.watcher.note(
+            self.callback.note(
                 f"The run was begun with {state['ranks']} processes of {state['lanes']} threads "
                 f"and goes on with {self.ranks.count} of {self.lanes.count}: the results will be "
                 "those of another run of the same recipe, not the same to the bit."
@@ -173,7 +173,7 @@ class Trainer:
     def run(self) -> Outcome:
         """Trains until all steps are done or a signal comes."""
         self.model.train()
-        self.watcher.began(self.stages.steps)
+        self.callback.began(self.stages.steps)
         gradients = Gradients(
             self.model,
             self.cost,
@@ -188,13 +188,17 @@ class Trainer:
         begins = self.stages.begins()
         # Trap: leaving the loop early must end the loader's threads at once, not at exit.
         count = sum(parameter.numel() for parameter in self.model.parameters())
-        with Stop(alone=self.ranks.count == 1) as stop, closing(batches), self.lanes.alone(count):
+        with (
+            Stop(alone=self.ranks.count == 1) as stop,
+            closing(batches),
+            self.lanes.alone(count),
+        ):
             try:
                 for step, pieces in batches:
                     if self.best.hopeless:  # it ended here before, and was killed afterwards
                         break
                     if step in begins:
-                        self.watcher.note(f"Step {step:,}: from here on {begins[step]}.")
+                        self.callback.note(f"Step {step:,}: from here on {begins[step]}.")
                     with stop.interruptible():
                         self._count_operations(gradients, pieces)
                         measured = gradients.take(step, pieces)
@@ -214,7 +218,7 @@ class Trainer:
             # What the snapshot says, so that whoever makes the model again from it says the same.
             return Outcome(self.step, finished, stop.signal, self.tokens, self._spent, self.guards)
 
-    def _count_operations(self, gradients: Gradients, pieces: Pieces) -> None:
+    def _count_operations(self, gradients: Gradients, pieces: MicroBatches) -> None:
         """Finds out, once a session, what the best speed of this machine would be in tokens."""
         if self._best or not self.ranks.leads or self.training.compile:
             return
@@ -225,7 +229,7 @@ class Trainer:
         self._best = self.ranks.count * self._peak * len(piece.ids) / max(needed, 1.0)
         self._window.begin()
 
-    def _update(self, measured: Measured) -> None:
+    def _update(self, measured: StepResult) -> None:
         """Makes the step, unless its numbers are not finite."""
         for group in self.optimizer.param_groups:
             if self.step < group["since"]:
@@ -251,13 +255,13 @@ class Trainer:
         self.step += 1
         self._window.add(measured, norm, rate, skipped=not usable, spike=spike)
         if not usable:
-            self.watcher.note(
+            self.callback.note(
                 f"Step {self.step:,}: loss {measured.loss:.4g}, gradient {norm:.4g}: not finite, "
                 f"so the weights stay as they were ({self.guards.skipped:,} times so far)."
             )
             self.guards.check(self.step, rate, self.model)
         elif spike:
-            self.watcher.note(
+            self.callback.note(
                 f"Step {self.step:,}: the loss, {measured.loss:.3f}, is far above the usual "
                 f"{self.guards.mean:.3f}."
             )
@@ -271,15 +275,15 @@ class Trainer:
                 record["share_of_peak"] = round(record["tokens_per_second"] / self._best, 4)
             self._note_slowness(record["tokens_per_second"])
             self._log(record)
-            self.watcher.stepped(self.step, record)
-            self._window = Window(self.names)
+            self.callback.stepped(self.step, record)
+            self._window = StepWindow(self.names)
             self._window.begin()
         due = self.watching.evaluate and self.step % self.watching.evaluate == 0
         if due or last:
             self.evaluate()
             self._window.begin()
 
-    def evaluate(self) -> Measured | None:
+    def evaluate(self) -> StepResult | None:
         """Measures the model on held-out text, if there is any, and says what came out."""
         held_out = self.ranks.summed([len(self.held_out)])[0] > 0
         if not held_out and self.judge is None:
@@ -312,7 +316,7 @@ class Trainer:
                 "best": self.best.look(judged, self.model, self.step),
             }
         self._log(record)
-        self.watcher.evaluated(self.step, record)
+        self.callback.evaluated(self.step, record)
         return found
 
     def _log(self, record: dict[str, Any]) -> None:
@@ -322,14 +326,14 @@ class Trainer:
         except OutputError as error:
             if self.keeping.when_unwritable == "stop":
                 raise OutputError(f"{error}; make room, then run the same again.") from error
-            self.watcher.note(f"{error}; the lines are kept for later, and the run goes on.")
+            self.callback.note(f"{error}; the lines are kept for later, and the run goes on.")
 
     def _note_slowness(self, rate: float) -> None:
         usual = sorted(self._rates)[len(self._rates) // 2] if len(self._rates) >= 5 else 0.0
         now = time.monotonic()
         if rate < _SLOW * usual and now - self._said_slow >= _SILENT:
             self._said_slow = now
-            self.watcher.note(
+            self.callback.note(
                 f"Step {self.step:,}: {rate:,.0f} tokens a second, usually {usual:,.0f}: something "
                 "else may be using this machine."
             )
@@ -393,4 +397,4 @@ class Trainer:
                 raise OutputError(
                     f"{error}; {kept}; make room, then run the same again."
                 ) from error
-            self.watcher.note(f"{error}; {kept}, and the run goes on.")
+            self.callback.note(f"{error}; {kept}, and the run goes on.")

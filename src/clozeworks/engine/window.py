@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clozeworks.engine.gradients import Measured
+from clozeworks.engine.gradients import StepResult
 
 
-class Window:
+class StepWindow:
     """Sums over some steps; part of a snapshot, so that lines come out the same after a stop."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -26,7 +26,7 @@ class Window:
         return self._began
 
     def add(
-        self, measured: Measured, norm: float, rate: float, *, skipped: bool, spike: bool
+        self, measured: StepResult, norm: float, rate: float, *, skipped: bool, spike: bool
     ) -> None:
         """Adds a step."""
         self._tokens += measured.tokens
@@ -77,7 +77,7 @@ class Window:
         }
 
     @classmethod
-    def from_state(cls, names: Sequence[str], state: Mapping[str, Any]) -> "Window":
+    def from_state(cls, names: Sequence[str], state: Mapping[str, Any]) -> "StepWindow":
         """What a snapshot kept."""
         window = cls(names)
         window._sums = {name: list(state["sums"][name]) for name in names}

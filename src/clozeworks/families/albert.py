@@ -24,12 +24,12 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import PooledClasses
 from clozeworks.core.heads.tokens import TokenClasses
-from clozeworks.core.stack import Tower
+from clozeworks.core.layers.tower import Tower
 from clozeworks.errors import CheckpointError
 from clozeworks.families import bert
 from clozeworks.families.family import DEEPEST, Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
-from clozeworks.text.style import UnigramStyle
+from clozeworks.text.tokenizer.styles import UnigramStyle
 
 # What the published library assumes where a config is silent: the largest size.
 DEFAULTS = {

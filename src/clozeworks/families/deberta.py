@@ -18,25 +18,25 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import Mlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import Vocabulary
-from clozeworks.core.norm import LayerNorm
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import Mlp
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.sublayer import PostNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DistanceTable, Term
 from clozeworks.core.positions.learned import Learned
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PostNorm
 from clozeworks.families import bert
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, Rule, rules
-from clozeworks.text.style import BertByteLevelStyle
+from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
 TERMS: tuple[Term, ...] = ("c2p", "p2c")
 TALKING = "heads that talk to each other are another attention"

@@ -11,19 +11,19 @@ This file states only what differs from the first version.
 import dataclasses
 from typing import Any, cast
 
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.convolution import Convolution
 from clozeworks.core.heads.replaced import ReplacedInText
-from clozeworks.core.norm import LayerNorm
+from clozeworks.core.layers.convolution import Convolution
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.sublayer import PostNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DisentangledShared, DistanceTable
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PostNorm
 from clozeworks.families import bert, deberta
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
-from clozeworks.text.special import BERT_TOKENS
-from clozeworks.text.style import UnigramStyle
+from clozeworks.text.tokenizer.special import BERT_TOKENS
+from clozeworks.text.tokenizer.styles import UnigramStyle
 
 # What the published library assumes where a config is silent: the largest sizes of v2.
 DEFAULTS = {

@@ -9,22 +9,22 @@ Where paper and code differ: the released student starts from the teacher's laye
 
 from typing import Any
 
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import Mlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import Vocabulary
-from clozeworks.core.norm import LayerNorm
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import Mlp
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.sublayer import PostNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PostNorm
 from clozeworks.families.bert import TOKENS, published_activation
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
-from clozeworks.text.style import WordPieceStyle
+from clozeworks.text.tokenizer.styles import WordPieceStyle
 
 NORM = LayerNorm(eps=1e-12)
 

@@ -21,7 +21,7 @@ from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.families import bert, roberta
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
-from clozeworks.text.style import WordPieceStyle
+from clozeworks.text.tokenizer.styles import WordPieceStyle
 
 # What a config without these keys means; the others mean what they mean for BERT.
 _UNSAID = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}

@@ -15,7 +15,7 @@ from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
 from clozeworks.families.weights import Form, Names, Rule
-from clozeworks.text.style import Style
+from clozeworks.text.tokenizer.styles import Style
 
 Parts = frozenset[str]
 # No published network comes near these; a damaged config easily does.

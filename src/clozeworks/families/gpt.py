@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.norm import LayerNorm
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PostNorm
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.sublayer import PostNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.errors import UnknownName
 from clozeworks.families import gpt2
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules
-from clozeworks.text.style import GPT_STYLE
+from clozeworks.text.tokenizer.styles import GPT_STYLE
 
 # Published names of activations in this family, and ours.
 ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}

@@ -14,22 +14,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
+from clozeworks.core.attention.masks import Causal
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import Mlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.last_token import LastTokenClasses
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import PlainVocabulary
-from clozeworks.core.norm import LayerNorm
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import Mlp
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.sublayer import PreNorm, SublayerSpec
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.core.sees import Past
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PreNorm, SublayerSpec
 from clozeworks.families.family import ACTIVATIONS, Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules
-from clozeworks.text.style import GPT2_STYLE
+from clozeworks.text.tokenizer.styles import GPT2_STYLE
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -56,7 +56,7 @@ def layer_parts(
     return (
         SelfAttention(
             heads=config.heads("n_head", "n_embd", config.whole("n_head", 12), width),
-            sees=Past(),
+            sees=Causal(),
             dropout=config.share("attn_pdrop", 0.1),
         ),
         Mlp(

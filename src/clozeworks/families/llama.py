@@ -13,24 +13,24 @@ read, the newer is written.
 from collections.abc import Mapping
 from typing import Any
 
-from clozeworks.core.attention import GroupedAttention
+from clozeworks.core.attention.attention import GroupedAttention
+from clozeworks.core.attention.masks import Causal
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import GatedMlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.last_token import LastTokenClasses
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import PlainVocabulary
-from clozeworks.core.norm import RmsNorm
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import GatedMlp
+from clozeworks.core.layers.norm import RmsNorm
+from clozeworks.core.layers.sublayer import PreNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.rotary import Rotary, RotaryScaling, Slower, SlowerWhereSlow
-from clozeworks.core.sees import Past
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PreNorm
 from clozeworks.errors import CheckpointError, UnknownName
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.gpt2 import spelled
 from clozeworks.families.weights import rules
-from clozeworks.text.style import LLAMA_STYLE
+from clozeworks.text.tokenizer.styles import LLAMA_STYLE
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -58,7 +58,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         heads=heads,
         key_heads=key_heads,
         head_width=head_width,
-        sees=Past(),
+        sees=Causal(),
         positions=_positions(config),
         dropout=config.share("attention_dropout", 0.0),
         bias=config.truth("attention_bias", False),

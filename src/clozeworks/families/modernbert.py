@@ -17,23 +17,23 @@ positions go on, and a longer text is computed like any other.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
+from clozeworks.core.attention.masks import Full, MaskSpec, Window
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import GatedMlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.transformed import TransformedTextClasses, TransformedTokenClasses
 from clozeworks.core.heads.vocabulary import Vocabulary
-from clozeworks.core.norm import LayerNorm
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import GatedMlp
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.sublayer import PreNorm, Residual
+from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.rotary import Rotary
-from clozeworks.core.sees import Everything, SeesSpec, Window
-from clozeworks.core.stack import Layer, Tower
-from clozeworks.core.sublayer import PreNorm, Residual
 from clozeworks.errors import CheckpointError, UnknownName
 from clozeworks.families.bert import published_activation
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules, stacked
-from clozeworks.text.style import BertByteLevelStyle
+from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
 FULL, LOCAL = "full_attention", "sliding_attention"
 # Each type of layer: the older key of its theta, and what is assumed where a config is silent.
@@ -86,7 +86,7 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
         )
     dropout = config.share("attention_dropout", 0.0)
     reach = config.whole("local_attention", 128) // 2
-    sees: dict[str, SeesSpec] = {FULL: Everything(), LOCAL: Window(reach=reach)}
+    sees: dict[str, MaskSpec] = {FULL: Full(), LOCAL: Window(reach=reach)}
     attentions = {
         kind: SelfAttention(
             heads=heads,

@@ -19,7 +19,7 @@ from clozeworks.core.positions.learned import Learned
 from clozeworks.families import bert
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
-from clozeworks.text.style import ByteLevelStyle
+from clozeworks.text.tokenizer.styles import ByteLevelStyle
 
 
 def read(config: Config, parts: Parts) -> Blueprint:

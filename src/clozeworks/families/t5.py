@@ -16,23 +16,23 @@ Compat: newer configs say `tie_word_embeddings = true` in both cases and tell th
 from collections.abc import Sequence
 from typing import Any
 
-from clozeworks.core.attention import CrossAttention, SelfAttention
+from clozeworks.core.attention.attention import CrossAttention, SelfAttention
+from clozeworks.core.attention.masks import Causal, Full
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import GatedMlp, Mlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import PlainVocabulary
-from clozeworks.core.norm import RmsNorm
-from clozeworks.core.part import PartSpec
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import GatedMlp, Mlp
+from clozeworks.core.layers.norm import RmsNorm
+from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.sublayer import PreNorm
+from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.bucketed import Bucketed, BucketTable
-from clozeworks.core.sees import Everything, Past
-from clozeworks.core.stack import Layer, Tower
-from clozeworks.core.sublayer import PreNorm
 from clozeworks.errors import UnknownName
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
-from clozeworks.text.style import T5_STYLE
+from clozeworks.text.tokenizer.styles import T5_STYLE
 
 # The published feed-forward networks: activation, and whether a second path gates the first.
 FEED_FORWARDS = {
@@ -72,7 +72,7 @@ def _tower(config: Config, depth: int, *, is_decoder: bool) -> Tower:
         "scale": 1.0,
     }
     attention = SelfAttention(
-        sees=Past() if is_decoder else Everything(), positions=Bucketed(), **shape
+        sees=Causal() if is_decoder else Full(), positions=Bucketed(), **shape
     )
     inner: tuple[PartSpec, ...] = (CrossAttention(**shape),) if is_decoder else ()
     layer: Layer = tuple(

@@ -18,28 +18,28 @@ trained otherwise need not have it, and transformers then draws one that nothing
 
 from typing import Any
 
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
+from clozeworks.core.attention.masks import Causal, Full, MaskSpec
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import Mlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.query_start import QueryStart
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import PlainVocabulary
-from clozeworks.core.norm import LayerNorm
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import Mlp
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.sublayer import PostNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.transformer_xl import TransformerXl
-from clozeworks.core.sees import Everything, Past, SeesSpec
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PostNorm
 from clozeworks.families import bert
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules
-from clozeworks.text.style import ClosedUnigramStyle
+from clozeworks.text.tokenizer.styles import ClosedUnigramStyle
 
 # The first text, the second, and the token that speaks for both.
 TYPES = 3
-SEES: dict[str, SeesSpec] = {"bi": Everything(), "uni": Past()}
+SEES: dict[str, MaskSpec] = {"bi": Full(), "uni": Causal()}
 
 
 def read(config: Config, parts: Parts) -> Blueprint:

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from clozeworks.errors import SettingError
 from clozeworks.generate.history import History
-from clozeworks.generate.reading import Reader
-from clozeworks.generate.rules import NEVER, RuleSpec, applied, check_finite
-from clozeworks.generate.writing import Limits, Written
+from clozeworks.generate.logits_processors import NEVER, LogitsProcessorSpec, applied, check_finite
+from clozeworks.generate.sampling import Limits, Written
+from clozeworks.generate.session import DecoderSession
 
 # What no sum of logs ever reaches, and what it means: a beam that is not there yet.
 NOWHERE = -1e9
@@ -88,12 +88,12 @@ class _Prompt:
 
 
 def search(
-    reader: Reader,
+    reader: DecoderSession,
     given: Sequence[Sequence[int]],
     *,
     beams: Beams,
     limits: Limits,
-    rules: Sequence[RuleSpec] = (),
+    rules: Sequence[LogitsProcessorSpec] = (),
 ) -> list[list[Written]]:
     """The texts that ended for each prompt, the best first; `beams.width` of each at most.
 

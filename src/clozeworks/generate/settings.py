@@ -10,12 +10,12 @@ from typing import Any, Literal
 from clozeworks.config import read
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.generate.beams import Beams
-from clozeworks.generate.rules import (
+from clozeworks.generate.logits_processors import (
+    LogitsProcessorSpec,
     MinP,
     NoRepeatedNGrams,
     Occurrence,
-    Repetition,
-    RuleSpec,
+    RepetitionPenalty,
     Temperature,
     TopK,
     TopP,
@@ -77,11 +77,11 @@ class Wording:
                 f"{both[0]!r} is among bad_words and required_words; leave it out of one of them."
             )
 
-    def rules(self) -> list[RuleSpec]:
+    def rules(self) -> list[LogitsProcessorSpec]:
         """The rules that need no tokenizer."""
-        rules: list[RuleSpec] = []
+        rules: list[LogitsProcessorSpec] = []
         if self.repetition != 1:
-            rules.append(Repetition(penalty=self.repetition))
+            rules.append(RepetitionPenalty(penalty=self.repetition))
         if self.presence or self.frequency:
             rules.append(Occurrence(presence=self.presence, frequency=self.frequency))
         if self.no_repeat_ngrams is not None:
@@ -111,9 +111,9 @@ class Drawing:
         if not 0 <= self.seed < 2**63:
             raise SettingError(f"seed is {self.seed}; it must be at least 0 and below 2**63.")
 
-    def rules(self) -> list[RuleSpec]:
+    def rules(self) -> list[LogitsProcessorSpec]:
         """What shapes the shares that tokens are drawn by, in order."""
-        rules: list[RuleSpec] = []
+        rules: list[LogitsProcessorSpec] = []
         if self.temperature != 1:
             rules.append(Temperature(value=self.temperature))
         if self.top_k is not None:

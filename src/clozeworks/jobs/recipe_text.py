@@ -13,8 +13,8 @@ import typing
 from typing import Any
 
 from clozeworks import config, registry
-from clozeworks.core.spec import Slot
-from clozeworks.jobs.recipe import Recipe
+from clozeworks.jobs.pretrain.recipe import Recipe
+from clozeworks.spec import Slot
 
 _WIDTH = 96
 _HEAD = """\

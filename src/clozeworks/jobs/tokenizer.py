@@ -3,25 +3,25 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from clozeworks.data.documents import Documents, find_files, read_documents
-from clozeworks.data.streaming import DEFAULT_ENCODING
+from clozeworks.data.files.documents import Documents, find_files, read_documents
+from clozeworks.data.files.streaming import DEFAULT_ENCODING
 from clozeworks.errors import InputError
-from clozeworks.text.corpus import Progress, no_progress
-from clozeworks.text.style import Kind, Style
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.styles import Style, StyleKind
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.reading import ReadingProgress, no_progress
+from clozeworks.text.training.train import train_from_iterator
 
 
 def train_tokenizer(
     inputs: Sequence[str | Path],
     *,
-    kind: Kind,
+    kind: StyleKind,
     size: int,
     style: Style | None = None,
     min_frequency: int = 2,
     columns: Sequence[str] | None = None,
     encoding: str = DEFAULT_ENCODING,
-    progress: Progress | None = None,
+    progress: ReadingProgress | None = None,
 ) -> Tokenizer:
     """Trains a tokenizer from files.
 

@@ -19,22 +19,23 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
 from clozeworks.families.family import Family
-from clozeworks.language_model.generating import Generating
-from clozeworks.language_model.judging import Judging
-from clozeworks.tasks import embed as embedding
-from clozeworks.tasks import fill as filling
-from clozeworks.tasks.embed import Progress, TokenVectors, Vectors
-from clozeworks.tasks.fill import Filled
-from clozeworks.tasks.fill_spans import fill_spans
-from clozeworks.text.extend import LEAST, Extension, extend
-from clozeworks.text.files import CONVERT
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.inference import embed as embedding
+from clozeworks.inference import fill as filling
+from clozeworks.inference.embed import TokenVectors, Vectors
+from clozeworks.inference.fill import Filled
+from clozeworks.inference.fill_spans import fill_spans
+from clozeworks.language_model.generation_methods import GenerationMethods
+from clozeworks.language_model.scoring_methods import ScoringMethods
+from clozeworks.runtime.progress import Progress
+from clozeworks.text.tokenizer.files import CONVERT
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.extend import LEAST, Extension, extend
 
 # Entries of the vocabulary of models whose tokens are bytes.
 BYTES = 384
 
 
-class LanguageModel(Judging, Generating):
+class LanguageModel(ScoringMethods, GenerationMethods):
     """A model with its tokenizer, its family and everything its folder says."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:

@@ -30,17 +30,17 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives import next_sentence
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 SEEDS = "seeds"
 # Keeps a vector that is constant from being divided by nothing.
@@ -50,7 +50,7 @@ _NOTHING = 1e-6
 
 
 @runtime_checkable
-class Choosing(Protocol):
+class ChoiceObjective(Protocol):
     """An objective whose answers are choices, so that they can be compared before and after."""
 
     @property
@@ -58,7 +58,7 @@ class Choosing(Protocol):
         """Whether this one's are."""
         ...
 
-    def choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
+    def choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
         """A score for every possible answer of each choice, (n, C), in the order of questions."""
         ...
 
@@ -92,7 +92,7 @@ class Adversarial(Objective):
 
     def __post_init__(self) -> None:
         inner = self.objective
-        chooses = isinstance(inner, Choosing) and inner.chooses
+        chooses = isinstance(inner, ChoiceObjective) and inner.chooses
         if not chooses and not isinstance(inner, next_sentence.NextSentence):
             raise SettingError(
                 f"adversarial is set and the objective is {inner.name!r} as it stands; it must "
@@ -101,9 +101,9 @@ class Adversarial(Objective):
             )
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """What the wrapped objective asks, and its own."""
-        return (*self.objective.asks, self.name)
+        return (*self.objective.loss_names, self.name)
 
     @property
     def arrangement(self) -> ArrangementSpec | None:
@@ -111,25 +111,25 @@ class Adversarial(Objective):
         return self.objective.arrangement
 
     @property
-    def coupled(self) -> bool:
+    def couples_examples(self) -> bool:
         """As the wrapped objective: a text is moved whatever its neighbours are."""
-        return self.objective.coupled
+        return self.objective.couples_examples
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Lets the wrapped objective ask; each example gets a seed for its first move.
 
         The seed belongs to the example and the epoch, so that pieces, lanes and ranks change
         nothing.
         """
-        self.objective.collate(draft, chance, source)
-        words = chance.stream(self.name).words(draft.clean.epochs, draft.clean.indices, 2)
+        self.objective.collate(builder, rng, source)
+        words = rng.stream(self.name).words(builder.clean.epochs, builder.clean.indices, 2)
         seeds = (words[:, 0].astype(np.int64) << 31) | (words[:, 1] >> np.uint32(1))
-        answers = draft.parts[self.objective.name][ANSWERS]
-        draft.parts[self.name] = {ANSWERS: answers, SEEDS: seeds}
+        answers = builder.parts[self.objective.name][ANSWERS]
+        builder.parts[self.name] = {ANSWERS: answers, SEEDS: seeds}
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """What the wrapped objective needs."""
-        return self.objective.needs(offered)
+        return self.objective.required_heads(available)
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """Those of the wrapped objective."""
@@ -148,7 +148,7 @@ class Adversarial(Objective):
                 "would mean something else for every vector; leave adversarial out."
             )
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What the wrapped objective costs, and what its answers change by.
 
         Where no gradient can be taken, as in an evaluation, nothing is moved.
@@ -157,7 +157,7 @@ class Adversarial(Objective):
         count = len(tensors.parts[self.name][ANSWERS])
         nothing = hidden.new_zeros(())
         if not torch.is_grad_enabled():
-            return {**found, self.name: Cost(nothing, 0, nothing, self.move.weight)}
+            return {**found, self.name: LossTerm(nothing, 0, nothing, self.move.weight)}
         clean = self._choices(model, hidden, tensors)
         delta = self.worst_move(model, clean.detach(), tensors)
         moved = self._moved(model, delta, tensors)
@@ -165,9 +165,9 @@ class Adversarial(Objective):
         alike = moved.argmax(dim=1) == clean.argmax(dim=1)
         if count:  # a question may be several choices; it costs their mean
             each, alike = each.view(count, -1).mean(dim=1), alike.view(count, -1).all(dim=1)
-        return {**found, self.name: Cost(each.sum(), count, alike.sum(), self.move.weight)}
+        return {**found, self.name: LossTerm(each.sum(), count, alike.sum(), self.move.weight)}
 
-    def worst_move(self, model: Model, clean: Tensor, tensors: Tensors) -> Tensor:
+    def worst_move(self, model: Model, clean: Tensor, tensors: BatchTensors) -> Tensor:
         """The move of each token's vector, in spreads of that vector, (N, E).
 
         Args:
@@ -189,15 +189,15 @@ class Adversarial(Objective):
         # Token by token, so that a text does not depend on its neighbours.
         return (first + torch.where(torch.isfinite(size), step, 0.0)).detach()
 
-    def _choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
-        if isinstance(self.objective, Choosing):
+    def _choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
+        if isinstance(self.objective, ChoiceObjective):
             scores = self.objective.choices(model, hidden, tensors)
         else:
             scores = model.scores(next_sentence.HEAD, hidden, tensors.layout)
         # Trap: half precision has three digits, and the change is smaller than that.
         return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
-    def _moved(self, model: Model, delta: Tensor, tensors: Tensors) -> Tensor:
+    def _moved(self, model: Model, delta: Tensor, tensors: BatchTensors) -> Tensor:
         other = moved_by(model, delta)
         hidden = other(tensors.ids, tensors.layout, tensors.types)
         return self._choices(other, hidden, tensors)

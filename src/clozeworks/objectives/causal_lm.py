@@ -24,14 +24,14 @@ import numpy as np
 from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.teacher_forcing import LENGTHS, READ, TeacherForced, naming_cost
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 # Where the token before each answer stands.
 BEFORE = "before"
@@ -46,15 +46,15 @@ class CausalLM(TeacherForced):
     arrangement: ArrangementSpec | None = None
     """What stands side by side; None means whatever others need."""
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for `answers`, each behind the token at `before`; nothing is random."""
-        clean = draft.clean
+        clean = builder.clean
         last = np.zeros(len(clean.ids) + 1, dtype=np.bool_)
         last[np.cumsum(clean.lengths)[clean.lengths > 0]] = True
         before = np.flatnonzero(~last[1:])
-        draft.parts[self.name] = {
+        builder.parts[self.name] = {
             ANSWERS: clean.ids[before + 1],
-            READ: draft.ids[before],
+            READ: builder.ids[before],
             BEFORE: before,
             LENGTHS: np.maximum(clean.lengths - 1, 0),
         }
@@ -68,14 +68,14 @@ class CausalLM(TeacherForced):
         check_writes(blueprint, self.name)
         super().check(blueprint)
 
-    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+    def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
         """What each answer is named from, (n, W)."""
         before = tensors.parts[self.name][BEFORE]
         ids = tensors.ids.index_put((before,), read)
         hidden: Tensor = model(ids, tensors.layout, tensors.types)
         return hidden[before]
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """The same from vectors (N, W) that others read, too."""
         part = tensors.parts[self.name]
         return {self.name: naming_cost(model, hidden[part[BEFORE]], part[ANSWERS])}
@@ -93,7 +93,7 @@ def check_writes(blueprint: Blueprint, name: str) -> None:
             "for every token of one text; use span_corruption or prefix_lm, or choose a family "
             "without an encoder, such as gpt2 or llama."
         )
-    if not blueprint.writes:
+    if not blueprint.can_generate:
         raise SettingError(
             f"the model's tokens see what comes after them; {name} asks for each token from those "
             "before it, which would be read off; choose a family that writes, such as gpt2 or "

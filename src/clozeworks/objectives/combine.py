@@ -20,18 +20,18 @@ from torch import Tensor
 
 from clozeworks import config
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.span_boundary import SpanBoundary
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 
 @spec
@@ -51,9 +51,9 @@ class Weighted(Objective):
         _check_company((self.objective,))
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """The names of the objective's parts."""
-        return self.objective.asks
+        return self.objective.loss_names
 
     @property
     def arrangement(self) -> ArrangementSpec | None:
@@ -61,17 +61,17 @@ class Weighted(Objective):
         return self.objective.arrangement
 
     @property
-    def coupled(self) -> bool:
+    def couples_examples(self) -> bool:
         """Whether the objective's examples depend on each other."""
-        return self.objective.coupled
+        return self.objective.couples_examples
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Does what the objective does."""
-        self.objective.collate(draft, chance, source)
+        self.objective.collate(builder, rng, source)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The parts the objective needs."""
-        return self.objective.needs(offered)
+        return self.objective.required_heads(available)
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The objective's heads."""
@@ -81,7 +81,7 @@ class Weighted(Objective):
         """Checks what the objective needs."""
         self.objective.check(blueprint)
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """The objective's costs with another weight."""
         costs = self.objective.costs(model, hidden, tensors)
         return {
@@ -101,7 +101,7 @@ class Sum(Objective):
     def __post_init__(self) -> None:
         if not self.parts:
             raise SettingError("parts is empty; a sum needs at least one objective; add one.")
-        twice = [name for name, times in Counter(self.asks).items() if times > 1]
+        twice = [name for name, times in Counter(self.loss_names).items() if times > 1]
         if twice:
             raise SettingError(
                 f"parts has {twice[0]!r} twice; each objective may stand once in a sum; "
@@ -117,9 +117,9 @@ class Sum(Objective):
             first, arrangement = wanted[0]
             if other != arrangement:
                 raise SettingError(
-                    f"{', '.join(first.asks)} needs {_written(arrangement)} and "
-                    f"{', '.join(part.asks)} needs {_written(other)}; the parts of a sum share "
-                    "their texts; give both the same arrangement, or one of them none."
+                    f"{', '.join(first.loss_names)} needs {_written(arrangement)} and "
+                    f"{', '.join(part.loss_names)} needs {_written(other)}; the parts of a sum "
+                    "share their texts; give both the same arrangement, or one of them none."
                 )
 
     def _check_boundaries(self) -> None:
@@ -129,14 +129,14 @@ class Sum(Objective):
                 spans = isinstance(part.hide, Spans)
             if isinstance(part, SpanBoundary) and not spans:
                 raise SettingError(
-                    f"parts is {', '.join(self.asks)}; span_boundary asks for hidden spans; put "
-                    "masked_lm with hide = spans before it."
+                    f"parts is {', '.join(self.loss_names)}; span_boundary asks for hidden spans; "
+                    "put masked_lm with hide = spans before it."
                 )
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """The names of all parts."""
-        return tuple(name for part in self.parts for name in part.asks)
+        return tuple(name for part in self.parts for name in part.loss_names)
 
     @property
     def arrangement(self) -> ArrangementSpec | None:
@@ -145,18 +145,18 @@ class Sum(Objective):
         return wanted[0] if wanted else None
 
     @property
-    def coupled(self) -> bool:
+    def couples_examples(self) -> bool:
         """Whether examples depend on each other in any part."""
-        return any(part.coupled for part in self.parts)
+        return any(part.couples_examples for part in self.parts)
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Lets each part do its work, in order."""
         for part in self.parts:
-            part.collate(draft, chance, source)
+            part.collate(builder, rng, source)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """What all parts need."""
-        return frozenset().union(*(part.needs(offered) for part in self.parts))
+        return frozenset().union(*(part.required_heads(available) for part in self.parts))
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """All heads the parts bring."""
@@ -167,7 +167,7 @@ class Sum(Objective):
         for part in self.parts:
             part.check(blueprint)
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """The costs of all parts, from the same vectors."""
         return {
             name: cost
@@ -187,7 +187,7 @@ def leaves(objective: Objective) -> list[Objective]:
 
 def _check_company(parts: Sequence[Objective]) -> None:
     for part in parts:
-        if part.alone:
+        if part.owns_forward:
             raise SettingError(
                 f"{part.name} is in a sum or has a weight around it; it runs the model in a way "
                 "of its own, which no other objective can read; make it the whole objective."

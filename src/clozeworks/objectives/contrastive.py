@@ -33,18 +33,18 @@ from torch import Tensor
 
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooling import check_modes, pool
 from clozeworks.core.heads.projection import Projection
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.arrangements.views import Twice
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.views import Twice
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 HEAD = "contrastive"
 
@@ -75,42 +75,42 @@ class Contrastive(Objective):
             raise SettingError(f"projection.kind is {kind!r}; it must be 'projection'.")
 
     @property
-    def coupled(self) -> bool:
+    def couples_examples(self) -> bool:
         """Whether the other examples of the batch are negatives."""
         return self.negatives == "batch"
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks each anchor for the number of its positive among the candidates."""
-        views, least = draft.clean.views, 2 if self.coupled else 3
+        views, least = builder.clean.views, 2 if self.couples_examples else 3
         if views < least:
-            needed = "an anchor and a positive" if self.coupled else "a hard negative too"
+            needed = "an anchor and a positive" if self.couples_examples else "a hard negative too"
             raise SettingError(
                 f"the arrangement of {self.name} gives views of {views}; negatives = "
                 f"{self.negatives!r} needs at least {least}: {needed}; use another arrangement."
             )
-        anchors = len(draft.clean) // views
-        answers = np.arange(anchors) if self.coupled else np.zeros(anchors, dtype=np.int64)
-        draft.parts[self.name] = {ANSWERS: answers}
+        anchors = len(builder.clean) // views
+        answers = np.arange(anchors) if self.couples_examples else np.zeros(anchors, dtype=np.int64)
+        builder.parts[self.name] = {ANSWERS: answers}
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The projection, if there is one."""
         return {HEAD: self.projection} if self.projection else {}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Compares the vectors of the texts."""
         vectors = pool(hidden, tensors.layout, (self.pooling,))  # (B, W)
         if self.projection:
             vectors = model.heads[HEAD](vectors.to(hidden.dtype)).to(vectors.dtype)
         answers = tensors.parts[self.name][ANSWERS]
         scores = self.scores(vectors.view(len(answers), tensors.views, -1))
-        return {self.name: Cost.of(scores, answers)}
+        return {self.name: LossTerm.of(scores, answers)}
 
     def scores(self, vectors: Tensor) -> Tensor:
         """Vectors (A, V, W) to a score for each candidate of each anchor."""
         # Trap: cosines are divided by 0.05; in half precision the quotient has two digits.
         with torch.autocast(vectors.device.type, enabled=False):
             unit = F.normalize(vectors, dim=-1, eps=1e-12)
-            if self.coupled:
+            if self.couples_examples:
                 candidates = unit[:, 1:].transpose(0, 1).flatten(0, 1)  # ((V - 1) * A, W)
                 cosines = unit[:, 0] @ candidates.T  # (A, (V - 1) * A)
             else:

@@ -21,24 +21,24 @@ from collections.abc import Collection
 from typing import ClassVar, cast
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
-from clozeworks.core.convolution import Convolution
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.vocabulary import VocabularyModule
+from clozeworks.core.layers.convolution import Convolution
+from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.model import Model, asked_vectors
-from clozeworks.core.spec import spec
-from clozeworks.core.sublayer import PreNorm
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.masked_lm import HEAD, MaskedLM
 from clozeworks.objectives.noise import ChoiceSpec
-from clozeworks.objectives.noise.shown import Shown
+from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 
 @spec
@@ -51,7 +51,7 @@ class DecodedLM(Objective):
     """What stands side by side."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
-    show: Shown = Shown()
+    show: Corruption = Corruption()
     """What the input shows in their place."""
     masks: int | None = None
     """How many masks an example has before they come back; a new one each epoch if not given."""
@@ -64,12 +64,12 @@ class DecodedLM(Objective):
         self._masked  # noqa: B018 (it checks the other settings)
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """The questions are those of masked language modelling."""
-        return self._masked.asks
+        return self._masked.loss_names
 
     @property
-    def alone(self) -> bool:
+    def owns_forward(self) -> bool:
         """No other objective reads the decoder, and nothing else is computed."""
         return True
 
@@ -79,13 +79,13 @@ class DecodedLM(Objective):
             arrangement=self.arrangement, hide=self.hide, show=self.show, masks=self.masks
         )
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Hides tokens as masked language modelling does."""
-        self._masked.collate(draft, chance, source)
+        self._masked.collate(builder, rng, source)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A vocabulary head, and the family's decoder where it has one."""
-        return frozenset({HEAD, *({DECODER} & set(offered))})
+        return frozenset({HEAD, *({DECODER} & set(available))})
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """A decoder where the model has none."""
@@ -97,14 +97,14 @@ class DecodedLM(Objective):
         super().check(blueprint)
         check_decodable(blueprint)
 
-    def loss(self, model: Model, tensors: Tensors) -> Loss:
+    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """Logits at the hidden places only, and the last layer there only, too."""
         part = tensors.parts[self._masked.name]
         head = cast(VocabularyModule, model.heads[HEAD])
         vectors = asked_vectors(
             model, tensors.ids, tensors.layout, tensors.types, part["places"]
         )  # (n, W)
-        cost = Cost.of_naming(head.transform(vectors), head.decoder, part[ANSWERS])
+        cost = LossTerm.of_naming(head.transform(vectors), head.decoder, part[ANSWERS])
         return Loss({self._masked.name: cost})
 
 

@@ -26,18 +26,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Chance
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError, TokenizerError
-from clozeworks.objectives.corruption import Corruption
-from clozeworks.objectives.draft import Draft, Source
+from clozeworks.objectives.batch import BatchBuilder, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import Corrupted, corrupt
+from clozeworks.objectives.span_targets import Corruption
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 # The denoiser of each example.
 CHOSEN = "chosen"
@@ -97,9 +97,9 @@ class Denoisers(Corruption):
         if not self.parts:
             raise SettingError("parts is empty; a mixture needs at least one denoiser; add one.")
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Rewrites the texts; asks for `answers`; `chosen` is the denoiser of each example."""
-        clean, stream = draft.clean, chance.stream(self.name)
+        clean, stream = builder.clean, rng.stream(self.name)
         chosen = self.chosen(clean, stream)
         places = [
             self._places(number, part.hide, clean, chosen, stream)
@@ -110,35 +110,35 @@ class Denoisers(Corruption):
         if self.modes:
             modes = np.array([_mode(part, source) for part in self.parts])
             found = _opened(found, modes[chosen])
-        self.ask(draft, hidden, found, source)
-        draft.parts[self.name][CHOSEN] = chosen
+        self.ask(builder, hidden, found, source)
+        builder.parts[self.name][CHOSEN] = chosen
 
-    def chosen(self, clean: Arranged, chance: Chance) -> Numbers:
+    def chosen(self, clean: ExampleArrays, rng: RandomStream) -> Int64Array:
         """The number of the denoiser of each example, (B,)."""
-        drawn = chance.stream("denoiser").uniform(clean.epochs, clean.indices, 1)[:, 0]
+        drawn = rng.stream("denoiser").uniform(clean.epochs, clean.indices, 1)[:, 0]
         weights = np.array([part.weight for part in self.parts])
         return np.searchsorted(np.cumsum(weights[:-1]) / weights.sum(), drawn, side="right")
 
     @staticmethod
     def _places(
-        number: int, hide: ChoiceSpec, clean: Arranged, chosen: Numbers, chance: Chance
-    ) -> Numbers:
+        number: int, hide: ChoiceSpec, clean: ExampleArrays, chosen: Int64Array, rng: RandomStream
+    ) -> Int64Array:
         """What one denoiser hides in the examples that drew it."""
         rows = np.flatnonzero(chosen == number)
         if not len(rows):
             return np.zeros(0, dtype=np.int64)
         own = clean.some(rows)
-        return clean.tokens_of(rows)[hide.places(own, Draws.of(own, chance))]
+        return clean.tokens_of(rows)[hide.places(own, Draws.of(own, rng))]
 
 
-def _opened(found: Corrupted, modes: Numbers) -> Corrupted:
+def _opened(found: Corrupted, modes: Int64Array) -> Corrupted:
     """The same with a token before each input, (B,)."""
     lengths = found.input_lengths
     inputs = np.insert(found.inputs, np.cumsum(lengths) - lengths, modes)
     return dataclasses.replace(found, inputs=inputs, input_lengths=lengths + 1)
 
 
-def _mode(part: Denoiser, source: Source) -> int:
+def _mode(part: Denoiser, source: Vocabularies) -> int:
     if part.mode not in source.named:
         raise TokenizerError(
             f"the tokenizer has no special token {part.mode}; it says how an input was made; train "

@@ -9,21 +9,21 @@ the width; here both follow the discriminator, which for the published sizes is 
 
 import dataclasses
 
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.convolution import Convolution
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import GatedMlp, Mlp
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.vocabulary import Vocabulary
-from clozeworks.core.norm import LayerNorm
-from clozeworks.core.part import PartSpec
-from clozeworks.core.spec import spec
-from clozeworks.core.stack import Layer, Tower
+from clozeworks.core.layers.convolution import Convolution
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import GatedMlp, Mlp
+from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.errors import SettingError, UnsupportedError
 from clozeworks.objectives.decoded_lm import check_decodable
+from clozeworks.spec import spec
 
 HEAD = "vocabulary"
 

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clozeworks.core.naming import named, right_answers
+from clozeworks.core.ops.linear_cross_entropy import named, right_answers
 
 
 @dataclass(frozen=True)
-class Cost:
+class LossTerm:
     """What one part of an objective costs.
 
     Attributes:
@@ -34,7 +34,7 @@ class Cost:
     weight: float = 1.0
 
     @classmethod
-    def of(cls, scores: Tensor, answers: Tensor) -> "Cost":
+    def of(cls, scores: Tensor, answers: Tensor) -> "LossTerm":
         """The cost of naming the right answer: -log softmax(scores)[answer].
 
         Args:
@@ -47,7 +47,7 @@ class Cost:
         return cls(total, len(answers), right_answers(scores, answers))
 
     @classmethod
-    def of_naming(cls, x: Tensor, decoder: nn.Linear, answers: Tensor) -> "Cost":
+    def of_naming(cls, x: Tensor, decoder: nn.Linear, answers: Tensor) -> "LossTerm":
         """The cost of naming entries of a vocabulary: the same, without keeping the scores.
 
         Args:
@@ -63,7 +63,7 @@ class Cost:
 class Loss:
     """What a batch costs, part by part."""
 
-    parts: Mapping[str, Cost]
+    parts: Mapping[str, LossTerm]
 
     def value(self, counts: Mapping[str, float] | None = None) -> Tensor:
         """The number to take the gradient of: the weighted means of the parts, added up.

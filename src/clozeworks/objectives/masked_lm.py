@@ -22,23 +22,23 @@ from typing import ClassVar, cast
 
 from torch import Tensor
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads.vocabulary import VocabularyModule
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Exact, RandomRounding
+from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.ngrams import NGrams
-from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 HEAD = "vocabulary"
 
@@ -53,7 +53,7 @@ class MaskedLM(Objective):
     """What stands side by side; None means whatever others need."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
-    show: Shown = Shown()
+    show: Corruption = Corruption()
     """What the input shows in their place."""
     masks: int | None = None
     """How many masks an example has before they come back; a new one each epoch if not given."""
@@ -85,7 +85,8 @@ class MaskedLM(Objective):
         neither.
         """
         return cls(
-            hide=SingleTokens(budget=RandomRounding(share=0.15)), show=Shown(random_from="ordinary")
+            hide=SingleTokens(budget=RandomRounding(share=0.15)),
+            show=Corruption(random_from="ordinary"),
         )
 
     @classmethod
@@ -98,26 +99,26 @@ class MaskedLM(Objective):
         """SpanBERT: spans of 3.8 words, 80/10/10 for each span, random tokens from the corpus."""
         return cls(
             hide=Spans(p=0.2, longest=10, budget=Ceiling(share=0.15)),
-            show=Shown(unit="span", random_from="corpus"),
+            show=Corruption(unit="span", random_from="corpus"),
         )
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Hides tokens; asks for `answers` at `places`."""
-        clean = draft.clean
+        clean = builder.clean
         epochs = clean.epochs if self.masks is None else clean.epochs % self.masks
-        draws = Draws.of(clean, chance.stream(self.name), epochs)
+        draws = Draws.of(clean, rng.stream(self.name), epochs)
         places = self.hide.places(clean, draws)
-        self.show.write(draft.ids, places, clean, draws, source)
-        draft.hidden = places
-        draft.parts[self.name] = {"places": places, ANSWERS: clean.ids[places]}
+        self.show.write(builder.ids, places, clean, draws, source)
+        builder.hidden = places
+        builder.parts[self.name] = {"places": places, ANSWERS: clean.ids[places]}
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A vocabulary head."""
         return frozenset({HEAD})
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Logits at the hidden places only."""
         part = tensors.parts[self.name]
         head = cast(VocabularyModule, model.heads[HEAD])
         x = head.transform(hidden[part["places"]])  # (n, E)
-        return {self.name: Cost.of_naming(x, head.decoder, part[ANSWERS])}
+        return {self.name: LossTerm.of_naming(x, head.decoder, part[ANSWERS])}

@@ -20,15 +20,15 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.arrangements.pairs import NextSentencePairs
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.pairs import NextSentencePairs
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 HEAD = "next_sentence"
 
@@ -42,29 +42,29 @@ class NextSentence(Objective):
     arrangement: ArrangementSpec | None = NextSentencePairs(length=128)
     """Pairs with labels; None means whatever others need."""
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for the labels."""
-        ask_for_labels(draft, self.name)
+        ask_for_labels(builder, self.name)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The head, and the pooler it reads."""
         return frozenset({"pooler", HEAD})
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Two scores for each pair."""
         scores = model.scores(HEAD, hidden, tensors.layout)
-        return {self.name: Cost.of(scores, tensors.parts[self.name][ANSWERS])}
+        return {self.name: LossTerm.of(scores, tensors.parts[self.name][ANSWERS])}
 
 
-def ask_for_labels(draft: Draft, name: str) -> None:
+def ask_for_labels(builder: BatchBuilder, name: str) -> None:
     """Asks each example for the label its arrangement gave it.
 
     Raises:
         SettingError: The arrangement gives none.
     """
-    if draft.clean.labels is None:
+    if builder.clean.labels is None:
         raise SettingError(
             f"the arrangement of {name} gives no labels; it must pair texts; use one of: "
             "next_sentence_pairs, sentence_order_pairs."
         )
-    draft.parts[name] = {ANSWERS: draft.clean.labels}
+    builder.parts[name] = {ANSWERS: builder.clean.labels}

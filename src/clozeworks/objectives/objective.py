@@ -12,16 +12,16 @@ from torch import Tensor
 
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.model import Model
-from clozeworks.core.spec import Slot
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.families.family import parts_of
-from clozeworks.objectives.draft import Batch, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.batch import Batch, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import Loss, LossTerm
+from clozeworks.rng import RandomStream
+from clozeworks.spec import Slot
 
 
 class Objective(Slot):
@@ -36,7 +36,7 @@ class Objective(Slot):
         return registry.kind(type(self))
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """The names of all its parts."""
         return (self.name,)
 
@@ -46,7 +46,7 @@ class Objective(Slot):
         return None
 
     @property
-    def coupled(self) -> bool:
+    def couples_examples(self) -> bool:
         """Whether what an example costs depends on its neighbours in the batch.
 
         If so, two small batches are not the same as a big one.
@@ -54,7 +54,7 @@ class Objective(Slot):
         return False
 
     @property
-    def alone(self) -> bool:
+    def owns_forward(self) -> bool:
         """Whether it runs the model in its own way: on texts it rewrites, in a second stream.
 
         If so, no other objective can share its forward pass.
@@ -75,30 +75,30 @@ class Objective(Slot):
             )
         return self.arrangement
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Hides tokens and says what is asked.
 
-        Everything random must come from `chance` at the example's epoch and index, so that a
+        Everything random must come from `rng` at the example's epoch and index, so that a
         batch's size and order change nothing.
 
         Args:
-            draft: The batch in the making.
-            chance: Random numbers; an objective uses the stream of its own name.
+            builder: The batch in the making.
+            rng: Random numbers; an objective uses the stream of its own name.
             source: What may be looked up.
         """
         raise NotImplementedError
 
-    def batch(self, clean: Arranged, seed: int, source: Source) -> Batch:
+    def batch(self, clean: ExampleArrays, seed: int, source: Vocabularies) -> Batch:
         """The batch of some examples: a pure function."""
-        draft = Draft.of(clean)
-        self.collate(draft, Chance(seed, "objective"), source)
-        return Batch.of(draft)
+        builder = BatchBuilder.of(clean)
+        self.collate(builder, RandomStream(seed, "objective"), source)
+        return Batch.of(builder)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The parts beside the encoder that a model must be made with.
 
         Args:
-            offered: The parts its family knows.
+            available: The parts its family knows.
         """
         return frozenset()
 
@@ -134,10 +134,10 @@ class Objective(Slot):
             SettingError: The part, and what to do.
         """
         have = parts_of(blueprint)
-        missing = sorted(self.needs(have) - have)
+        missing = sorted(self.required_heads(have) - have)
         if missing:
             heads = ", ".join(sorted(blueprint.heads)) or "none"
-            wanted = ",".join(sorted(self.needs(have), reverse=True))
+            wanted = ",".join(sorted(self.required_heads(have), reverse=True))
             raise SettingError(
                 f"the model's heads are: {heads}; {self.name} needs {missing[0]!r}; make the model "
                 f"with --heads {wanted} and what else it needs."
@@ -149,7 +149,7 @@ class Objective(Slot):
         heads = {**blueprint.heads, **self.heads(blueprint)}
         return dataclasses.replace(blueprint, heads=heads).check()
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What each part costs.
 
         Args:
@@ -159,7 +159,7 @@ class Objective(Slot):
         """
         raise NotImplementedError
 
-    def loss(self, model: Model, tensors: Tensors) -> Loss:
+    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and what it costs."""
         hidden = model(tensors.ids, tensors.layout, tensors.types)
         return Loss(self.costs(model, hidden, tensors))

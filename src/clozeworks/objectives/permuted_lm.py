@@ -32,30 +32,36 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeworks.core import chance as chances
+from clozeworks import rng as chances
+from clozeworks.arrays import Int64Array
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.query_start import NAME as START
 from clozeworks.core.heads.query_start import QueryStart
 from clozeworks.core.heads.vocabulary import VocabularyModule
+from clozeworks.core.layers.sublayer import PreNorm
+from clozeworks.core.layers.two_stream import (
+    Memory,
+    PermutationRanks,
+    TargetQueries,
+    remembered,
+    two_streams,
+)
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.core.sublayer import PreNorm
-from clozeworks.core.two_stream import Asked, Memory, Ranks, remembered, two_streams
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.arrangements.remembered import RememberedBlocks
-from clozeworks.data.shards import Numbers
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.remembered import RememberedBlocks
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.spaced_spans import SpacedSpans
 from clozeworks.objectives.noise.words import rows_of
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 HEAD = "vocabulary"
 TARGETS, SEES, SEEN, ASKED, BEFORE = "targets", "sees", "seen", "asked", "before"
@@ -84,21 +90,21 @@ class PermutedLM(Objective):
             )
 
     @property
-    def alone(self) -> bool:
+    def owns_forward(self) -> bool:
         """No other objective reads the second stream."""
         return True
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for `answers` at `targets`; `sees` and `seen` are the ranks of all tokens.
 
         All of them are about the texts without their memories, whose lengths are `before`; `asked`
         are the questions of each text.
         """
-        clean, before = self._without_memory(draft.clean)
-        draws = Draws.of(clean, chance.stream(self.name))
+        clean, before = self._without_memory(builder.clean)
+        draws = Draws.of(clean, rng.stream(self.name))
         targets = self.ask.places(clean, draws)
         sees, seen = self._ranks(clean, targets, draws)
-        draft.parts[self.name] = {
+        builder.parts[self.name] = {
             ANSWERS: clean.ids[targets],
             TARGETS: targets,
             SEES: sees,
@@ -107,7 +113,7 @@ class PermutedLM(Objective):
             BEFORE: before,
         }
 
-    def _without_memory(self, clean: Arranged) -> tuple[Arranged, Numbers]:
+    def _without_memory(self, clean: ExampleArrays) -> tuple[ExampleArrays, Int64Array]:
         """The texts alone, and how many tokens stood before each, (B,)."""
         if not isinstance(self.arrangement, RememberedBlocks):
             return clean, np.zeros(len(clean), dtype=np.int64)
@@ -115,7 +121,7 @@ class PermutedLM(Objective):
         before = clean.labels.astype(np.int64)
         within = np.arange(len(clean.ids)) - np.repeat(clean.starts, clean.lengths)
         keep = within >= np.repeat(before, clean.lengths)
-        alone = Arranged(
+        alone = ExampleArrays(
             ids=clean.ids[keep],
             types=clean.types[keep],
             special=clean.special[keep],
@@ -126,7 +132,9 @@ class PermutedLM(Objective):
         )
         return alone, before
 
-    def _ranks(self, clean: Arranged, targets: Numbers, draws: Draws) -> tuple[Numbers, Numbers]:
+    def _ranks(
+        self, clean: ExampleArrays, targets: Int64Array, draws: Draws
+    ) -> tuple[Int64Array, Int64Array]:
         """What each token sees and where it is seen: ranks in a random order, (N,) each.
 
         A token that is not asked for is seen by all and sees only its like. A special token sees
@@ -147,9 +155,9 @@ class PermutedLM(Objective):
             return sees + later, seen + later
         return sees, seen
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A vocabulary head; where the second stream begins, if the family publishes it."""
-        return frozenset({HEAD} | ({START} & set(offered)))
+        return frozenset({HEAD} | ({START} & set(available)))
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """Where the second stream begins, if the model does not have it."""
@@ -178,31 +186,31 @@ class PermutedLM(Objective):
                 "relative positions, such as xlnet."
             )
 
-    def loss(self, model: Model, tensors: Tensors) -> Loss:
+    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """Reads the memory, then runs both streams and asks the second."""
         part = tensors.parts[self.name]
         ids, layout, types = tensors.ids, tensors.layout, tensors.types
         memory = None
         if isinstance(self.arrangement, RememberedBlocks):
             ids, layout, types, memory = _remember(model, tensors, part[BEFORE])
-        asked = Asked(part[TARGETS], Layout(part[ASKED].tolist()), model.heads[START]())
+        asked = TargetQueries(part[TARGETS], Layout(part[ASKED].tolist()), model.heads[START]())
         streams = two_streams(
             model,
             ids,
             layout,
             types,
             asked=asked,
-            ranks=Ranks(part[SEES], part[SEEN]),
+            ranks=PermutationRanks(part[SEES], part[SEEN]),
             memory=memory,
             content=False,
         )
         head = cast(VocabularyModule, model.heads[HEAD])
         x = head.transform(streams.queries[-1])  # (n, E)
-        return Loss({self.name: Cost.of_naming(x, head.decoder, part[ANSWERS])})
+        return Loss({self.name: LossTerm.of_naming(x, head.decoder, part[ANSWERS])})
 
 
 def _remember(
-    model: Model, tensors: Tensors, before: Tensor
+    model: Model, tensors: BatchTensors, before: Tensor
 ) -> tuple[Tensor, Layout, Tensor, Memory | None]:
     """The texts without their memories, and what the layers make of these."""
     layout, device = tensors.layout, tensors.ids.device

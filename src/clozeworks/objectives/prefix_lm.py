@@ -23,15 +23,15 @@ import numpy as np
 from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance, below
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.causal_lm import check_writes
-from clozeworks.objectives.draft import Draft, Source, Tensors
 from clozeworks.objectives.noise.sentinels import between_texts
 from clozeworks.objectives.noise.words import pieces_of_examples
 from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, continued, decoded
+from clozeworks.rng import RandomStream, below
+from clozeworks.spec import spec
 
 
 @spec
@@ -44,14 +44,14 @@ class PrefixLM(TeacherForced):
     """What stands side by side."""
 
     @property
-    def alone(self) -> bool:
+    def owns_forward(self) -> bool:
         """The texts are cut, and their second half is read by the decoder."""
         return True
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Shows the first half; asks for `answers`."""
-        clean = draft.clean
-        words = chance.stream(self.name).words(clean.epochs, clean.indices, 1)[:, 0]
+        clean = builder.clean
+        words = rng.stream(self.name).words(clean.epochs, clean.indices, 1)[:, 0]
         pieces = pieces_of_examples(clean)
         kept = 1 + below(words, np.maximum(pieces - 1, 1))  # 1 to pieces - 1
         before = np.cumsum(~clean.special) - 1  # tokens of text before each
@@ -68,9 +68,9 @@ class PrefixLM(TeacherForced):
             # and an end behind the first half would stand in the middle of the text.
             start = source.end()
             shown &= inner | (before < of_row)
-        draft.rewrite(clean.ids[shown], np.bincount(rows[shown], minlength=len(clean)))
-        draft.hidden = np.flatnonzero(hidden)
-        draft.parts[self.name] = answer_part(answers, asked + 1, start)
+        builder.rewrite(clean.ids[shown], np.bincount(rows[shown], minlength=len(clean)))
+        builder.hidden = np.flatnonzero(hidden)
+        builder.parts[self.name] = answer_part(answers, asked + 1, start)
 
     def check(self, blueprint: Blueprint) -> None:
         """Complains about a model that cannot write.
@@ -82,7 +82,7 @@ class PrefixLM(TeacherForced):
             check_writes(blueprint, self.name)
         super().check(blueprint)
 
-    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+    def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
         """What each answer is named from, (n, W)."""
         forward = continued if model.decoder is None else decoded
         return forward(model, tensors, tensors.parts[self.name], read)

@@ -24,13 +24,13 @@ import tomllib
 from collections.abc import Callable
 
 from clozeworks import config
-from clozeworks.data.arrangements.blocks import Blocks
-from clozeworks.data.arrangements.document_pieces import DocumentPieces
-from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
-from clozeworks.data.arrangements.remembered import RememberedBlocks
-from clozeworks.data.arrangements.single_sequences import SingleSequences
-from clozeworks.data.arrangements.views import Twice
-from clozeworks.data.arrangements.whole_sentences import FullSentences
+from clozeworks.data.examples.blocks import Blocks
+from clozeworks.data.examples.document_chunks import DocumentPieces
+from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
+from clozeworks.data.examples.remembered import RememberedBlocks
+from clozeworks.data.examples.single_sequences import SingleSequences
+from clozeworks.data.examples.views import Twice
+from clozeworks.data.examples.whole_sentences import FullSentences
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.causal_lm import CausalLM
 from clozeworks.objectives.combine import Sum

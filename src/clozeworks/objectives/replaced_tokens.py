@@ -34,28 +34,28 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
-from clozeworks.core.flow import Flow
+from clozeworks.core.context import ForwardContext
 from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE, HeadSpec
 from clozeworks.core.heads.replaced import Replaced
 from clozeworks.core.heads.second_network import SecondNetwork, SecondNetworkModule
 from clozeworks.core.heads.table_differences import TableDifferences, TableDifferencesModule
 from clozeworks.core.heads.vocabulary import VocabularyModule
 from clozeworks.core.model import Model, asked_vectors
+from clozeworks.core.ops.sampling import drawn_entries
 from clozeworks.core.positions.learned import Learned
-from clozeworks.core.sampling import drawn_entries
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.objectives import generator as generators
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.generator import Generator
-from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise import ChoiceSpec
-from clozeworks.objectives.noise.shown import Shown
+from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 HEAD = "replaced"
 GENERATOR, DIFFERENCES = "generator", "table_differences"
@@ -72,7 +72,7 @@ class ReplacedTokens(Objective):
     """What stands side by side."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
-    show: Shown = Shown(mask=1.0, random=0.0, keep=0.0)
+    show: Corruption = Corruption(mask=1.0, random=0.0, keep=0.0)
     """What the generator sees in their place."""
     generator: Generator = Generator()
     """How large the network that replaces them is."""
@@ -92,12 +92,12 @@ class ReplacedTokens(Objective):
             )
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """What the generator is asked, and what the discriminator is."""
         return (self._masked.name, self.name)
 
     @property
-    def alone(self) -> bool:
+    def owns_forward(self) -> bool:
         """The model reads texts that the generator rewrote."""
         return True
 
@@ -105,7 +105,7 @@ class ReplacedTokens(Objective):
     def _masked(self) -> MaskedLM:
         return MaskedLM(arrangement=self.arrangement, hide=self.hide, show=self.show)
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Hides tokens for the generator; asks about all that is text, at `judged`.
 
         `answers` are the tokens that were written: whether one was replaced is known once the
@@ -117,16 +117,16 @@ class ReplacedTokens(Objective):
                 "the tokenizer's mask token is None; the generator of replaced_tokens fills masks; "
                 "train a tokenizer with a mask token."
             )
-        clean = draft.clean
-        self._masked.collate(draft, chance, source)
-        words = chance.stream(self.name).words(clean.epochs, clean.indices, 2)
+        clean = builder.clean
+        self._masked.collate(builder, rng, source)
+        words = rng.stream(self.name).words(clean.epochs, clean.indices, 2)
         seeds = (words[:, 0].astype(np.int64) << 31) | (words[:, 1] >> np.uint32(1))
         judged = np.flatnonzero(~clean.special)
-        draft.parts[self.name] = {JUDGED: judged, ANSWERS: clean.ids[judged], SEEDS: seeds}
+        builder.parts[self.name] = {JUDGED: judged, ANSWERS: clean.ids[judged], SEEDS: seeds}
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The discriminator's head, where the family publishes one."""
-        return frozenset({HEAD} & set(offered))
+        return frozenset({HEAD} & set(available))
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The generator; the discriminator's head too where the model has none."""
@@ -145,24 +145,24 @@ class ReplacedTokens(Objective):
         """The generator, which is a masked language model of its own."""
         return {GENERATOR: _second(network)}
 
-    def loss(self, model: Model, tensors: Tensors) -> Loss:
+    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """The generator reads and replaces; the discriminator reads the result."""
         cost, ids = self.replace(_second(model), tensors)
         part = tensors.parts[self.name]
         replaced = (ids[part[JUDGED]] != part[ANSWERS]).long()  # (m,)
         hidden = self._read(model, ids, tensors)
         scores = model.scores(HEAD, hidden, tensors.layout, part[JUDGED])
-        judged = dataclasses.replace(Cost.of(scores, replaced), weight=self.weight)
+        judged = dataclasses.replace(LossTerm.of(scores, replaced), weight=self.weight)
         return Loss({self._masked.name: cost, self.name: judged})
 
-    def _read(self, model: Model, ids: Tensor, tensors: Tensors) -> Tensor:
+    def _read(self, model: Model, ids: Tensor, tensors: BatchTensors) -> Tensor:
         """What the discriminator says of the tokens, (N, W)."""
         layout, types = tensors.layout, tensors.types
         if self.sharing != "disentangled":
             hidden: Tensor = model(ids, layout, types)
             return hidden
         x = _differences(model)(model.embeddings, ids, layout, types)
-        return cast(Tensor, model.encoder(x, Flow(layout, types=types)))
+        return cast(Tensor, model.encoder(x, ForwardContext(layout, types=types)))
 
     def settle(self, network: Model, model: Model) -> None:
         """The discriminator's tables: the generator's, and the differences added to them."""
@@ -173,14 +173,14 @@ class ReplacedTokens(Objective):
             setattr(model.get_submodule(owner), last, nn.Parameter(table))
         model.tie()
 
-    def replace(self, generator: Model, tensors: Tensors) -> tuple[Cost, Tensor]:
+    def replace(self, generator: Model, tensors: BatchTensors) -> tuple[LossTerm, Tensor]:
         """What the generator's guesses cost, and the tokens with its draws in place, (N,)."""
         part = tensors.parts[self._masked.name]
         places = part["places"]
         head = cast(VocabularyModule, generator.heads[generators.HEAD])
         said = asked_vectors(generator, tensors.ids, tensors.layout, tensors.types, places)
         x = head.transform(said)  # (n, E)
-        cost = Cost.of_naming(x, head.decoder, part[ANSWERS])
+        cost = LossTerm.of_naming(x, head.decoder, part[ANSWERS])
         seeds = tensors.parts[self.name][SEEDS].tolist()
         ends = torch.tensor(tensors.layout.lengths).cumsum(0)
         before = torch.searchsorted(places.cpu(), ends)

@@ -33,13 +33,11 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance, shares
 from clozeworks.core.heads.vocabulary import PlainVocabularyModule
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.loss import Loss
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.teacher_forcing import (
@@ -50,7 +48,9 @@ from clozeworks.objectives.teacher_forcing import (
     TeacherForced,
     naming_cost,
 )
-from clozeworks.objectives.told import ToldSpec
+from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSpec
+from clozeworks.rng import RandomStream, shares
+from clozeworks.spec import spec
 
 # Two numbers from 0 to 1 for each answer: whether it is told, and what is drawn instead.
 LUCK = "luck"
@@ -62,7 +62,7 @@ _SCORES = 1 << 25
 class Sampling:
     """How much is told, and what is read instead."""
 
-    told: ToldSpec
+    told: TeacherForcingSpec
     """The chance of a token to be told, by step."""
     choose: Literal["likeliest", "drawn"] = "likeliest"
     """What the model says in the first pass: its likeliest token, or one drawn by its shares."""
@@ -94,9 +94,9 @@ class ScheduledSampling(Sampling, Objective):
         return cast(TeacherForced, self.objective)
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """The questions are those of the objective inside."""
-        return self.objective.asks
+        return self.objective.loss_names
 
     @property
     def arrangement(self) -> ArrangementSpec | None:
@@ -113,25 +113,25 @@ class ScheduledSampling(Sampling, Objective):
         """It runs the model twice."""
         return True
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks what the objective inside asks; two numbers for each answer decide the rest."""
-        self.objective.collate(draft, chance, source)
-        part, clean = draft.parts[self.objective.name], draft.clean
+        self.objective.collate(builder, rng, source)
+        part, clean = builder.parts[self.objective.name], builder.clean
         lengths = part[LENGTHS]
         most = int(lengths.max(initial=0))
-        words = chance.stream(self.name).words(clean.epochs, clean.indices, 2 * most)
+        words = rng.stream(self.name).words(clean.epochs, clean.indices, 2 * most)
         drawn = shares(words).reshape(len(clean), most, 2)
         part[LUCK] = drawn[np.arange(most) < lengths[:, None]]  # (n, 2)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The parts the objective inside needs."""
-        return self.objective.needs(offered)
+        return self.objective.required_heads(available)
 
     def check(self, blueprint: Blueprint) -> None:
         """Checks what the objective inside needs."""
         self.objective.check(blueprint)
 
-    def loss(self, model: Model, tensors: Tensors) -> Loss:
+    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One pass to see what the model says, one to learn."""
         share = 1.0 if tensors.step is None else self.told.share(tensors.step)
         if share >= 1:

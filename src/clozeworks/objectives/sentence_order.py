@@ -18,16 +18,16 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.arrangements.pairs import SentenceOrderPairs
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.pairs import SentenceOrderPairs
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.next_sentence import HEAD as SECOND_CHOICE
 from clozeworks.objectives.next_sentence import ask_for_labels
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 HEAD = "sentence_order"
 
@@ -41,19 +41,19 @@ class SentenceOrder(Objective):
     arrangement: ArrangementSpec | None = SentenceOrderPairs(length=512)
     """Pairs with labels; None means whatever others need."""
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for the labels."""
-        ask_for_labels(draft, self.name)
+        ask_for_labels(builder, self.name)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """One of the heads, and the pooler it reads."""
-        return frozenset({"pooler", _head(offered)})
+        return frozenset({"pooler", _head(available)})
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Two scores for each pair."""
         scores = model.scores(_head(model.blueprint.heads), hidden, tensors.layout)
-        return {self.name: Cost.of(scores, tensors.parts[self.name][ANSWERS])}
+        return {self.name: LossTerm.of(scores, tensors.parts[self.name][ANSWERS])}
 
 
-def _head(offered: Collection[str]) -> str:
-    return HEAD if HEAD in offered else SECOND_CHOICE
+def _head(available: Collection[str]) -> str:
+    return HEAD if HEAD in available else SECOND_CHOICE

@@ -22,21 +22,21 @@ from typing import ClassVar, cast
 import numpy as np
 from torch import Tensor
 
+from clozeworks.arrays import Int64Array
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary, BoundaryVocabularyModule
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.shards import Numbers
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
-from clozeworks.objectives.noise.shown import span_begins
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
+from clozeworks.objectives.noise.corruption import span_begins
 from clozeworks.objectives.noise.words import segment_begins
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 HEAD = "span_boundary"
 
@@ -56,37 +56,37 @@ class SpanBoundary(Objective):
         if self.longest < 1:
             raise SettingError(f"longest is {self.longest}; it must be at least 1.")
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for `answers` between `left` and `right`, `offsets` tokens from the beginning."""
-        if draft.hidden is None:
+        if builder.hidden is None:
             raise SettingError(
                 "span_boundary stands alone; it asks for spans that masked_lm hides; put masked_lm "
                 "with hide = spans before it in a sum."
             )
-        starts, ends = enclosed_spans(draft.clean, draft.hidden)
+        starts, ends = enclosed_spans(builder.clean, builder.hidden)
         sizes = np.minimum(ends - starts, self.longest)
         before = np.cumsum(sizes) - sizes
         offsets = np.arange(sizes.sum()) - np.repeat(before, sizes)
-        draft.parts[self.name] = {
+        builder.parts[self.name] = {
             "left": np.repeat(starts - 1, sizes),
             "right": np.repeat(ends, sizes),
             "offsets": offsets,
-            ANSWERS: draft.clean.ids[np.repeat(starts, sizes) + offsets],
+            ANSWERS: builder.clean.ids[np.repeat(starts, sizes) + offsets],
         }
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """A head that reads both boundaries."""
         return {HEAD: BoundaryVocabulary(places=self.longest)}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Logits for each asked token of each span."""
         part = tensors.parts[self.name]
         head = cast(BoundaryVocabularyModule, model.heads[HEAD])
         x = head.transform(hidden[part["left"]], hidden[part["right"]], part["offsets"])  # (n, E)
-        return {self.name: Cost.of_naming(x, head.decoder, part[ANSWERS])}
+        return {self.name: LossTerm.of_naming(x, head.decoder, part[ANSWERS])}
 
 
-def enclosed_spans(clean: Arranged, hidden: Numbers) -> tuple[Numbers, Numbers]:
+def enclosed_spans(clean: ExampleArrays, hidden: Int64Array) -> tuple[Int64Array, Int64Array]:
     """The hidden spans that have a visible token of their segment on either side.
 
     Args:

@@ -20,16 +20,16 @@ Example: `SpanCorruption(arrangement=Blocks(length=569))`, or in a recipe
 
 from typing import ClassVar
 
-from clozeworks.core.chance import Chance
-from clozeworks.core.spec import spec
-from clozeworks.data.arrangements import ArrangementSpec
+from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
-from clozeworks.objectives.corruption import Corruption, Sentinels, sentinel_ids
-from clozeworks.objectives.draft import Draft, Source
+from clozeworks.objectives.batch import BatchBuilder, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import corrupt
+from clozeworks.objectives.span_targets import Corruption, Sentinels, sentinel_ids
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 
 @spec
@@ -50,9 +50,9 @@ class SpanCorruption(Corruption):
         if self.sentinels not in ("named", "bytes"):
             raise SettingError(f"sentinels is {self.sentinels!r}; it must be 'named' or 'bytes'.")
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Rewrites the texts; asks for `answers`."""
-        draws = Draws.of(draft.clean, chance.stream(self.name))
-        places = self.hide.places(draft.clean, draws)
-        found = corrupt(draft.clean, places, sentinel_ids(self.sentinels, source), source.end())
-        self.ask(draft, places, found, source)
+        draws = Draws.of(builder.clean, rng.stream(self.name))
+        places = self.hide.places(builder.clean, draws)
+        found = corrupt(builder.clean, places, sentinel_ids(self.sentinels, source), source.end())
+        self.ask(builder, places, found, source)

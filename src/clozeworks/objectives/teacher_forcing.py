@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeworks.core.flow import Source
+from clozeworks.arrays import Int64Array
+from clozeworks.core.context import AttentionSource
 from clozeworks.core.heads.vocabulary import PlainVocabularyModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
-from clozeworks.data.shards import Numbers
-from clozeworks.objectives.draft import ANSWERS, Part, Tensors
-from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.batch import ANSWERS, BatchTensors, TargetArrays
+from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.objective import Objective
 
 HEAD, DECODER = "vocabulary", "decoder"
@@ -40,11 +40,11 @@ class TeacherForced(Objective):
 
     is_slot: ClassVar[bool] = True
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A vocabulary head, and a decoder where the family has one."""
-        return frozenset({HEAD} | ({DECODER} & set(offered)))
+        return frozenset({HEAD} | ({DECODER} & set(available)))
 
-    def vectors(self, model: Model, tensors: Tensors, read: Tensor) -> Tensor:
+    def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
         """What each answer is named from, (n, W).
 
         Args:
@@ -54,14 +54,14 @@ class TeacherForced(Objective):
         """
         raise NotImplementedError
 
-    def loss(self, model: Model, tensors: Tensors) -> Loss:
+    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and what it costs."""
         part = tensors.parts[self.name]
         x = self.vectors(model, tensors, part[READ])  # (n, W)
         return Loss({self.name: naming_cost(model, x, part[ANSWERS])})
 
 
-def answer_part(answers: Numbers, lengths: Numbers, start: int) -> Part:
+def answer_part(answers: Int64Array, lengths: Int64Array, start: int) -> TargetArrays:
     """What is asked, and what the decoder reads: the start, then the answer but for its last token.
 
     Args:
@@ -76,7 +76,7 @@ def answer_part(answers: Numbers, lengths: Numbers, start: int) -> Part:
 
 
 def decoded(
-    model: Model, tensors: Tensors, part: Mapping[str, Tensor], read: Tensor | None = None
+    model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor | None = None
 ) -> Tensor:
     """The decoder's vectors of all tokens of the answers, (n, W).
 
@@ -86,13 +86,13 @@ def decoded(
         part: What is asked.
         read: What the decoder reads instead of the right answers, (n,).
     """
-    encoded = Source(model(tensors.ids, tensors.layout, tensors.types), tensors.layout)
+    encoded = AttentionSource(model(tensors.ids, tensors.layout, tensors.types), tensors.layout)
     read = part[READ] if read is None else read
     return model.decode(read, Layout(part[LENGTHS].tolist()), encoded)
 
 
 def continued(
-    model: Model, tensors: Tensors, part: Mapping[str, Tensor], read: Tensor | None = None
+    model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor | None = None
 ) -> Tensor:
     """The vectors that all tokens of the answers are named from, where they go on with the text.
 
@@ -120,7 +120,7 @@ def continued(
     return hidden[places >= before - 1]
 
 
-def naming_cost(model: Model, x: Tensor, answers: Tensor) -> Cost:
+def naming_cost(model: Model, x: Tensor, answers: Tensor) -> LossTerm:
     """The cost of naming the next tokens from the vectors (n, W) that know all before them."""
     head = cast(PlainVocabularyModule, model.heads[HEAD])
-    return Cost.of_naming(head.transform(x), head.decoder, answers)
+    return LossTerm.of_naming(head.transform(x), head.decoder, answers)

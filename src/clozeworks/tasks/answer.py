@@ -23,19 +23,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeworks.core.chance import Chance
+from clozeworks.arrays import Float32Array
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
-from clozeworks.core.segments import text_normalizers
-from clozeworks.core.spec import spec
-from clozeworks.data.labelled.items import ItemPlaces, QuestionItem
+from clozeworks.core.ops.segments import text_normalizers
+from clozeworks.data.labelled.items import ItemLocations, QuestionItem
 from clozeworks.errors import InputError, SettingError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.task import Scores, Target, Task
-from clozeworks.tasks.windows import (
+from clozeworks.tasks.spans.windows import (
     Window,
     Windows,
     first_tokens,
@@ -43,7 +43,8 @@ from clozeworks.tasks.windows import (
     offsets_of,
     read_windows,
 )
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.tasks.task import Target, Task
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 HEAD = "answer"
 # Paper: the length of a window; questions and contexts together.
@@ -117,7 +118,7 @@ class Answer(Task[QuestionItem, Answered]):
             if value < 1:
                 raise SettingError(f"{name} is {value}; it must be at least 1.")
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """Two scores for every token."""
         return frozenset({HEAD})
 
@@ -130,7 +131,7 @@ class Answer(Task[QuestionItem, Answered]):
         windows = replace(windows, length=length)
         if windows.step is None and windows.overlap is None:
             windows = replace(windows, step=max(1, length // 3))  # as published: 128 of 384
-        places = ItemPlaces(items, "question")
+        places = ItemLocations(items, "question")
         for number, item in enumerate(items):
             if not item.context.strip():
                 raise InputError(
@@ -167,12 +168,12 @@ class Answer(Task[QuestionItem, Answered]):
             found.append(Target(label=ends + window.before if inside else np.zeros(2, np.int64)))
         return found
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for both ends."""
-        assert draft.clean.labels is not None
-        draft.parts[self.name] = {ANSWERS: draft.clean.labels}
+        assert builder.clean.labels is not None
+        builder.parts[self.name] = {ANSWERS: builder.clean.labels}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Half for the first token, half for the last."""
         layout = tensors.layout
         scores = self.scores(model, hidden, layout)
@@ -185,7 +186,7 @@ class Answer(Task[QuestionItem, Answered]):
             scores.detach(), "max", lengths=layout.sizes(scores.device), axis=0
         )
         correct = (right.detach() >= highest).all(dim=1).sum()
-        return {self.name: Cost(total, len(layout), correct)}
+        return {self.name: LossTerm(total, len(layout), correct)}
 
     def scores(
         self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
@@ -194,7 +195,7 @@ class Answer(Task[QuestionItem, Answered]):
         return model.scores(HEAD, hidden, layout, asked)
 
     def decode(
-        self, item: QuestionItem, windows: Sequence[Window], scores: Sequence[Scores]
+        self, item: QuestionItem, windows: Sequence[Window], scores: Sequence[Float32Array]
     ) -> Answered:
         """The best pair of ends over all windows."""
         offsets, owner = offsets_of(windows), judged_in(windows)
@@ -283,6 +284,6 @@ class Answer(Task[QuestionItem, Answered]):
         return replace(self, threshold=best)
 
 
-def _highest(scores: Scores, count: int) -> Any:
+def _highest(scores: Float32Array, count: int) -> Any:
     """The places of the highest scores, highest first; of equal ones the earlier."""
     return np.argsort(-scores, kind="stable")[:count]

@@ -24,23 +24,24 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.labelled.items import ItemPlaces, Label, PairItem, TextItem
+from clozeworks.data.labelled.items import ItemLocations, Label, PairItem, TextItem
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 from clozeworks.tasks.label_loss import LabelLoss
 from clozeworks.tasks.labels import check_names, number_of, published_labels, right_label
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.task import Scores, Target, Task
-from clozeworks.tasks.windows import Window, Windows, judged_in, read_windows
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.tasks.spans.windows import Window, Windows, judged_in, read_windows
+from clozeworks.tasks.task import Target, Task
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 Problem = Literal["one", "several", "number"]
 PUBLISHED_PROBLEMS: dict[Problem, str] = {
@@ -122,11 +123,11 @@ class Classify(Task[Any, Classified]):
         """The head that is asked."""
         return FAMILY_HEAD if self.pooling == POOLER else OWN_HEAD
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The family's classifier, and the pooler it reads if the family has one."""
         if self.head == OWN_HEAD:
             return frozenset()
-        return frozenset({FAMILY_HEAD, *({POOLER} & set(offered))})
+        return frozenset({FAMILY_HEAD, *({POOLER} & set(available))})
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """A head of our own where the pooling is not the family's."""
@@ -146,7 +147,7 @@ class Classify(Task[Any, Classified]):
             [item.text for item in items],
             windows=self.windows,
             most=most,
-            places=ItemPlaces(items, "text"),
+            places=ItemLocations(items, "text"),
         )
 
     def targets(self, item: TextItem | PairItem, windows: Sequence[Window]) -> list[Target]:
@@ -172,12 +173,12 @@ class Classify(Task[Any, Classified]):
         given = (self.labels[int(self.right(item))] for item in items)
         return replace(self, label_loss=self.label_loss.settled(self.labels, given))
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for the labels."""
-        assert draft.clean.labels is not None
-        draft.parts[self.name] = {ANSWERS: draft.clean.labels}
+        assert builder.clean.labels is not None
+        builder.parts[self.name] = {ANSWERS: builder.clean.labels}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What naming the labels costs."""
         scores = self.scores(model, hidden, tensors.layout)
         answers = tensors.parts[self.name][ANSWERS]
@@ -187,17 +188,17 @@ class Classify(Task[Any, Classified]):
         answers = answers.to(scores.dtype)
         if self.problem == "number":
             errors = (scores[:, 0] - answers).square()
-            return {self.name: Cost(errors.sum(), len(answers), errors.new_zeros(()))}
+            return {self.name: LossTerm(errors.sum(), len(answers), errors.new_zeros(()))}
         total = F.binary_cross_entropy_with_logits(scores, answers, reduction="sum")
         right = ((scores > 0) == (answers > 0.5)).all(dim=1).sum()
-        return {self.name: Cost(total / len(self.labels), len(answers), right)}
+        return {self.name: LossTerm(total / len(self.labels), len(answers), right)}
 
     @property
     def chooses(self) -> bool:
         """Whether an answer is a choice between labels."""
         return self.problem != "number"
 
-    def choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
+    def choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
         """The scores of each choice, (B, C); of several labels yes and no of each, (B C, 2)."""
         scores = self.scores(model, hidden, tensors.layout)
         if self.problem == "one":
@@ -211,7 +212,7 @@ class Classify(Task[Any, Classified]):
         return model.scores(self.head, hidden, layout)
 
     def decode(
-        self, item: TextItem | PairItem, windows: Sequence[Window], scores: Sequence[Scores]
+        self, item: TextItem | PairItem, windows: Sequence[Window], scores: Sequence[Float32Array]
     ) -> Classified:
         """The label of a text from what its windows say."""
         each = np.stack(scores).astype(np.float64)

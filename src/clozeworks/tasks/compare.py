@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from clozeworks.core.spec import spec
-from clozeworks.data.labelled.items import ItemPlaces
+from clozeworks.data.labelled.items import ItemLocations
+from clozeworks.spec import spec
 from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.windows import Window, read_windows
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.tasks.spans.windows import Window, read_windows
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @spec
@@ -37,7 +37,7 @@ class Compare(Classify):
             windows=self.windows,
             most=most,
             moves="longer",
-            places=ItemPlaces(items, "pair"),
+            places=ItemLocations(items, "pair"),
         )
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.arrangements.arrangement import Arrangement
+from clozeworks.arrays import Int64Array
+from clozeworks.data.examples.arrangement import Arrangement
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.data.labelled.mixing import Mixed
-from clozeworks.data.shards import Numbers
 from clozeworks.errors import InputError
+from clozeworks.tasks.spans.windows import by_item
 from clozeworks.tasks.task import Task
-from clozeworks.tasks.windows import by_item
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # Items whose lengths are looked at to know how many make a step.
 _LOOKED_AT = 1_000
@@ -74,7 +74,7 @@ class TaskExamples(Arrangement):
         """Every epoch shows every item; of mixed tasks as many as they come to together."""
         return len(self.items) if self.mixed is None else self.mixed.size
 
-    def take(self, epoch: int, indices: Numbers) -> Arranged:
+    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
         """Some items of an epoch; the windows of each stand one after the other."""
         self._check(epoch, indices)
         numbers = (indices if self.mixed is None else self.mixed.chosen(epoch, indices)).tolist()
@@ -95,7 +95,7 @@ class TaskExamples(Arrangement):
         labels = [target.label for target in targets if target.label is not None]
         tokens = [target.tokens for target in targets if target.tokens is not None]
         ids = _joined([window.encoded.ids for window in windows])
-        return Arranged(
+        return ExampleArrays(
             ids=ids,
             types=_joined([window.encoded.types for window in windows]),
             special=_joined([window.encoded.special for window in windows]).astype(np.bool_),
@@ -108,5 +108,5 @@ class TaskExamples(Arrangement):
         )
 
 
-def _joined(lists: Sequence[list[Any]]) -> Numbers:
+def _joined(lists: Sequence[list[Any]]) -> Int64Array:
     return np.array([value for values in lists for value in values], dtype=np.int64)

@@ -21,10 +21,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clozeworks.core.naming import right_answers
-from clozeworks.core.spec import spec
+from clozeworks.core.ops.linear_cross_entropy import right_answers
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.loss import LossTerm
+from clozeworks.spec import spec
 
 WHERE = "task.label_loss"
 NONE, BALANCED = "none", "balanced"
@@ -114,7 +114,7 @@ class LabelLoss:
                 raise UnknownName(f"A label of {WHERE}.weights", label, labels)
         return [float(table.get(label, 1.0)) for label in labels]
 
-    def cost(self, scores: Tensor, answers: Tensor, labels: Sequence[str]) -> Cost:
+    def cost(self, scores: Tensor, answers: Tensor, labels: Sequence[str]) -> LossTerm:
         """What naming the right labels costs.
 
         Args:
@@ -123,7 +123,7 @@ class LabelLoss:
             labels: Their names.
         """
         if self.is_plain:
-            return Cost.of(scores, answers)
+            return LossTerm.of(scores, answers)
         # Trap: half precision has three digits; a sum over thousands of questions needs more.
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         total = F.cross_entropy(
@@ -133,4 +133,4 @@ class LabelLoss:
             label_smoothing=self.smoothing,
             reduction="sum",
         )
-        return Cost(total, len(answers), right_answers(scores, answers))
+        return LossTerm(total, len(answers), right_answers(scores, answers))

@@ -25,35 +25,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.chance import Chance
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.transitions import Transitions, TransitionsModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
-from clozeworks.core.spec import spec
-from clozeworks.data.labelled.items import ItemPlaces, WordsItem
+from clozeworks.data.labelled.items import ItemLocations, WordsItem
 from clozeworks.errors import InputError
-from clozeworks.objectives.draft import ANSWERS, Draft, Source, Tensors
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.loss import LossTerm
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
 from clozeworks.tasks.label_loss import LabelLoss
 from clozeworks.tasks.labels import check_names, published_labels, right_label
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.tagging.convert import convert
-from clozeworks.tasks.tagging.entities import (
-    entities_of,
-    entity_counts,
-    macro_scores,
-    scores_by_type,
-)
-from clozeworks.tasks.tagging.schemes import Scheme, find_scheme, scheme_of
-from clozeworks.tasks.tagging.tags import Entity as Words
-from clozeworks.tasks.tagging.tags import Spelling, spelling_of
-from clozeworks.tasks.tagging.transitions import Moves, transitions
-from clozeworks.tasks.tagging.viterbi import MoveScores, best_path
-from clozeworks.tasks.task import Decoder, Scores, Target, Task
-from clozeworks.tasks.windows import (
+from clozeworks.tasks.spans.windows import (
     Window,
     Windows,
     asking,
@@ -62,7 +50,19 @@ from clozeworks.tasks.windows import (
     offsets_of,
     read_windows,
 )
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.tasks.tagging.convert import convert
+from clozeworks.tasks.tagging.entities import (
+    entities_of,
+    entity_counts,
+    macro_scores,
+    scores_by_type,
+)
+from clozeworks.tasks.tagging.schemes import Scheme, find_scheme, scheme_of
+from clozeworks.tasks.tagging.tags import EntitySpan, Spelling, spelling_of
+from clozeworks.tasks.tagging.transitions import AllowedTransitions, transitions
+from clozeworks.tasks.tagging.viterbi import MoveScores, best_path
+from clozeworks.tasks.task import Decoder, Target, Task
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 HEAD, TRANSITIONS = "tokens", "transitions"
 OUTSIDE = "O"
@@ -71,7 +71,7 @@ _UNLIKELY = -1e4
 
 
 @dataclass(frozen=True)
-class Entity:
+class TaggedEntity:
     """Some words that name one thing.
 
     Attributes:
@@ -106,7 +106,7 @@ class Tagged:
     spans: tuple[tuple[int, int], ...]
     tags: tuple[str, ...]
     scores: tuple[float, ...]
-    entities: tuple[Entity, ...]
+    entities: tuple[TaggedEntity, ...]
     windows: int = 1
 
     @property
@@ -148,7 +148,7 @@ class Tag(Task[WordsItem, Tagged]):
         return find_scheme(self.scheme or scheme_of(self.labels))
 
     @cached_property
-    def moves(self) -> Moves:
+    def moves(self) -> AllowedTransitions:
         """Which tag may follow which."""
         return transitions(self.labels, self.rules)
 
@@ -157,7 +157,7 @@ class Tag(Task[WordsItem, Tagged]):
         """How the tags are written."""
         return spelling_of(self.labels)
 
-    def needs(self, offered: Collection[str]) -> frozenset[str]:
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A score for every tag and token."""
         return frozenset({HEAD})
 
@@ -177,7 +177,7 @@ class Tag(Task[WordsItem, Tagged]):
             windows=self.windows,
             most=most,
             offsets=True,
-            places=ItemPlaces(items, "text"),
+            places=ItemLocations(items, "text"),
         )
         return [
             window
@@ -213,14 +213,14 @@ class Tag(Task[WordsItem, Tagged]):
         given = (tag for item in items for tag in item.tags or ())
         return replace(self, label_loss=self.label_loss.settled(self.labels, given))
 
-    def collate(self, draft: Draft, chance: Chance, source: Source) -> None:
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for the tags of words."""
-        labels = draft.clean.token_labels
+        labels = builder.clean.token_labels
         assert labels is not None
         places = np.flatnonzero(labels >= 0)
-        draft.parts[self.name] = {ANSWERS: labels[places], "places": places}
+        builder.parts[self.name] = {ANSWERS: labels[places], "places": places}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: Tensors) -> dict[str, Cost]:
+    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What naming the tags costs, word by word or sequence by sequence."""
         part = tensors.parts[self.name]
         answers, places = part[ANSWERS], part["places"]
@@ -238,7 +238,7 @@ class Tag(Task[WordsItem, Tagged]):
         """Whether each answer is a choice of its own; with a CRF they depend on each other."""
         return not self.crf
 
-    def choices(self, model: Model, hidden: Tensor, tensors: Tensors) -> Tensor:
+    def choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
         """The scores of each choice, (n, K)."""
         return self.scores(model, hidden, tensors.layout, tensors.parts[self.name]["places"])
 
@@ -262,7 +262,7 @@ class Tag(Task[WordsItem, Tagged]):
         self,
         item: WordsItem,
         windows: Sequence[Window],
-        scores: Sequence[Scores],
+        scores: Sequence[Float32Array],
         learned: MoveScores | None = None,
     ) -> Tagged:
         """The best tags that may stand in a row, and the entities they spell."""
@@ -297,14 +297,14 @@ class Tag(Task[WordsItem, Tagged]):
 
     def _entities(
         self, item: WordsItem, tags: Sequence[str], sure: NDArray[np.float64]
-    ) -> tuple[Entity, ...]:
+    ) -> tuple[TaggedEntity, ...]:
         if not self.rules.begins:
             return ()
         found = []
         for kind, first, end in entities_of(tags, self.rules, spelling=self.spelling):
             begin, last = item.spans[first][0], item.spans[end - 1][1]
             score = float(sure[first:end].mean())
-            found.append(Entity(kind, item.text[begin:last], begin, last, score))
+            found.append(TaggedEntity(kind, item.text[begin:last], begin, last, score))
         return tuple(found)
 
     def measure(
@@ -334,7 +334,7 @@ class Tag(Task[WordsItem, Tagged]):
             )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
-    def _spelled(self, sentences: Sequence[Sequence[str]]) -> list[list[Words]]:
+    def _spelled(self, sentences: Sequence[Sequence[str]]) -> list[list[EntitySpan]]:
         return [entities_of(tags, self.rules, spelling=self.spelling) for tags in sentences]
 
     def settings(self) -> Mapping[str, Any]:

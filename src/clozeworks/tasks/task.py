@@ -15,20 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clozeworks.arrays import Float32Array
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
 from clozeworks.objectives.objective import Objective
+from clozeworks.runtime.progress import Progress
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.windows import Window, Windows
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.tasks.spans.windows import Window, Windows
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 ItemType = TypeVar("ItemType")
 AnswerType = TypeVar("AnswerType")
-Scores = NDArray[np.float32]
 # An item, its windows and their scores to an answer.
-Decoder = Callable[[Any, Sequence[Window], Sequence[Scores]], Any]
-# Told tokens done and tokens in all.
-Progress = Callable[[int, int], None]
+Decoder = Callable[[Any, Sequence[Window], Sequence[Float32Array]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         raise NotImplementedError
 
     def decode(
-        self, item: ItemType, windows: Sequence[Window], scores: Sequence[Scores]
+        self, item: ItemType, windows: Sequence[Window], scores: Sequence[Float32Array]
     ) -> AnswerType:
         """The answer about an item from the scores of its windows.
 
@@ -136,7 +135,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             budget: Tokens per batch; chosen for the device if not given.
             progress: Called with tokens done and tokens in all.
         """
-        from clozeworks.tasks.answering import scored_answers
+        from clozeworks.inference.predict import scored_answers
 
         return scored_answers(
             self, model, tokenizer, items, most=most, budget=budget, progress=progress

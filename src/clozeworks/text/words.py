@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeworks.errors import MissingExtra, UnknownName, UnsupportedError
-from clozeworks.text.byte_tokens import BYTES
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.bytes import BYTES
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 _SPACE = "Ġ"
 _METASPACE = "▁"

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import clozeworks as cw
-from clozeworks.data.corpus import Corpus
-from clozeworks.data.loader import Loader
-from clozeworks.objectives.draft import Source
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.data.examples.loader import Loader
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import published
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SHORT = {
     "pretrain": (
@@ -91,7 +91,7 @@ def followed(folder, names):
 def first_batch(split, tokenizer, name):
     objective = published(name, 64)
     arrangement = objective.arranged().arrange(split, tokenizer, 0)
-    source = Source.of(tokenizer, split)
+    source = Vocabularies.of(tokenizer, split)
     loader = Loader(
         arrangement,
         lambda clean: (clean, objective.batch(clean, 0, source)),

@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus import Corpus
-from clozeworks.data.loader import Loader
-from clozeworks.objectives.draft import Source
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.data.examples.loader import Loader
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import written
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 FOLDERS = {"en": ("news", "mail"), "zh": ("新闻", "邮件")}
 DOCUMENTS = {
@@ -66,7 +66,7 @@ def followed(folder, names):
 def hidden_words(split, tokenizer):
     """The words that some steps hide; each as a whole."""
     objective = written(WHOLE_WORDS)
-    source = Source.of(tokenizer, split)
+    source = Vocabularies.of(tokenizer, split)
     loader = Loader(
         objective.arranged().arrange(split, tokenizer, 0),
         lambda clean: (clean, objective.batch(clean, 0, source)),

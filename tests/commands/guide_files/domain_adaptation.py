@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import clozeworks as cw
-from clozeworks.data.build import build_corpus
-from clozeworks.data.corpus import Corpus
-from clozeworks.text.train import train_from_iterator
+from clozeworks.data.corpus.build import build_corpus
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.text.training.train import train_from_iterator
 
 SHORT = {
     "pretrain": (

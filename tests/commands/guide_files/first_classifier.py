@@ -4,7 +4,7 @@ import csv
 import json
 
 import clozeworks as cw
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SHORT = {
     "finetune": (

@@ -8,8 +8,8 @@ SENTENCES = ["The cat sat on the mat.", "The dog lay on the rug.", "What a lovel
 def prepare(folder: Path, language: str) -> None:
     """Makes what a reader would bring along."""
     import clozeworks as cw
-    from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+    from clozeworks.text.training.train import train_from_iterator
 
     tokenizer = train_from_iterator(SENTENCES * 5, kind="bpe", size=330, style=GPT2_STYLE)
     cw.new("gpt2", tokenizer, n_embd=32, n_layer=1, n_head=2, n_positions=256).save(

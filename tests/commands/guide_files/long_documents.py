@@ -3,8 +3,8 @@
 import json
 
 import clozeworks as cw
-from clozeworks.data.build import BuildSettings, build_corpus
-from clozeworks.text.train import train_from_iterator
+from clozeworks.data.corpus.build import BuildSettings, build_corpus
+from clozeworks.text.training.train import train_from_iterator
 
 SHORT = {
     "pretrain": (

@@ -7,7 +7,7 @@ import clozeworks as cw
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.tagging.schemes import BMES
 from clozeworks.tasks.tagging.tags import spelling_of
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SHORT = {
     "finetune": (

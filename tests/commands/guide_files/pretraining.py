@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import clozeworks as cw
-from clozeworks.data.build import BuildSettings, build_corpus
-from clozeworks.text.train import train_from_iterator
+from clozeworks.data.corpus.build import BuildSettings, build_corpus
+from clozeworks.text.training.train import train_from_iterator
 
 RECIPES = Path(__file__).resolve().parents[3] / "recipes"
 SHORT = {

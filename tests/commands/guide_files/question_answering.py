@@ -3,7 +3,7 @@
 import json
 
 import clozeworks as cw
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SHORT = {
     "finetune": (

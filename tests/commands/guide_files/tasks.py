@@ -1,7 +1,7 @@
 """Made-up reviews, and a model that has seen their words."""
 
 import clozeworks as cw
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 WORDS = {
     "en": ("the {} is {} on day {}", ("cat", "dog", "house", "garden"), ("good", "bad")),

@@ -3,8 +3,8 @@
 import json
 
 import clozeworks as cw
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 SHORT = {
     "finetune": (

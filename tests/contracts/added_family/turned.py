@@ -9,22 +9,22 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.attend import Relate
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attend import Relate
+from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import GatedMlp
-from clozeworks.core.flow import Flow
+from clozeworks.core.context import ForwardContext
 from clozeworks.core.heads.vocabulary import Vocabulary
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import GatedMlp
+from clozeworks.core.layers.norm import RmsNorm
+from clozeworks.core.layers.sublayer import PreNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.layout import Group
-from clozeworks.core.norm import RmsNorm
 from clozeworks.core.positions import PositionModule, PositionSpec
-from clozeworks.core.spec import spec
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PreNorm
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
-from clozeworks.text.style import WordPieceStyle
+from clozeworks.spec import spec
+from clozeworks.text.tokenizer.styles import WordPieceStyle
 
 
 @spec
@@ -45,7 +45,7 @@ class TurnedModule(PositionModule):
         self.head_width = head_width
         self.base = base
 
-    def forward(self, attention: nn.Module, flow: Flow) -> Relate:
+    def forward(self, attention: nn.Module, flow: ForwardContext) -> Relate:
         def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, None]:
             return (
                 self._turn(q, flow.query_places(group)),

@@ -44,11 +44,11 @@ def folder(request, stories, tmp_path):
     sizes = stories.Sizes(
         WIDTH, INNER, LAYERS, HEADS, KEY_HEADS, TOKENS, LENGTH, tied=request.param
     )  # fmt: skip
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     tokens = TOKENS if request.param else -TOKENS
     data = struct.pack("<7i", WIDTH, INNER, LAYERS, HEADS, KEY_HEADS, tokens, LENGTH)
     for _, shape in sizes.tensors():
-        data += (0.3 * chance.standard_normal(shape)).astype("<f4").tobytes()
+        data += (0.3 * rng.standard_normal(shape)).astype("<f4").tobytes()
     (tmp_path / "stories260K.bin").write_bytes(data)
     pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(b"<0x%02X>" % byte for byte in range(256))]
     pieces += [b" ", b"c", b"a", b"t", b"at", b" c", b" cat", b"s", b" s", b" sat", "é".encode()]

@@ -12,7 +12,7 @@ from clozeworks.compress.lora import Lora, adapted, add_lora, merge_lora
 from clozeworks.errors import CheckpointError
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.tag import Tag
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SMALL = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24}
 SIZES = {

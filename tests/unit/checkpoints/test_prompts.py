@@ -98,7 +98,7 @@ def test_small_letters(sentence_model, bert_model, tmp_path):
 def test_small_letters_twice_change_nothing():
     from tokenizers import normalizers
 
-    from clozeworks.text.style import UnigramStyle
+    from clozeworks.text.tokenizer.styles import UnigramStyle
 
     backend = UnigramStyle().build([("<unk>", 0.0), ("▁", -1.0), ("a", -1.0)])
     backend.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])

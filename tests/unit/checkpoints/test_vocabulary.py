@@ -8,8 +8,8 @@ import torch
 import clozeworks as cw
 from clozeworks.core.layout import Layout
 from clozeworks.families.family import vocabulary_size
-from clozeworks.text.extend import extend
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.extend import extend
+from clozeworks.text.training.train import train_from_iterator
 
 GENERAL = ["the cat sat on the mat and the dog lay in the garden"] * 10
 FIELD = ["mathematics and catamaran, doggedly matting the gardenia"] * 10

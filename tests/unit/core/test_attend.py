@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from clozeworks.core import attend as attend_file
-from clozeworks.core.attend import attend
+from clozeworks.core.attention import attend as attend_file
+from clozeworks.core.attention.attend import attend
+from clozeworks.core.attention.masks import Causal, Full, MaskSpec, Window
 from clozeworks.core.layout import Layout
-from clozeworks.core.sees import Everything, Past, SeesSpec, Window
-from clozeworks.core.spec import spec
 from clozeworks.errors import InputError
+from clozeworks.spec import spec
 
 LENGTH = st.sampled_from([0, 1, 2, 3, 7, 8, 30, 31, 64, 130])
 
@@ -35,8 +35,8 @@ def by_formula(q, k, v, queries, keys, allowed, bias=None):
 
 
 VIEWS = [
-    (Everything(), lambda q, k: torch.ones_like(q + k, dtype=torch.bool)),
-    (Past(), lambda q, k: k <= q),
+    (Full(), lambda q, k: torch.ones_like(q + k, dtype=torch.bool)),
+    (Causal(), lambda q, k: k <= q),
     (Window(reach=2), lambda q, k: (q - k).abs() <= 2),
 ]
 
@@ -78,7 +78,7 @@ def test_gradients_flow_through_padded_groups():
 
 
 @spec
-class Nothing(SeesSpec):
+class Nothing(MaskSpec):
     """For the test: the second query of every text is blind."""
 
     def allowed(self, group):
@@ -112,7 +112,7 @@ def test_positions_inside_attention():
     queries, keys = Layout([3, 64, 4, 9]), Layout([5, 64, 4, 30])
     q = torch.randn(queries.total, 2, 8)
     k, v = (torch.randn(keys.total, 2, 8) for _ in range(2))
-    mixed = attend(q, k, v, queries=queries, keys=keys, sees=Past(), relate=Slope())
+    mixed = attend(q, k, v, queries=queries, keys=keys, sees=Causal(), relate=Slope())
     expected, _ = by_formula(
         2 * q, k, v, queries, keys, VIEWS[1][1],
         bias=lambda a, b: -0.5 * (a[:, None] - b[None]).abs().float(),
@@ -144,9 +144,9 @@ def test_tables_made_while_inferring_serve_training_too():
     layout = Layout([3, 5])
     with torch.inference_mode():
         q = torch.randn(8, 1, 4)
-        attend(q, q, q, queries=layout, keys=layout, sees=Past())
+        attend(q, q, q, queries=layout, keys=layout, sees=Causal())
     q = torch.randn(8, 1, 4, requires_grad=True)
-    attend(q, q, q, queries=layout, keys=layout, sees=Past()).sum().backward()
+    attend(q, q, q, queries=layout, keys=layout, sees=Causal()).sum().backward()
     assert q.grad is not None
 
 

@@ -12,12 +12,12 @@ from clozeworks.core.heads.projection import Projection
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layout import Layout
-from clozeworks.core.norm import LayerNorm
-from clozeworks.core.spec import Slot, spec
 from clozeworks.core.tree import tree
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config
+from clozeworks.spec import Slot, spec
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from clozeworks.core.flow import Flow, Source
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions.bucketed import BucketTable
 from clozeworks.errors import SettingError
@@ -57,9 +57,9 @@ def test_every_distance_up_to_300(both_sides):
 def test_the_bias_is_the_table_by_distance(both_sides, queries, keys):
     module = built(both_sides)
     layout = Layout([queries])
-    source = Source(torch.zeros(keys, 16), Layout([keys])) if queries != keys else None
+    source = AttentionSource(torch.zeros(keys, 16), Layout([keys])) if queries != keys else None
     (group,) = layout.plan(Layout([keys]), torch.device("cpu")).groups
-    bias = module(Flow(layout, source=source))(group)
+    bias = module(ForwardContext(layout, source=source))(group)
     places = torch.arange(queries)[:, None] + keys - queries
     buckets = module.buckets(torch.arange(keys) - places)
     assert torch.equal(bias[0], module.table.weight[buckets].permute(2, 0, 1))
@@ -67,10 +67,10 @@ def test_the_bias_is_the_table_by_distance(both_sides, queries, keys):
 
 def test_places_may_be_given():
     module = built(True)
-    source = Source(torch.zeros(6, 16), Layout([6]), places=torch.tensor([4, 0]))
+    source = AttentionSource(torch.zeros(6, 16), Layout([6]), places=torch.tensor([4, 0]))
     layout = Layout([2])
     (group,) = layout.plan(source.layout, torch.device("cpu")).groups
-    bias = module(Flow(layout, source=source))(group)
+    bias = module(ForwardContext(layout, source=source))(group)
     distances = torch.arange(6) - torch.tensor([[4], [0]])
     assert torch.equal(bias[0], module.table.weight[module.buckets(distances)].permute(2, 0, 1))
 
@@ -79,7 +79,7 @@ def test_a_pass_makes_it_once():
     module = built(True)
     layout = Layout([4])
     (group,) = layout.plan(layout, torch.device("cpu")).groups
-    bias = module(Flow(layout))
+    bias = module(ForwardContext(layout))
     assert bias(group) is bias(group)
 
 

@@ -3,31 +3,31 @@
 import pytest
 import torch
 
-from clozeworks.core.attention import CrossAttention, GroupedAttention, SelfAttention
+from clozeworks.core.attention.attention import CrossAttention, GroupedAttention, SelfAttention
+from clozeworks.core.attention.kv_cache import GrowingCache
+from clozeworks.core.attention.masks import Causal, Window
+from clozeworks.core.attention.prefix_cache import PrefixCache
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.branches import Branches
-from clozeworks.core.cache import Cache
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import Mlp
-from clozeworks.core.flow import Source
+from clozeworks.core.context import AttentionSource
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import Mlp
+from clozeworks.core.layers.norm import RmsNorm
+from clozeworks.core.layers.sublayer import PreNorm
+from clozeworks.core.layers.tower import Tower
 from clozeworks.core.layout import Layout
-from clozeworks.core.norm import RmsNorm
 from clozeworks.core.positions.bucketed import Bucketed, BucketTable
 from clozeworks.core.positions.learned import Learned
 from clozeworks.core.positions.rotary import Rotary
-from clozeworks.core.sees import Past, Window
-from clozeworks.core.stack import Tower
-from clozeworks.core.sublayer import PreNorm
 from clozeworks.errors import InputError
 
 NORM = RmsNorm()
 ATTENTIONS = {
-    "learned": SelfAttention(heads=4, sees=Past()),
-    "rotary": SelfAttention(heads=4, sees=Past(), positions=Rotary(theta=100.0)),
-    "grouped": GroupedAttention(heads=4, key_heads=2, sees=Past(), positions=Rotary(theta=9.0)),
-    "one key": GroupedAttention(heads=4, key_heads=1, sees=Past(), positions=Rotary(theta=9.0)),
-    "bucketed": SelfAttention(heads=4, sees=Past(), positions=Bucketed(), scale=1.0),
+    "learned": SelfAttention(heads=4, sees=Causal()),
+    "rotary": SelfAttention(heads=4, sees=Causal(), positions=Rotary(theta=100.0)),
+    "grouped": GroupedAttention(heads=4, key_heads=2, sees=Causal(), positions=Rotary(theta=9.0)),
+    "one key": GroupedAttention(heads=4, key_heads=1, sees=Causal(), positions=Rotary(theta=9.0)),
+    "bucketed": SelfAttention(heads=4, sees=Causal(), positions=Bucketed(), scale=1.0),
 }
 
 
@@ -79,7 +79,11 @@ def test_growing_is_reading_at_once(name, first):
     model = built(name)
     texts = tokens([n + 6 for n in first])
     found = grown(
-        lambda ids, layout, cache: model(ids, layout, cache=cache), texts, first, 6, Cache(20)
+        lambda ids, layout, cache: model(ids, layout, cache=cache),
+        texts,
+        first,
+        6,
+        GrowingCache(20),
     )
     for text, n, row in zip(texts, first, found, strict=True):
         whole = model(text, Layout([len(text)]))
@@ -92,11 +96,11 @@ def test_growing_is_reading_at_once(name, first):
 def test_answers_grow_beside_what_was_read(name, sources):
     model = built(name, answers=True)
     layout = Layout(sources)
-    encoded = Source(model(torch.cat(tokens(sources)), layout), layout)
+    encoded = AttentionSource(model(torch.cat(tokens(sources)), layout), layout)
     answers = tokens([7, 7], seed=1)
     found = grown(
         lambda ids, layout, cache: model.decode(ids, layout, encoded, cache=cache),
-        answers, [1, 1], 6, Cache(9),
+        answers, [1, 1], 6, GrowingCache(9),
     )  # fmt: skip
     whole = model.decode(torch.cat(answers), Layout([7, 7]), encoded).view(2, 7, -1)
     assert (whole - found).abs().max() <= 1e-12
@@ -106,7 +110,7 @@ def test_answers_grow_beside_what_was_read(name, sources):
 def test_rows_are_chosen_repeated_and_reordered():
     model = built("rotary")
     texts = tokens([9, 6, 8])
-    cache = Cache(20)
+    cache = GrowingCache(20)
     first = [4, 1, 3]
     model(torch.cat([t[:n] for t, n in zip(texts, first, strict=True)]), Layout(first), cache=cache)
     order = [2, 0, 2, 2]
@@ -129,14 +133,14 @@ def test_several_rows_ask_about_one_text():
     model = built("bucketed", answers=True)
     sources = [5, 3]
     layout = Layout(sources)
-    encoded = Source(model(torch.cat(tokens(sources)), layout), layout)
-    cache = Cache(6)
+    encoded = AttentionSource(model(torch.cat(tokens(sources)), layout), layout)
+    cache = GrowingCache(6)
     model.decode(torch.tensor([1, 1]), Layout([1, 1]), encoded, cache=cache)
     cache.choose([0, 0, 0, 1, 1, 1])
     following = torch.tensor([4, 5, 6, 4, 5, 6])
     hidden = model.decode(following, cache.following(), encoded, cache=cache)
     for row, token in enumerate(following.tolist()):
-        own = Source(
+        own = AttentionSource(
             encoded.tokens[:5] if row < 3 else encoded.tokens[5:], Layout([sources[row // 3]])
         )
         whole = model.decode(torch.tensor([1, token]), Layout([2]), own)
@@ -150,7 +154,7 @@ def test_endings_look_back_at_their_beginning(name):
     model = built(name)
     beginnings, counts = tokens([7, 20, 0]), [3, 1, 2]
     endings = tokens([2, 5, 1, 4, 3, 6], seed=1)
-    branches = Branches(counts)
+    branches = PrefixCache(counts)
     model(torch.cat(beginnings), Layout([7, 20, 0]), cache=branches)
     layout = branches.following([len(ending) for ending in endings])
     found = layout.split(model(torch.cat(endings), layout, cache=branches))
@@ -165,13 +169,13 @@ def test_answers_look_together_at_the_text_they_answer():
     model = built("bucketed", answers=True)
     sources, counts = [5, 9], [2, 3]
     layout = Layout(sources)
-    encoded = Source(model(torch.cat(tokens(sources)), layout), layout)
+    encoded = AttentionSource(model(torch.cat(tokens(sources)), layout), layout)
     answers = tokens([3, 1, 4, 2, 6], seed=1)
     together = Layout([len(answer) for answer in answers])
-    hidden = model.decode(torch.cat(answers), together, encoded, cache=Branches(counts))
+    hidden = model.decode(torch.cat(answers), together, encoded, cache=PrefixCache(counts))
     texts = layout.split(encoded.tokens)
     for owner, answer, own in zip([0, 0, 1, 1, 1], answers, together.split(hidden), strict=True):
-        alone = Source(texts[owner], Layout([sources[owner]]))
+        alone = AttentionSource(texts[owner], Layout([sources[owner]]))
         whole = model.decode(answer, Layout([len(answer)]), alone)
         assert (whole - own).abs().max() <= 1e-12
 
@@ -180,7 +184,7 @@ def test_answers_look_together_at_the_text_they_answer():
 def test_several_tokens_at_once_see_only_those_before():
     model = built("grouped")
     text = tokens([12])[0]
-    cache = Cache(12)
+    cache = GrowingCache(12)
     model(text[:5], Layout([5]), cache=cache)
     hidden = model(text[5:9], cache.following(4), cache=cache)
     whole = model(text[:9], Layout([9]))
@@ -202,7 +206,7 @@ def test_no_token_sees_a_later_one(name):
 
 def test_a_learned_table_ends_with_a_cache_too():
     model = built("learned")
-    cache = Cache(50)
+    cache = GrowingCache(50)
     with torch.no_grad():
         model(torch.zeros(40, dtype=torch.long), Layout([40]), cache=cache)
         with pytest.raises(InputError, match="text 1 has 41 tokens; this model takes at most 40"):
@@ -210,7 +214,10 @@ def test_a_learned_table_ends_with_a_cache_too():
 
 
 def test_who_writes():
-    assert built("rotary").blueprint.writes and built("bucketed", answers=True).blueprint.writes
+    assert (
+        built("rotary").blueprint.can_generate
+        and built("bucketed", answers=True).blueprint.can_generate
+    )
     layer = (PreNorm(part=SelfAttention(heads=4, sees=Window(reach=2)), norm=NORM),)
     looking = Blueprint(width=16, embeddings=Embeddings(tokens=5), encoder=Tower(layers=(layer,)))
-    assert not looking.writes
+    assert not looking.can_generate

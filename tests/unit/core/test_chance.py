@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from clozeworks.core.chance import Chance, below, far_below, order, philox
+from clozeworks.rng import RandomStream, below, far_below, order, philox
 
 
 @pytest.mark.parametrize(
@@ -28,45 +28,45 @@ def test_philox_gives_the_known_answers(counter, key, answer):
 
 
 def test_numbers_depend_only_on_their_place():
-    chance = Chance(7, "masks")
+    rng = RandomStream(7, "masks")
     epochs, indices = np.array([0, 3, 3]), np.array([5, 5, 2**40])
-    together = chance.words(epochs, indices, 10)
+    together = rng.words(epochs, indices, 10)
     for row, (epoch, index) in enumerate(zip(epochs, indices, strict=True)):
-        assert (chance.words(epoch, index, 10)[0] == together[row]).all()
+        assert (rng.words(epoch, index, 10)[0] == together[row]).all()
     # Asking for more changes nothing about the first ones.
-    assert (chance.words(epochs, indices, 23)[:, :10] == together).all()
+    assert (rng.words(epochs, indices, 23)[:, :10] == together).all()
 
 
 def test_four_draws_can_be_asked_for_alone():
-    chance = Chance(7, "masks")
+    rng = RandomStream(7, "masks")
     epochs, indices, blocks = np.array([0, 3, 3]), np.array([5, 5, 2**40]), np.array([0, 2, 9])
-    together = chance.words(epochs, indices, 40).reshape(3, 10, 4)
-    assert (chance.four(epochs, indices, blocks) == together[[0, 1, 2], blocks]).all()
-    assert chance.four([], [], []).shape == (0, 4)
+    together = rng.words(epochs, indices, 40).reshape(3, 10, 4)
+    assert (rng.four(epochs, indices, blocks) == together[[0, 1, 2], blocks]).all()
+    assert rng.four([], [], []).shape == (0, 4)
 
 
 def test_no_places_and_no_draws_give_no_words():
-    assert Chance(0, "test").words(0, np.zeros(0, np.int64), 5).shape == (0, 5)
-    assert Chance(0, "test").words(0, 3, 0).shape == (1, 0)
+    assert RandomStream(0, "test").words(0, np.zeros(0, np.int64), 5).shape == (0, 5)
+    assert RandomStream(0, "test").words(0, 3, 0).shape == (1, 0)
 
 
 def test_every_part_of_the_place_counts():
     places = {
-        "": Chance(7, "masks").words(1, 2, 8),
-        "seed": Chance(8, "masks").words(1, 2, 8),
-        "stream": Chance(7, "pairs").words(1, 2, 8),
-        "child": Chance(7, "masks").stream("a").words(1, 2, 8),
-        "epoch": Chance(7, "masks").words(2, 2, 8),
-        "index": Chance(7, "masks").words(1, 3, 8),
-        "far index": Chance(7, "masks").words(1, 2 + 2**32, 8),
+        "": RandomStream(7, "masks").words(1, 2, 8),
+        "seed": RandomStream(8, "masks").words(1, 2, 8),
+        "stream": RandomStream(7, "pairs").words(1, 2, 8),
+        "child": RandomStream(7, "masks").stream("a").words(1, 2, 8),
+        "epoch": RandomStream(7, "masks").words(2, 2, 8),
+        "index": RandomStream(7, "masks").words(1, 3, 8),
+        "far index": RandomStream(7, "masks").words(1, 2 + 2**32, 8),
     }
     assert len({words.tobytes() for words in places.values()}) == len(places)
 
 
 def test_uniform_numbers_are_uniform_within_and_across_places():
-    chance = Chance(0, "test")
-    long = chance.uniform(0, 0, 200_000)[0]
-    many = chance.uniform(0, np.arange(200_000), 1)[:, 0]
+    rng = RandomStream(0, "test")
+    long = rng.uniform(0, 0, 200_000)[0]
+    many = rng.uniform(0, np.arange(200_000), 1)[:, 0]
     for numbers in (long, many):
         assert kstest(numbers, "uniform").pvalue > 1e-3
         assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.01
@@ -74,7 +74,7 @@ def test_uniform_numbers_are_uniform_within_and_across_places():
 
 
 def test_whole_numbers_are_uniform():
-    words = Chance(0, "test").words(0, 0, 300_000)[0]
+    words = RandomStream(0, "test").words(0, 0, 300_000)[0]
     assert chisquare(np.bincount(below(words, 7), minlength=7)).pvalue > 1e-3
     far = far_below(words.reshape(-1, 2), 11)
     assert chisquare(np.bincount(far, minlength=11)).pvalue > 1e-3
@@ -82,17 +82,17 @@ def test_whole_numbers_are_uniform():
 
 
 def test_limits_may_differ_from_place_to_place():
-    words = Chance(0, "test").words(0, 0, 5)[0]
+    words = RandomStream(0, "test").words(0, 0, 5)[0]
     limits = np.array([1, 2, 3, 10, 2**31])
     assert (below(words, limits) < limits).all()
     assert below(words, limits)[0] == 0
 
 
 def test_a_permutation_holds_each_number_once_and_all_are_equally_likely():
-    chance = Chance(0, "order")
-    assert sorted(chance.permutation(0, 1000)) == list(range(1000))
-    assert (chance.permutation(0, 1000) != chance.permutation(1, 1000)).any()
-    rows = order(chance.words(0, np.arange(24_000), 4))
+    rng = RandomStream(0, "order")
+    assert sorted(rng.permutation(0, 1000)) == list(range(1000))
+    assert (rng.permutation(0, 1000) != rng.permutation(1, 1000)).any()
+    rows = order(rng.words(0, np.arange(24_000), 4))
     codes = rows @ [64, 16, 4, 1]
     assert chisquare(np.unique(codes, return_counts=True)[1]).pvalue > 1e-3
     assert len(np.unique(codes)) == 24

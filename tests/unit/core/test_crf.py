@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from clozeworks import registry
-from clozeworks.core.crf import FORBIDDEN, MoveTensors, log_likelihoods
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.transitions import Transitions, TransitionsModule
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
+from clozeworks.core.ops.crf import FORBIDDEN, MoveTensors, log_likelihoods
 from clozeworks.engine.optimizers import NOT_DECAYED, by_role
 
 LENGTHS = [3, 1, 5, 0, 4]

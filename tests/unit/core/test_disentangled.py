@@ -5,16 +5,16 @@ import dataclasses
 import pytest
 import torch
 
-from clozeworks.core.attention import SelfAttention
-from clozeworks.core.convolution import Convolution
-from clozeworks.core.flow import Flow, Source
+from clozeworks.core.attention.attention import SelfAttention
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.convolution import Convolution
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions.disentangled import (
     Disentangled,
     DisentangledShared,
+    DistanceRows,
     DistanceTable,
-    Places,
     buckets,
 )
 
@@ -67,10 +67,10 @@ def test_it_is_the_formula(scheme):
     """With the distance of the released code; that of the paper is another number."""
     attention, table = built(scheme)
     x = torch.randn(17, WIDTH, generator=torch.Generator().manual_seed(0)).double()
-    flow = Flow(Layout([17]))
-    flow.shared = table(flow)
+    context = ForwardContext(Layout([17]))
+    context.shared = table(context)
     with torch.no_grad():
-        found = attention(x, flow)
+        found = attention(x, context)
         assert (found - by_hand(attention, table, x, lambda i, j: i - j)).abs().max() < 1e-12
         wrong = by_hand(attention, table, x, lambda i, j: j - i)
         assert ("p2c" in scheme.terms) == bool((found - wrong).abs().max() > 1e-3)
@@ -83,25 +83,27 @@ def test_queries_that_stand_anywhere_are_gathered(scheme):
     lengths = [9, 17, 3, 17]
     x = torch.randn(sum(lengths), WIDTH, generator=torch.Generator().manual_seed(0)).double()
     layout = Layout(lengths)
-    flow = Flow(layout)
-    flow.shared = table(flow)
+    context = ForwardContext(layout)
+    context.shared = table(context)
     asked = torch.tensor([0, 4, 8, 11, 25, 30, 45])
-    some = Flow(Layout([3, 2, 0, 2]), shared=flow.shared)
-    some.source = Source(x, layout, places=layout.positions(x.device)[asked])
+    some = ForwardContext(Layout([3, 2, 0, 2]), shared=context.shared)
+    some.source = AttentionSource(x, layout, places=layout.positions(x.device)[asked])
     with torch.no_grad():
-        every, found = attention(x, flow), attention(x[asked], some)
+        every, found = attention(x, context), attention(x[asked], some)
     assert (every[asked] - found).abs().max() < 1e-12
 
 
 def test_the_last_queries_of_a_text_are_a_view_too():
     attention, table = built(OWN)
     x = torch.randn(20, WIDTH, generator=torch.Generator().manual_seed(0)).double()
-    flow = Flow(Layout([10, 10]))
-    flow.shared = table(flow)
+    context = ForwardContext(Layout([10, 10]))
+    context.shared = table(context)
     last = torch.tensor([7, 8, 9, 17, 18, 19])
-    some = Flow(Layout([3, 3]), shared=flow.shared, source=Source(x, Layout([10, 10])))
+    some = ForwardContext(
+        Layout([3, 3]), shared=context.shared, source=AttentionSource(x, Layout([10, 10]))
+    )
     with torch.no_grad():
-        assert (attention(x, flow)[last] - attention(x[last], some)).abs().max() < 1e-12
+        assert (attention(x, context)[last] - attention(x[last], some)).abs().max() < 1e-12
 
 
 def test_buckets():
@@ -111,14 +113,14 @@ def test_buckets():
     assert {key: int(found[key + 600]) for key in known} == known
     assert torch.equal(found, -found.flip(0))
     assert (found.diff() >= 0).all()
-    rows = Places(256, 512).rows(far, 256)
+    rows = DistanceRows(256, 512).rows(far, 256)
     assert rows.min() == 0 and rows.max() == 511
     assert (rows == 0).nonzero().flatten().tolist() == (far <= -512).nonzero().flatten().tolist()
 
 
 @pytest.mark.parametrize("farthest", [None, 512])
 def test_short_texts_need_the_middle_rows_only(farthest):
-    places = Places(256, farthest)
+    places = DistanceRows(256, farthest)
     for longest in (1, 2, 64, 200, 256, 300, 600):
         reach = places.reach(longest)
         far = torch.arange(1 - longest, longest)
@@ -133,7 +135,7 @@ def test_a_convolution_hears_its_own_text_only():
     lengths = [1, 6, 2, 11]
     x = torch.randn(sum(lengths), WIDTH, generator=torch.Generator().manual_seed(0)).double()
     with torch.no_grad():
-        together = part(torch.zeros_like(x), Flow(Layout(lengths), embedded=x))
+        together = part(torch.zeros_like(x), ForwardContext(Layout(lengths), embedded=x))
         for text, found in zip(x.split(lengths), together.split(lengths), strict=True):
             padded = torch.nn.functional.pad(text.t()[None], (2, 2))
             assert (part.inner(padded)[0].t().tanh() - found).abs().max() < 1e-12

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from clozeworks.core.distances import falling, is_even, products_by_place, rising, skewed
-from clozeworks.core.flow import Flow, Source
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.layout import Layout
+from clozeworks.core.ops.relative_scores import falling, is_even, products_by_place, rising, skewed
 
 
 def group_of(queries, keys):
@@ -30,11 +30,13 @@ def test_gradients_flow_through_the_shift():
 
 def test_uneven_queries_are_told():
     even = Layout([3, 4]).plan(Layout([5, 6]), torch.device("cpu")).groups
-    assert all(is_even(group, Flow(Layout([3, 4]))) for group in even)
+    assert all(is_even(group, ForwardContext(Layout([3, 4]))) for group in even)
     group = group_of(2, 5)
-    source = Source(torch.zeros(5, 1), Layout([5]), places=torch.tensor([1, 3]))
-    assert not is_even(group, Flow(Layout([2]), source=source))
-    assert torch.equal(Flow(Layout([2]), source=source).query_places(group), source.places[None])
+    source = AttentionSource(torch.zeros(5, 1), Layout([5]), places=torch.tensor([1, 3]))
+    assert not is_even(group, ForwardContext(Layout([2]), source=source))
+    assert torch.equal(
+        ForwardContext(Layout([2]), source=source).query_places(group), source.places[None]
+    )
 
 
 @pytest.mark.parametrize(("length", "columns"), [(1, 1), (5, 9), (9, 4), (256, 256), (300, 270)])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from clozeworks.core.attend import attend
-from clozeworks.core.dropout import Dropout, drawing_from, dropped
+from clozeworks.core.attention.attend import attend
+from clozeworks.core.layers.dropout import Dropout, drawing_from, dropped
 from clozeworks.core.layout import Layout
 
 

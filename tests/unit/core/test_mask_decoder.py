@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from clozeworks.core.flow import Flow, Source
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.initialize import initialize
 from clozeworks.core.layout import Layout
@@ -61,18 +61,20 @@ def test_two_passes_by_hand(size):
     found = decoded(model, tokens, layout, torch.arange(9))
     assert ran == [0, 1, 2, 2], "the layers below once, the last one twice and never plainly"
     with torch.no_grad():
-        flow = Flow(layout)
-        flow.embedded = below = model.embeddings(tokens, layout)
-        model.encoder.begin(flow)
+        context = ForwardContext(layout)
+        context.embedded = below = model.embeddings(tokens, layout)
+        model.encoder.begin(context)
         for layer in model.encoder.layers[:2]:
             for sublayer in layer.children():
-                below = sublayer(below, flow)
+                below = sublayer(below, context)
         query = below + model.heads["mask_decoder"].positions.table.weight[:9]
         attention, feed_forward = model.encoder.layers[2].children()
         for _ in range(2):
-            looking = Flow(layout, source=Source(below, layout), shared=flow.shared)
+            looking = ForwardContext(
+                layout, source=AttentionSource(below, layout), shared=context.shared
+            )
             mixed = attention.part(query, looking)
-            query = feed_forward(attention.norm(query + mixed), flow)
+            query = feed_forward(attention.norm(query + mixed), context)
     assert (found - query).abs().max() < 1e-12
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core import naming
-from clozeworks.core.naming import named
+from clozeworks.core.ops import linear_cross_entropy as naming
+from clozeworks.core.ops.linear_cross_entropy import named
 
 VOCABULARY = 2500  # more than two slices, and not a multiple of one
 

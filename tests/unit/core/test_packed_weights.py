@@ -6,10 +6,10 @@ import weakref
 import pytest
 import torch
 
-from clozeworks.core import packed_weights
 from clozeworks.core.initialize import initialize
 from clozeworks.core.layout import Layout
-from clozeworks.core.packed_weights import PackedLinear, packed
+from clozeworks.core.ops import packed_weights
+from clozeworks.core.ops.packed_weights import PackedLinear, packed
 from clozeworks.families.family import Config, families
 
 SIZES = {

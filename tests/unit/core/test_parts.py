@@ -7,24 +7,24 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core.activation import ACTIVATIONS, activation
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.feed_forward import GatedMlp, Mlp
-from clozeworks.core.flow import Flow
+from clozeworks.core.context import ForwardContext
 from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.initialize import CUT_SPREAD, initialize
+from clozeworks.core.layers.activation import ACTIVATIONS, activation
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.feed_forward import GatedMlp, Mlp
+from clozeworks.core.layers.norm import LayerNorm, RmsNorm
+from clozeworks.core.layers.sublayer import PostNorm, PreNorm, Residual
+from clozeworks.core.layers.tower import Tower, sublayer_names
 from clozeworks.core.layout import Layout
-from clozeworks.core.norm import LayerNorm, RmsNorm
 from clozeworks.core.positions.learned import Learned
-from clozeworks.core.stack import Tower, sublayer_names
-from clozeworks.core.sublayer import PostNorm, PreNorm, Residual
 from clozeworks.core.tree import tree
 from clozeworks.errors import SettingError, UnknownName
 
-FLOW = Flow(Layout([4, 6]))
+FLOW = ForwardContext(Layout([4, 6]))
 
 
 def tower(**changes):

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from clozeworks.core.attend import attend
-from clozeworks.core.flow import Flow, Source
+from clozeworks.core.attention.attend import attend
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions.rotary import Rotary
 from clozeworks.errors import SettingError
@@ -25,7 +25,7 @@ def built(theta=100.0):
 
 def turned(x, layout, theta=100.0):
     """The heads of one text as it turns them, (H, L, D)."""
-    q, k = built(theta).turned(x, x, Flow(layout))
+    q, k = built(theta).turned(x, x, ForwardContext(layout))
     assert torch.equal(q, k)
     return q.transpose(0, 1)
 
@@ -56,22 +56,22 @@ def test_products_depend_on_the_distance_alone():
     assert (products[:, 0, 1] - products[:, 0, 2]).abs().min() > 1e-3
 
 
-def mixed(x, queries, keys, flow):
-    q, k = built().turned(x[-queries.total :], x, flow)
+def mixed(x, queries, keys, context):
+    q, k = built().turned(x[-queries.total :], x, context)
     return attend(q, k, x, queries=queries, keys=keys)
 
 
 def test_queries_that_come_later_stand_at_the_end_of_their_keys():
     x = tokens(12)
-    whole = mixed(x, Layout([12]), Layout([12]), Flow(Layout([12])))
-    source = Source(tokens=x.flatten(1), layout=Layout([12]))
-    last = mixed(x, Layout([3]), Layout([12]), Flow(Layout([3]), source=source))
+    whole = mixed(x, Layout([12]), Layout([12]), ForwardContext(Layout([12])))
+    source = AttentionSource(tokens=x.flatten(1), layout=Layout([12]))
+    last = mixed(x, Layout([3]), Layout([12]), ForwardContext(Layout([3]), source=source))
     assert (whole[-3:] - last).abs().max() <= 1e-12
     source.places = torch.tensor([9, 10, 11])
-    stated = mixed(x, Layout([3]), Layout([12]), Flow(Layout([3]), source=source))
+    stated = mixed(x, Layout([3]), Layout([12]), ForwardContext(Layout([3]), source=source))
     assert torch.equal(last, stated)
     source.places = torch.tensor([2, 3, 4])
-    moved = mixed(x, Layout([3]), Layout([12]), Flow(Layout([3]), source=source))
+    moved = mixed(x, Layout([3]), Layout([12]), ForwardContext(Layout([3]), source=source))
     assert (last - moved).abs().max() > 1e-3
 
 
@@ -80,7 +80,7 @@ def test_angles_are_made_once_for_a_layout_and_theta():
     x = tokens(13)
     for _ in range(3):
         for theta in (100.0, 7.0):
-            built(theta).turned(x, x, Flow(layout))
+            built(theta).turned(x, x, ForwardContext(layout))
     made = [key for key in layout._made if key[0] == "angles"]
     assert len(made) == 2
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from clozeworks.core.sampling import drawn_entries, gumbel
+from clozeworks.core.ops.sampling import drawn_entries, gumbel
 
 ENTRIES, WIDTH = 12, 5
 

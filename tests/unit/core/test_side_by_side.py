@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.core.side_by_side import side_by_side
+from clozeworks.runtime.workers import side_by_side
 
 CPU = torch.device("cpu")
 

@@ -16,7 +16,10 @@ def test_every_part_names_its_file_and_paper():
     blueprint = family.blueprint(family.published("bert-base"), frozenset({"vocabulary"}))
     labels = {node.label: node for _, node in tree(blueprint).walk()}
     attention = labels["part: SelfAttention(heads=12, dropout=0.1)"]
-    assert (attention.file, attention.paper) == ("core/attention.py", "Vaswani et al. 2017")
+    assert (attention.file, attention.paper) == (
+        "core/attention/attention.py",
+        "Vaswani et al. 2017",
+    )
     assert attention.parameters == 4 * (768 * 768 + 768)
     assert labels["layers 0 to 11 (12 alike, 7,087,872 each)"].parameters == 85_054_464
     shared = "shares the token table"

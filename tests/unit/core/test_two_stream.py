@@ -5,11 +5,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clozeworks.core.flow import Flow, Source
+from clozeworks.core.attention.masks import Permutation
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.two_stream import (
+    Memory,
+    PermutationRanks,
+    TargetQueries,
+    remembered,
+    two_streams,
+)
 from clozeworks.core.layout import Layout
-from clozeworks.core.sees import Order
-from clozeworks.core.two_stream import Asked, Memory, Ranks, remembered, two_streams
 from clozeworks.errors import UnsupportedError
 from clozeworks.families import bert, xlnet
 from clozeworks.families.family import Config
@@ -52,9 +58,9 @@ def test_a_question_depends_on_what_comes_before_it_in_the_order_and_on_nothing_
     target = torch.zeros(length, dtype=torch.bool)
     target[[1, 4, 5, 8, 10]] = True
     seen = order.where(target, torch.full_like(order, -1))
-    ranks = Ranks(order.where(target, torch.zeros_like(order)), seen)
+    ranks = PermutationRanks(order.where(target, torch.zeros_like(order)), seen)
     places = target.nonzero().squeeze(1)
-    asked = Asked(places, Layout([5]), START)
+    asked = TargetQueries(places, Layout([5]), START)
 
     def answers(ids):
         with torch.no_grad():
@@ -76,8 +82,8 @@ def test_a_token_is_known_to_its_own_place_in_the_content_stream_alone():
     ids, layout, place = tokens(6), Layout([6]), torch.tensor([2])
     seen = torch.full((6,), -1)
     seen[2] = 0
-    ranks = Ranks(torch.zeros(6, dtype=torch.long), seen)
-    asked = Asked(place, Layout([1]), START)
+    ranks = PermutationRanks(torch.zeros(6, dtype=torch.long), seen)
+    asked = TargetQueries(place, Layout([1]), START)
     other = ids.clone()
     other[2] = 5 + (ids[2] - 4) % 26
     with torch.no_grad():
@@ -85,7 +91,7 @@ def test_a_token_is_known_to_its_own_place_in_the_content_stream_alone():
             two_streams(model, own, layout, asked=asked, ranks=ranks) for own in (ids, other)
         )
         # What the first layer's attention says at this place, if it sees what stands there or not.
-        blind = Flow(layout, sees=Order(ranks.sees, seen, itself=False))
+        blind = ForwardContext(layout, sees=Permutation(ranks.sees, seen, itself=False))
         attention, feed_forward = model.encoder.layers[0].children()
         unaware = feed_forward(attention(one.content[0], blind), blind)
     for before, after in zip(one.content, two.content, strict=True):
@@ -103,14 +109,14 @@ def test_in_the_natural_order_everything_asked_is_a_causal_model():
     layout = Layout([length])
     group = layout.plan(layout, torch.device("cpu")).groups[0]
     strictly = torch.ones(length, length, dtype=torch.bool).tril(-1)
-    assert torch.equal(Order(ranks, ranks, itself=False).allowed(group)[0], strictly)
-    with_itself = Order(ranks, ranks, itself=True).allowed(group)[0]
+    assert torch.equal(Permutation(ranks, ranks, itself=False).allowed(group)[0], strictly)
+    with_itself = Permutation(ranks, ranks, itself=True).allowed(group)[0]
     assert torch.equal(with_itself, strictly | torch.eye(length, dtype=torch.bool))
 
 
 def test_two_orders_are_the_same_only_if_they_are_the_same_object():
     ranks = torch.arange(4)
-    one, other = (Order(ranks, ranks, itself=True) for _ in range(2))
+    one, other = (Permutation(ranks, ranks, itself=True) for _ in range(2))
     assert one == one and one != other and len({one, one, other}) == 2
 
 
@@ -144,17 +150,20 @@ def test_nothing_is_learned_through_a_memory():
 def test_a_text_may_have_no_memory_and_nothing_asked():
     model = built()
     layout, ids = Layout([7, 8]), tokens(15)
-    ranks = Ranks(torch.zeros(15, dtype=torch.long), torch.full((15,), -1))
+    ranks = PermutationRanks(torch.zeros(15, dtype=torch.long), torch.full((15,), -1))
     memory = remembered(model, tokens(4, 1), Layout([0, 4]))
-    asked = Asked(torch.tensor([9, 11]), Layout([0, 2]), START)
-    alone = Asked(torch.tensor([2, 4]), Layout([2]), START)
+    asked = TargetQueries(torch.tensor([9, 11]), Layout([0, 2]), START)
+    alone = TargetQueries(torch.tensor([2, 4]), Layout([2]), START)
     with torch.no_grad():
         both = two_streams(model, ids, layout, asked=asked, ranks=ranks, memory=memory)
-        own = Ranks(ranks.sees[7:], ranks.seen[7:])
+        own = PermutationRanks(ranks.sees[7:], ranks.seen[7:])
         only = Memory(memory.inputs, Layout([4]))
         single = two_streams(model, ids[7:], Layout([8]), asked=alone, ranks=own, memory=only)
         plain = two_streams(
-            model, ids[:7], Layout([7]), ranks=Ranks(*(r[:7] for r in (ranks.sees, ranks.seen)))
+            model,
+            ids[:7],
+            Layout([7]),
+            ranks=PermutationRanks(*(r[:7] for r in (ranks.sees, ranks.seen))),
         )
     torch.testing.assert_close(both.queries[-1], single.queries[-1], atol=1e-12, rtol=0)
     torch.testing.assert_close(both.content[-1][7:], single.content[-1], atol=1e-12, rtol=0)
@@ -163,8 +172,8 @@ def test_a_text_may_have_no_memory_and_nothing_asked():
 
 def test_a_question_that_sees_nothing_is_answered_by_its_place_alone():
     model = built().train()
-    ranks = Ranks(torch.tensor([0, 1]), torch.tensor([0, 1]))
-    asked = Asked(torch.tensor([0, 1]), Layout([2]), START)
+    ranks = PermutationRanks(torch.tensor([0, 1]), torch.tensor([0, 1]))
+    asked = TargetQueries(torch.tensor([0, 1]), Layout([2]), START)
     out = two_streams(model, tokens(2), Layout([2]), asked=asked, ranks=ranks).queries[-1]
     out.square().sum().backward()
     assert out.isfinite().all()
@@ -181,9 +190,9 @@ def test_the_shift_equals_gathering_by_distance(ahead):
     rows = [torch.randn(2, 2, size, 8, dtype=torch.float64) for size in (7, 7 + ahead)]
     group = queries.plan(keys, torch.device("cpu")).groups[0]
     biases = [
-        attention.positions(attention, Flow(queries, source=Source(seen, keys, places=given)))(
-            *rows, group
-        )[2]
+        attention.positions(
+            attention, ForwardContext(queries, source=AttentionSource(seen, keys, places=given))
+        )(*rows, group)[2]
         for given in (None, places)
     ]
     assert biases[0].shape == (2, 2, 7, 7 + ahead)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data import build as building
-from clozeworks.data import routes
-from clozeworks.data.texts import read_texts
+from clozeworks.data.corpus import build as building
+from clozeworks.data.corpus import routes
+from clozeworks.data.files.texts import read_texts
 from clozeworks.errors import InputError
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 
 @pytest.fixture

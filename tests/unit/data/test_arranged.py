@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.arranged import Arranged, assemble, place
-from clozeworks.data.corpus import in_memory
-from clozeworks.text.template import Template
+from clozeworks.data.corpus.corpus import in_memory
+from clozeworks.data.examples.examples import ExampleArrays, assemble, place
+from clozeworks.text.tokenizer.templates import Template
 
 BERT = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
 ROBERTA = Template(((0,), (2, 2), (2,)), ((0,), (0, 0), (0,)), (0, 0))
@@ -121,10 +121,10 @@ def test_batches_join_in_order():
         )
         for row in range(2)
     ]
-    joined = Arranged.join(halves)
+    joined = ExampleArrays.join(halves)
     for name in ("ids", "types", "special", "word_starts", "lengths", "indices", "labels"):
         assert np.array_equal(getattr(joined, name), getattr(whole, name))
-    assert Arranged.join([whole]) is whole
+    assert ExampleArrays.join([whole]) is whole
 
 
 def test_rows_are_filled_behind_the_end():
@@ -137,7 +137,7 @@ class TestCut:
     @staticmethod
     def batch(lengths, views=1):
         total, count = sum(lengths), len(lengths)
-        return Arranged(
+        return ExampleArrays(
             ids=np.arange(total),
             types=np.arange(total) % 2,
             special=np.arange(total) % 3 == 0,
@@ -154,7 +154,7 @@ class TestCut:
     def test_pieces_joined_are_the_whole(self, pieces, views):
         whole = self.batch([5, 1, 9, 3, 128, 2, 7, 7], views)
         parts = whole.cut(pieces)
-        joined = Arranged.join(parts)
+        joined = ExampleArrays.join(parts)
         for name in ("ids", "types", "special", "word_starts", "lengths", "epochs", "labels"):
             assert (getattr(joined, name) == getattr(whole, name)).all()
         assert 1 <= len(parts) <= min(pieces, 8 // views)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data.atomic import atomic_file
 from clozeworks.errors import InputError, OutputError
+from clozeworks.storage.atomic import atomic_file
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeworks.data.batch import by_budget
+from clozeworks.data.examples.batch import by_budget
 from clozeworks.errors import SettingError
 
 lengths_of_texts = st.lists(st.integers(min_value=0, max_value=60), max_size=200)

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clozeworks.data.build import BuildSettings, build_corpus
-from clozeworks.data.corpus import Corpus
-from clozeworks.data.verify import verify
+from clozeworks.data.corpus.build import BuildSettings, build_corpus
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.data.corpus.verify import verify
 from clozeworks.errors import InputError, SettingError
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 
 def documents_of(split, tokenizer):
@@ -202,10 +202,10 @@ def test_a_flipped_bit_anywhere_is_found(texts, tokenizer, tmp_path, name):
     ).corpus
     path = corpus.folder / name
     data = path.read_bytes()
-    chance = random.Random(0)
-    for place in [0, 7, 8, len(data) - 1, *chance.choices(range(len(data)), k=30)]:
+    rng = random.Random(0)
+    for place in [0, 7, 8, len(data) - 1, *rng.choices(range(len(data)), k=30)]:
         damaged = bytearray(data)
-        damaged[place] ^= 1 << chance.randrange(8)
+        damaged[place] ^= 1 << rng.randrange(8)
         path.write_bytes(damaged)
         assert any(name in sentence for sentence in verify(corpus)), place
     path.write_bytes(data[:-1])

@@ -5,14 +5,15 @@ import shutil
 
 import pytest
 
-from clozeworks.data import build as building
-from clozeworks.data import corpus_folder, routes
-from clozeworks.data.build import BuildSettings, build_corpus
-from clozeworks.data.corpus import Corpus
-from clozeworks.data.locking import locked
-from clozeworks.data.verify import verify
+from clozeworks.data.corpus import build as building
+from clozeworks.data.corpus import folder as corpus_folder
+from clozeworks.data.corpus import routes
+from clozeworks.data.corpus.build import BuildSettings, build_corpus
+from clozeworks.data.corpus.corpus import Corpus
+from clozeworks.data.corpus.verify import verify
 from clozeworks.errors import InputError, OutputError
-from clozeworks.text.train import train_from_iterator
+from clozeworks.storage.locks import locked
+from clozeworks.text.training.train import train_from_iterator
 
 
 class Killed(BaseException):

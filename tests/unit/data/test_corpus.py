@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus import Split, in_memory
-from clozeworks.data.shards import Shard, ShardEntry
+from clozeworks.data.corpus.corpus import Split, in_memory
+from clozeworks.data.corpus.shards import Shard, ShardEntry
 
 DOCUMENTS = [
     [[10, 11, 12], [13]],

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from clozeworks.data import documents as module
-from clozeworks.data import separated
-from clozeworks.data.documents import Document, read_documents
+from clozeworks.data.files import documents as module
+from clozeworks.data.files import tables as separated
+from clozeworks.data.files.documents import Document, read_documents
 from clozeworks.errors import InputError, MissingExtra, UnknownName
 
 pytestmark = pytest.mark.usefixtures("folder")

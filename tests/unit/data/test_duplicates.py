@@ -2,8 +2,8 @@
 
 import pytest
 
-from clozeworks.data import duplicates
-from clozeworks.data.duplicates import seen_before
+from clozeworks.data.corpus import duplicates
+from clozeworks.data.corpus.duplicates import seen_before
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])

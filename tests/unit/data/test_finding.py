@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data.documents import Found, find_files
-from clozeworks.data.finding import file_format
+from clozeworks.data.files.discovery import file_format
+from clozeworks.data.files.documents import Found, find_files
 from clozeworks.errors import MissingExtra
 
 pytestmark = pytest.mark.usefixtures("folder")

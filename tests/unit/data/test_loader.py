@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.loader import Loader
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.loader import Loader
 from clozeworks.errors import SettingError
 
 
@@ -23,7 +23,7 @@ class Numbered:
         assert (indices < self.size(epoch)).all()
         count = len(indices)
         flags = np.zeros(count, np.bool_)
-        return Arranged(
+        return ExampleArrays(
             ids=1000 * epoch + indices,
             types=np.zeros(count, np.int64),
             special=flags,

@@ -17,8 +17,8 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clozeworks.data import streaming
-from clozeworks.data.streaming import read_lines
+from clozeworks.data.files import streaming
+from clozeworks.data.files.streaming import read_lines
 from clozeworks.errors import InputError, MissingExtra
 
 pytestmark = pytest.mark.usefixtures("folder")

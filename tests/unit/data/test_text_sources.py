@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data.texts import read_texts, resolve_input
+from clozeworks.data.files.texts import read_texts, resolve_input
 
 pytestmark = pytest.mark.usefixtures("folder")
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 
-from clozeworks.data import vectors as vectors_module
-from clozeworks.data.vectors import VECTOR_SUFFIXES, check_output, write_vectors
+from clozeworks.data.files import vectors as vectors_module
+from clozeworks.data.files.vectors import VECTOR_SUFFIXES, check_output, write_vectors
 from clozeworks.errors import InputError, MissingExtra, OutputError
 
 TEXTS = ["plain", 'with "quotes", \n and \u2028', "巴黎 é 😀"]

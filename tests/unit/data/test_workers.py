@@ -5,10 +5,10 @@ import inspect
 import pytest
 
 from clozeworks import errors
-from clozeworks.data import workers
-from clozeworks.data.build import build_corpus
-from clozeworks.data.pieces import PieceMaker
-from clozeworks.data.routes import ChangedInputError
+from clozeworks.data.corpus import processes as workers
+from clozeworks.data.corpus.build import build_corpus
+from clozeworks.data.corpus.chunks import ChunkMaker
+from clozeworks.data.corpus.routes import ChangedInputError
 
 KINDS = [
     kind
@@ -18,7 +18,7 @@ KINDS = [
 # Python reads this at the start of every process whose path it is on.
 CUSTOMIZED = """
 from clozeworks import errors
-from clozeworks.data.pieces import PieceMaker
+from clozeworks.data.corpus.chunks import PieceMaker
 
 def make(self, documents):
     raise {error}
@@ -67,9 +67,9 @@ def test_a_build_fails_as_it_would_in_one_process(
     place.mkdir()
     (place / "sitecustomize.py").write_text(CUSTOMIZED.format(error=error), encoding="utf-8")
     monkeypatch.syspath_prepend(place)
-    before = PieceMaker.make
+    before = ChunkMaker.make
     with pytest.raises(errors.ClozeworksError) as caught:
         build_corpus([texts], tmp_path / "out", tokenizer, workers=2)
-    assert PieceMaker.make is before, "this process makes no pieces itself"
+    assert ChunkMaker.make is before, "this process makes no pieces itself"
     assert type(caught.value) is kind
     assert str(caught.value) == sentence

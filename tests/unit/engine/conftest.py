@@ -5,21 +5,21 @@ import shutil
 import pytest
 import torch
 
-from clozeworks.data.corpus import INDEX_FOLDER, Corpus
-from clozeworks.data.loader import Loader
+from clozeworks.data.corpus.corpus import INDEX_FOLDER, Corpus
+from clozeworks.data.examples.loader import Loader
+from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
-from clozeworks.engine.lanes import Lanes
 from clozeworks.engine.metrics import Metrics
+from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.optimizers.adam_w import AdamW
-from clozeworks.engine.ranks import Ranks
 from clozeworks.engine.schedules.constant import Constant
-from clozeworks.engine.settings import Keeping, Training, Watching
+from clozeworks.engine.settings import Checkpointing, Logging, Training
 from clozeworks.engine.snapshots import Snapshots
-from clozeworks.engine.stages import Cutter, Stage, Stages
+from clozeworks.engine.stages import MicroBatcher, Stage, Stages
 from clozeworks.engine.trainer import Trainer
-from clozeworks.jobs.recipe import Start
-from clozeworks.jobs.starting import starting_model, trained_network
-from clozeworks.objectives.draft import Source
+from clozeworks.jobs.pretrain.recipe import Start
+from clozeworks.jobs.pretrain.starting import starting_model, trained_network
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import published
 
 CPU = torch.device("cpu")
@@ -83,7 +83,7 @@ def loader(corpus):
         arrangement = objective.arranged().arrange(
             split, corpus.tokenizer, 5, corpus.folder / INDEX_FOLDER
         )
-        cutter = Cutter(objective, 5, Source.of(corpus.tokenizer, split), piece, lanes)
+        cutter = MicroBatcher(objective, 5, Vocabularies.of(corpus.tokenizer, split), piece, lanes)
         return Loader(arrangement, cutter, seed=5, tokens=tokens, workers=0, **more)
 
     return build
@@ -95,7 +95,7 @@ def lanes():
     made = []
 
     def build(count=None, device=CPU):
-        made.append(Lanes(device, count))
+        made.append(MicroBatchThreads(device, count))
         return made[-1]
 
     yield build
@@ -111,7 +111,7 @@ def gradients(lanes):
         def cost(tensors):
             return objective.loss(model, tensors)
 
-        return Gradients(model, cost, Ranks("cpu"), lanes(count), seed=seed)
+        return Gradients(model, cost, ProcessGroup("cpu"), lanes(count), seed=seed)
 
     return build
 
@@ -131,7 +131,7 @@ def trained(network, loader, lanes, tmp_path):
         return Trainer(
             model=model,
             cost=lambda tensors: objective.loss(model, tensors),
-            names=objective.asks,
+            names=objective.loss_names,
             stages=Stages([Stage(loader(objective, lanes=count), steps)]),
             held_out=loader(objective, tokens=200, part="validation").batch(0),
             training=Training(
@@ -141,14 +141,14 @@ def trained(network, loader, lanes, tmp_path):
                 schedule=Constant(warmup=0),
                 clip=clip,
             ),
-            watching=Watching(every=watched, evaluate=evaluate),
-            keeping=Keeping(every=every, keep=keep, when_unwritable=when),
+            watching=Logging(every=watched, evaluate=evaluate),
+            keeping=Checkpointing(every=every, keep=keep, when_unwritable=when),
             seed=5,
-            ranks=Ranks("cpu"),
+            ranks=ProcessGroup("cpu"),
             lanes=lanes(count),
             snapshots=Snapshots(place / "snapshots", keep),
             metrics=Metrics(place / "metrics.jsonl", since),
-            watcher=Notebook(),
+            callback=Notebook(),
         )
 
     return build

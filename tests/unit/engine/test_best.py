@@ -3,16 +3,16 @@
 import torch
 from torch import nn
 
-from clozeworks.engine.best import Best, Judged
+from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
 
 
 def judged(value, higher=True):
-    return Judged(value, higher, {})
+    return EvalResult(value, higher, {})
 
 
 def test_the_best_weights_come_back():
     model = nn.Linear(2, 2)
-    best = Best()
+    best = EarlyStopping()
     for step, value in enumerate([0.5, 0.7, 0.7, 0.6, float("nan")]):
         with torch.no_grad():
             model.weight.fill_(step)
@@ -23,19 +23,19 @@ def test_the_best_weights_come_back():
 
 
 def test_lower_may_be_better():
-    best = Best()
+    best = EarlyStopping()
     assert best.look(judged(0.5, higher=False), nn.Linear(1, 1), 1)
     assert not best.look(judged(0.6, higher=False), nn.Linear(1, 1), 2)
     assert best.look(judged(0.4, higher=False), nn.Linear(1, 1), 3)
 
 
 def test_of_equal_values_the_one_that_costs_less_counts():
-    model, best = nn.Linear(1, 1), Best(patience=3)
+    model, best = nn.Linear(1, 1), EarlyStopping(patience=3)
 
     def look(value, loss, step):
         with torch.no_grad():
             model.weight.fill_(step)
-        return best.look(Judged(value, True, {}, loss=loss), model, step)
+        return best.look(EvalResult(value, True, {}, loss=loss), model, step)
 
     assert look(1.0, 0.69, 1)
     assert look(1.0, 0.2, 2)
@@ -43,43 +43,43 @@ def test_of_equal_values_the_one_that_costs_less_counts():
     assert not look(0.9, 0.1, 4)
     assert (best.step, best.loss) == (2, 0.2)
     assert best.hopeless  # no better value for three evaluations, though one cost less
-    later = Best()
+    later = EarlyStopping()
     later.resume(best.state(), best.weights)
-    assert not later.look(Judged(1.0, True, {}, loss=0.2), model, 5)
-    assert later.look(Judged(1.0, True, {}, loss=0.1), model, 6)
-    assert not Best(value=1.0).look(Judged(1.0, True, {}, loss=0.1), model, 7)
-    wild = Best(value=1.0, loss=float("nan"))
-    assert not wild.look(Judged(1.0, True, {}, loss=float("nan")), model, 8)
-    assert wild.look(Judged(1.0, True, {}, loss=0.7), model, 9)
+    assert not later.look(EvalResult(1.0, True, {}, loss=0.2), model, 5)
+    assert later.look(EvalResult(1.0, True, {}, loss=0.1), model, 6)
+    assert not EarlyStopping(value=1.0).look(EvalResult(1.0, True, {}, loss=0.1), model, 7)
+    wild = EarlyStopping(value=1.0, loss=float("nan"))
+    assert not wild.look(EvalResult(1.0, True, {}, loss=float("nan")), model, 8)
+    assert wild.look(EvalResult(1.0, True, {}, loss=0.7), model, 9)
 
 
 def test_what_the_judge_wants_is_kept_with_the_best_weights_of_this_session():
-    model, best = nn.Linear(1, 1), Best()
+    model, best = nn.Linear(1, 1), EarlyStopping()
     for value, kept in ((0.5, "first"), (0.7, "second"), (0.6, "third"), (float("nan"), "fourth")):
-        best.look(Judged(value, True, {}, kept=kept), model, 1)
+        best.look(EvalResult(value, True, {}, kept=kept), model, 1)
     assert best.kept == "second"
-    later = Best()
+    later = EarlyStopping()
     later.resume(best.state(), best.weights)
     assert later.kept is None
 
 
 def test_patience_ends():
-    model, best = nn.Linear(1, 1), Best(patience=2)
+    model, best = nn.Linear(1, 1), EarlyStopping(patience=2)
     best.look(judged(0.5), model, 1)
     best.look(judged(0.4), model, 2)
     assert not best.hopeless
     best.look(judged(0.5), model, 3)
     assert best.hopeless
-    assert not Best(patience=None, waited=99).hopeless
+    assert not EarlyStopping(patience=None, waited=99).hopeless
 
 
 def test_frozen_weights_are_not_copied_and_a_snapshot_keeps_the_rest():
     model = nn.Linear(2, 1)
     model.bias.requires_grad_(False)
-    best = Best(patience=3)
+    best = EarlyStopping(patience=3)
     best.look(judged(0.5), model, 7)
     assert list(best.weights) == ["weight"]
-    other = Best(patience=3)
+    other = EarlyStopping(patience=3)
     other.resume(best.state(), best.weights)
     assert other.state() == best.state()
     assert torch.equal(other.weights["weight"], best.weights["weight"])

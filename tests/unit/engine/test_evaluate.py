@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from clozeworks.engine.evaluate import evaluate
-from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.evaluation import evaluate
 from clozeworks.objectives.published import published
 
 
@@ -22,11 +22,11 @@ def test_the_cost_of_pieces_is_the_cost_of_one_batch(network, loader, lanes, nam
     (whole,) = loader(objective, piece=4096, part="validation").batch(0)
     assert len(pieces) > 3
     model.train()
-    found = evaluate(model, cost, objective.asks, pieces, Ranks("cpu"), lanes(count))
-    again = evaluate(model, cost, objective.asks, pieces, Ranks("cpu"), lanes(count))
+    found = evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(count))
+    again = evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(count))
     assert model.training and found == again
     model.eval()
-    evaluate(model, cost, objective.asks, pieces, Ranks("cpu"), lanes(count))
+    evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(count))
     assert not model.training
     with torch.inference_mode():
         expected = objective.loss(model, whole.tensors()).parts
@@ -47,11 +47,13 @@ def test_the_mode_comes_back_after_an_error(network, loader, lanes):
 
     pieces = loader(objective).batch(0)
     with pytest.raises(ValueError, match="no"):
-        evaluate(model, cost, objective.asks, pieces, Ranks("cpu"), lanes(1))
+        evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(1))
     assert model.training
 
 
 def test_no_text_costs_nothing(network, lanes):
     objective = published("bert", 24)
-    found = evaluate(network(objective), None, objective.asks, [], Ranks("cpu"), lanes(1))
+    found = evaluate(
+        network(objective), None, objective.loss_names, [], ProcessGroup("cpu"), lanes(1)
+    )
     assert (found.tokens, found.loss) == (0, 0.0)

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from clozeworks.core.dropout import current_generator
+from clozeworks.core.layers.dropout import current_generator
 from clozeworks.engine.optimizers.adam_w import AdamW
 from clozeworks.objectives.published import published
 

@@ -23,8 +23,8 @@ def test_numbers_that_are_not_finite_are_counted(loss, norm):
 
 
 def usual(guards, steps, seed=0):
-    chance = random.Random(seed)
-    return [guards.is_spike(5.0 - step / 1000 + chance.gauss(0, 0.1)) for step in range(steps)]
+    rng = random.Random(seed)
+    return [guards.is_spike(5.0 - step / 1000 + rng.gauss(0, 0.1)) for step in range(steps)]
 
 
 def test_a_spike_is_marked_and_usual_losses_are_not():

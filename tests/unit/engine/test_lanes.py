@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from clozeworks.engine.lanes import Lanes
+from clozeworks.engine.micro_batches import MicroBatchThreads
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -60,7 +60,7 @@ def test_the_number_of_threads_stays_as_it_was_and_a_lane_has_one(lanes):
 def test_what_is_done_between_pieces_may_use_all_threads(lanes):
     two = lanes(2)
     threads = torch.get_num_threads()
-    with two.alone(10):
+    with two.owns_forward(10):
         assert torch.get_num_threads() == 1
         with two.together():
             assert torch.get_num_threads() == 2
@@ -83,7 +83,7 @@ def test_an_accelerator_has_one_lane(lanes):
 def test_closing_ends_the_threads_behind_the_piece_they_are_at():
     """As after a second signal: the rest of a long step is not done."""
     before = threading.active_count()
-    made = Lanes(torch.device("cpu"), 2)
+    made = MicroBatchThreads(torch.device("cpu"), 2)
     begun, go, seen = threading.Semaphore(0), threading.Event(), []
 
     def work(lane, piece):

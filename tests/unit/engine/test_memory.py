@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from clozeworks.engine import memory
-from clozeworks.engine.memory import memory_kept
+from clozeworks.runtime import allocator as memory
+from clozeworks.runtime.allocator import memory_kept
 
 
 def test_tensors_are_as_ever():

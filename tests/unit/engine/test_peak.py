@@ -2,7 +2,7 @@
 
 import torch
 
-from clozeworks.engine.peak import matmul_peak, operations
+from clozeworks.runtime.matmul_peak import matmul_peak, operations
 
 
 def test_products_and_their_gradients_are_counted():

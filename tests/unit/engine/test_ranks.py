@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.errors import SettingError, UnknownName
 
 
@@ -14,7 +14,7 @@ def alone(monkeypatch):
 
 
 def test_alone():
-    with Ranks("cpu") as ranks:
+    with ProcessGroup("cpu") as ranks:
         assert (ranks.rank, ranks.count, ranks.leads) == (0, 1, True)
         assert ranks.summed([1.5, 2.0]) == [1.5, 2.0]
         assert ranks.agreed(3.0) == 3.0
@@ -27,14 +27,14 @@ def test_alone():
 def test_torchrun_says_who_this_is(monkeypatch):
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")
-    ranks = Ranks("cpu")
+    ranks = ProcessGroup("cpu")
     assert (ranks.rank, ranks.count, ranks.leads) == (3, 4, False)
 
 
 def test_a_rank_that_is_no_number(monkeypatch):
     monkeypatch.setenv("RANK", "first")
     with pytest.raises(SettingError, match="RANK is 'first'; torchrun sets it to a number; unset"):
-        Ranks("cpu")
+        ProcessGroup("cpu")
 
 
 @pytest.mark.parametrize("device", ["gpu", "cpuu", "meta", "cuda", "cuda:7", "mps"])
@@ -42,12 +42,12 @@ def test_a_device_that_is_not_there(device, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(UnknownName, match=rf"^device is '{device}'; known: cpu\."):
-        Ranks(device)
+        ProcessGroup(device)
 
 
 def test_each_process_has_an_accelerator_of_its_own(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setenv("LOCAL_RANK", "2")
-    assert Ranks().device == Ranks("cuda").device == torch.device("cuda", 2)
-    assert Ranks("cuda:1").device == torch.device("cuda", 1)
-    assert Ranks("cpu").device == torch.device("cpu")
+    assert ProcessGroup().device == ProcessGroup("cuda").device == torch.device("cuda", 2)
+    assert ProcessGroup("cuda:1").device == torch.device("cuda", 1)
+    assert ProcessGroup("cpu").device == torch.device("cpu")

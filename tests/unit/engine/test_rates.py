@@ -5,7 +5,7 @@ import torch
 
 from clozeworks.core.initialize import initialize
 from clozeworks.engine.optimizers.adam_w import AdamW
-from clozeworks.engine.rates import Rates
+from clozeworks.engine.param_groups import Rates
 from clozeworks.errors import SettingError
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config

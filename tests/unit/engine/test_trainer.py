@@ -112,7 +112,7 @@ def test_another_number_of_lanes_is_said(trained):
     snapshot, _ = trainer.snapshots.read_latest()
     again = trained(folder="other", count=2)
     again.resume(snapshot)
-    assert again.watcher.notes == [
+    assert again.callback.notes == [
         "The run was begun with 1 processes of 1 threads and goes on with 1 of 2: the results will "
         "be those of another run of the same recipe, not the same to the bit."
     ]
@@ -122,7 +122,7 @@ def test_held_out_text_costs_the_same_each_time(trained):
     trainer = trained()
     trainer.evaluate()
     trainer.evaluate()
-    first, second = trainer.watcher.evaluations
+    first, second = trainer.callback.evaluations
     assert first == second and first["step"] == 0
     for part in ("masked_lm", "next_sentence"):
         found = first["evaluation"][part]
@@ -132,9 +132,9 @@ def test_held_out_text_costs_the_same_each_time(trained):
 def test_lines_come_when_they_are_due(trained):
     trainer = trained(steps=5, watched=2, evaluate=3)
     trainer.run()
-    assert [record["step"] for record in trainer.watcher.steps] == [2, 4, 5]
-    assert [record["step"] for record in trainer.watcher.evaluations] == [3, 5]
-    assert [record["tokens"] for record in trainer.watcher.steps][-1] == trainer.tokens
+    assert [record["step"] for record in trainer.callback.steps] == [2, 4, 5]
+    assert [record["step"] for record in trainer.callback.evaluations] == [3, 5]
+    assert [record["tokens"] for record in trainer.callback.steps][-1] == trainer.tokens
     assert [record["step"] for record in lines(trainer)] == [2, 3, 4, 5, 5]
 
 
@@ -161,7 +161,7 @@ def test_a_full_disk_does_not_end_the_run(trained, full_from):
     assert trainer.run().finished
     assert trainer.snapshots.steps() == [5, 6]
     folder = trainer.snapshots.folder
-    assert trainer.watcher.notes == [
+    assert trainer.callback.notes == [
         f"{folder}/step-00000000{step} could not be written (No space left on device); the one of "
         "step 2 stays, and the run goes on."
         for step in (3, 4)
@@ -221,7 +221,7 @@ def test_lines_that_cannot_be_written_do_not_end_the_run(trained, monkeypatch):
 
     monkeypatch.setattr(trainer.metrics, "_write", write)
     trainer.run()
-    assert trainer.watcher.notes[0] == (
+    assert trainer.callback.notes[0] == (
         "metrics.jsonl could not be written (No space left on device); the lines are kept for "
         "later, and the run goes on."
     )
@@ -253,11 +253,11 @@ def test_a_loss_that_is_not_finite_changes_nothing(trained, weights):
     outcome = trainer.run()
     assert same(held[0], held[-1]) and not same(held[0], weights(trainer.model))
     assert (outcome.guards.skipped, outcome.guards.in_a_row, outcome.finished) == (1, 0, True)
-    assert trainer.watcher.notes == [
+    assert trainer.callback.notes == [
         "Step 3: loss nan, gradient nan: not finite, so the weights stay as they were (1 times so "
         "far)."
     ]
-    assert trainer.watcher.steps[-1]["skipped"] == 1
+    assert trainer.callback.steps[-1]["skipped"] == 1
 
 
 def test_a_huge_rate_ends_with_a_diagnosis_and_the_snapshots_from_before(trained):
@@ -277,15 +277,15 @@ def test_a_spike_is_marked(trained):
     outcome = trainer.run()
     assert outcome.guards.spikes >= 1
     sentence = r"Step 1: the loss, 6\.\d+, is far above the usual 1\.0\d+\."
-    assert re.fullmatch(sentence, trainer.watcher.notes[0])
-    assert trainer.watcher.steps[-1]["spikes"] == outcome.guards.spikes
+    assert re.fullmatch(sentence, trainer.callback.notes[0])
+    assert trainer.callback.steps[-1]["spikes"] == outcome.guards.spikes
 
 
 def test_a_run_that_becomes_slow_says_so(trained):
     trainer = trained()
     for rate in (100, 90, 110, 105, 95, 60, 40):
         trainer._note_slowness(rate)
-    assert trainer.watcher.notes == [
+    assert trainer.callback.notes == [
         "Step 0: 40 tokens a second, usually 100: something else may be using this machine."
     ]
 
@@ -302,7 +302,7 @@ def test_gradients_are_clipped(trained):
     trainer.optimizer.step = step
     trainer.run()
     assert seen == [pytest.approx(1e-4, rel=1e-4)]
-    assert trainer.watcher.steps[-1]["gradient"] > 0.1, "the line has the norm before clipping"
+    assert trainer.callback.steps[-1]["gradient"] > 0.1, "the line has the norm before clipping"
 
 
 def test_the_norm_of_many_small_numbers():

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from clozeworks.engine.gradients import Measured, Part
-from clozeworks.engine.window import Window
+from clozeworks.engine.gradients import StepLoss, StepResult
+from clozeworks.engine.window import StepWindow
 
 
 def measured(total, correct, count, weight=1.0, tokens=100):
-    return Measured({"a": Part(total, correct, count, weight)}, tokens)
+    return StepResult({"a": StepLoss(total, correct, count, weight)}, tokens)
 
 
 def test_a_line_is_the_mean_over_all_questions_not_over_steps():
-    window = Window(["a"])
+    window = StepWindow(["a"])
     window.add(measured(30.0, 1, 10), 2.0, 0.1, skipped=False, spike=False)
     window.add(measured(2.0, 2, 2), 1.0, 0.2, skipped=False, spike=False)
     record = window.record(7, 200, 1.5)
@@ -26,13 +26,13 @@ def test_a_line_is_the_mean_over_all_questions_not_over_steps():
 
 
 def test_weights_count():
-    window = Window(["a"])
+    window = StepWindow(["a"])
     window.add(measured(30.0, 1, 10, weight=0.5), 2.0, 0.1, skipped=False, spike=False)
     assert window.record(1, 1, 1)["loss"] == 1.5
 
 
 def test_a_skipped_step_counts_as_such_and_nowhere_else():
-    window = Window(["a"])
+    window = StepWindow(["a"])
     window.add(measured(30.0, 1, 10), 2.0, 0.1, skipped=False, spike=True)
     window.add(measured(float("nan"), 0, 10), float("inf"), 0.1, skipped=True, spike=False)
     record = window.record(2, 200, 1.0)
@@ -42,7 +42,7 @@ def test_a_skipped_step_counts_as_such_and_nowhere_else():
 
 def test_a_window_of_skipped_steps_alone_has_no_loss():
     """Zero would look like a model that knows everything."""
-    window = Window(["a"])
+    window = StepWindow(["a"])
     window.add(measured(float("nan"), 0, 10), float("nan"), 0.1, skipped=True, spike=False)
     record = window.record(1, 100, 1.0)
     assert record["loss"] is None and "a" not in record and record["skipped"] == 1
@@ -51,12 +51,12 @@ def test_a_window_of_skipped_steps_alone_has_no_loss():
 @pytest.mark.parametrize("cut", range(4))
 def test_a_window_goes_on_from_its_state(cut):
     steps = [measured(0.1 * n, n, 10 + n, weight=0.3) for n in range(4)]
-    whole, first = Window(["a"]), Window(["a"])
+    whole, first = StepWindow(["a"]), StepWindow(["a"])
     for number, each in enumerate(steps):
         whole.add(each, 0.1 * number, 0.5, skipped=number == 1, spike=number == 2)
         if number < cut:
             first.add(each, 0.1 * number, 0.5, skipped=number == 1, spike=number == 2)
-    later = Window.from_state(["a"], json.loads(json.dumps(first.state())))
+    later = StepWindow.from_state(["a"], json.loads(json.dumps(first.state())))
     for number, each in list(enumerate(steps))[cut:]:
         later.add(each, 0.1 * number, 0.5, skipped=number == 1, spike=number == 2)
     timed = {"seconds", "tokens_per_second"}

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from clozeworks.core.dropout import Dropout
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layout import Layout
-from clozeworks.engine.peak import operations
 from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
 from clozeworks.families.albert import FAMILY
 from clozeworks.families.family import Config
+from clozeworks.runtime.matmul_peak import operations
 
 SMALL = {
     "model_type": "albert", "vocab_size": 31, "embedding_size": 6, "hidden_size": 8,

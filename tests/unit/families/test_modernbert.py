@@ -7,20 +7,20 @@ import torch
 
 import clozeworks as cw
 from clozeworks.cli.main import run
-from clozeworks.core.attention import SelfAttention
+from clozeworks.core.attention.attention import SelfAttention
+from clozeworks.core.attention.masks import Full, Window
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.sublayer import PreNorm, Residual
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions.rotary import Rotary
-from clozeworks.core.sees import Everything, Window
-from clozeworks.core.sublayer import PreNorm, Residual
 from clozeworks.errors import CheckpointError, SettingError, UnknownName, UnsupportedError
 from clozeworks.families.family import Config
 from clozeworks.families.modernbert import FAMILY
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.tag import Tag
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SMALL = {
     "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "num_hidden_layers": 4,
@@ -42,7 +42,7 @@ def test_every_third_layer_sees_everything():
     assert len(layers) == 22
     for number, (attention, _) in enumerate(layers):
         assert isinstance(attention.part, SelfAttention)
-        sees, theta = (Window(reach=64), 10_000.0) if number % 3 else (Everything(), 160_000.0)
+        sees, theta = (Window(reach=64), 10_000.0) if number % 3 else (Full(), 160_000.0)
         assert attention.part.sees == sees and attention.part.positions == Rotary(theta=theta)
         assert isinstance(attention, PreNorm if number else Residual)
 

@@ -5,14 +5,14 @@ import torch
 
 from clozeworks.errors import SettingError
 from clozeworks.generate.history import History
-from clozeworks.generate.rules import (
+from clozeworks.generate.logits_processors import (
     AtLeast,
     BadWords,
     InTurn,
     MinP,
     NoRepeatedNGrams,
     Occurrence,
-    Repetition,
+    RepetitionPenalty,
     RequiredWords,
     Temperature,
     TopK,
@@ -49,7 +49,7 @@ def test_history_knows_rows_of_different_lengths():
 
 def test_repetition_counts_a_token_once_and_divides_or_multiplies():
     scores = torch.tensor([[2.0, -2.0, 4.0, 1.0]])
-    found = Repetition(penalty=2.0)(scores, history([0, 0, 1], written=[[0]]))
+    found = RepetitionPenalty(penalty=2.0)(scores, history([0, 0, 1], written=[[0]]))
     assert found.tolist() == [[1.0, -4.0, 4.0, 1.0]]
 
 
@@ -114,7 +114,7 @@ def test_ties_with_the_last_of_top_k_are_kept():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Repetition(penalty=0.0), "repetition is 0.0; it must be above 0."),
+        (lambda: RepetitionPenalty(penalty=0.0), "repetition is 0.0; it must be above 0."),
         (lambda: Temperature(value=-1.0), "temperature is -1.0; it must be above 0."),
         (lambda: TopK(count=0), "top_k is 0; it must be above 0."),
         (lambda: TopP(mass=1.5), "top_p is 1.5; it must be above 0 and at most 1."),
@@ -146,7 +146,7 @@ def test_tokens_come_in_turn_with_another_behind_each_and_no_end_before():
 def test_of_a_forced_token_a_search_knows_one_way_only():
     """What a rule forbids is no text, although a search looks at more than is possible."""
     from clozeworks.generate.beams import Beams, search
-    from clozeworks.generate.writing import Limits
+    from clozeworks.generate.sampling import Limits
 
     class Even:
         def first(self):

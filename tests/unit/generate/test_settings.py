@@ -4,7 +4,7 @@ import pytest
 
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.generate.beams import Beams
-from clozeworks.generate.rules import MinP, Temperature, TopK, TopP, Typical
+from clozeworks.generate.logits_processors import MinP, Temperature, TopK, TopP, Typical
 from clozeworks.generate.settings import Drawing, Ending, Generation, Wording
 
 

@@ -11,9 +11,9 @@ from clozeworks.core.initialize import initialize
 from clozeworks.errors import SettingError
 from clozeworks.families.family import Config, families
 from clozeworks.generate.beams import Beams, search
-from clozeworks.generate.reading import Reader
-from clozeworks.generate.rules import RequiredWords, Temperature, TopK
-from clozeworks.generate.writing import Limits, Written, write
+from clozeworks.generate.logits_processors import RequiredWords, Temperature, TopK
+from clozeworks.generate.sampling import Limits, Written, write
+from clozeworks.generate.session import DecoderSession
 
 V = 11
 SIZES = {
@@ -43,7 +43,7 @@ def given(model, prompts):
 
 @torch.no_grad()
 def written(model, prompts, *, most=9, ends=(1,), stop=None, **settings):
-    reader = Reader(model, prompts, most, 0)
+    reader = DecoderSession(model, prompts, most, 0)
     limits = Limits(most=most, ends=ends, stop=stop)
     texts = {}
     for pieces in write(reader, given(model, prompts), limits=limits, **settings):
@@ -78,7 +78,7 @@ def test_draws_are_a_function_of_the_seed_alone(model):
 def test_draws_follow_the_filtered_shares(model):
     rules = (Temperature(value=1.5), TopK(count=4))
     with torch.no_grad():
-        scores = Reader(model, PROMPTS[:1], 1, 0).first()[0] / 1.5
+        scores = DecoderSession(model, PROMPTS[:1], 1, 0).first()[0] / 1.5
     best = scores.topk(4)
     shares = best.values.softmax(dim=0)
     draws = written(model, PROMPTS[:1], most=1, rules=rules, seeds=[range(20_000)])
@@ -113,7 +113,7 @@ def test_required_words_are_in_the_text(model):
 
 @torch.no_grad()
 def beams(model, prompts, most=4, ends=(1,), **settings):
-    reader = Reader(model, prompts, most, 0)
+    reader = DecoderSession(model, prompts, most, 0)
     limits = Limits(most=most, ends=ends)
     return search(reader, given(model, prompts), beams=Beams(**settings), limits=limits)
 
@@ -151,7 +151,7 @@ def _all_texts(model, prompt, most, ends):
     for length in range(1, most + 1):
         grown = []
         for tokens, score in open_texts:
-            reader = Reader(model, [prompt], most, 0)
+            reader = DecoderSession(model, [prompt], most, 0)
             scores = reader.first()
             for token in tokens:
                 scores = reader.next(torch.tensor([token]))

@@ -41,10 +41,10 @@ def tiny_corpora(
     """A corpus for each kind of tokenizer that families here have."""
     from dataclasses import replace
 
-    from clozeworks.data.build import BuildSettings, build_corpus
-    from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE, T5_STYLE, T5_TOKENS
-    from clozeworks.text.tokenizer import Tokenizer
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.data.corpus.build import BuildSettings, build_corpus
+    from clozeworks.text.tokenizer.styles import GPT2_STYLE, LLAMA_STYLE, T5_STYLE, T5_TOKENS
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("corpora")
     texts = [made_up(number) for number in range(200)]

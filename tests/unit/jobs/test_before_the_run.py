@@ -7,18 +7,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus import TRAIN, Corpus
-from clozeworks.engine.gradients import Measured, Part
-from clozeworks.engine.ranks import Ranks
+from clozeworks.data.corpus.corpus import TRAIN, Corpus
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.gradients import StepLoss, StepResult
 from clozeworks.errors import OutputError, SettingError
-from clozeworks.jobs import checks
-from clozeworks.jobs.baseline import Baseline, unigram_baseline
-from clozeworks.jobs.checks import first_loss
-from clozeworks.jobs.pretrained import Quiet
-from clozeworks.objectives.draft import Batch
+from clozeworks.jobs.pretrain import checks
+from clozeworks.jobs.pretrain.baseline import Baseline, unigram_baseline
+from clozeworks.jobs.pretrain.checks import first_loss
+from clozeworks.jobs.pretrain.summary import Quiet
+from clozeworks.objectives.batch import Batch
 from clozeworks.wording import size_in_words
 
-ALONE = Ranks("cpu")
+ALONE = ProcessGroup("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +115,10 @@ def test_other_questions_are_counted_by_the_step():
 
 
 def test_what_a_run_says_of_a_step_is_what_the_step_asks(tiny_recipe, listener):
-    from clozeworks.jobs.pretrain import pretrain
+    from clozeworks.jobs.pretrain.job import pretrain
 
     changes = ["objective=spanbert", "training.steps=1", "training.tokens=256"]
-    done = pretrain(tiny_recipe, *changes, watcher=listener)
+    done = pretrain(tiny_recipe, *changes, callback=listener)
     [said] = [note for note in listener.notes if note.startswith("span_boundary: ")]
     count = int(said.removeprefix("span_boundary: ").removeprefix("about ").split()[0])
     assert 0.5 * 0.15 * 256 < count < 2 * 0.15 * 256
@@ -168,7 +168,7 @@ class TestFirstLoss:
             def note(self, sentence: str) -> None:
                 notes.append(sentence)
 
-        measured = Measured({"masked_lm": Part(loss, 0.0, 1.0, 1.0)}, 10)
+        measured = StepResult({"masked_lm": StepLoss(loss, 0.0, 1.0, 1.0)}, 10)
         first_loss(measured, Baseline(6.0, 0.05, 8.3), Watcher(), fresh=fresh)
         return notes
 
@@ -187,7 +187,7 @@ class TestFirstLoss:
 
 def test_rotary_positions_are_not_trained_behind_those_that_a_config_states():
     from clozeworks.families.family import published_sizes
-    from clozeworks.jobs.checks import check_lengths
+    from clozeworks.jobs.pretrain.checks import check_lengths
     from clozeworks.objectives.causal_lm import CausalLM
 
     family = published_sizes()["llama-7b"]
@@ -208,7 +208,7 @@ def test_rotary_positions_are_not_trained_behind_those_that_a_config_states():
 )
 def test_what_to_do_about_long_examples_depends_on_the_model(size, places, advice):
     from clozeworks.families.family import published_sizes
-    from clozeworks.jobs.checks import check_lengths
+    from clozeworks.jobs.pretrain.checks import check_lengths
     from clozeworks.objectives.causal_lm import CausalLM
     from clozeworks.objectives.masked_lm import MaskedLM
 

@@ -3,9 +3,9 @@
 import pytest
 
 from clozeworks.errors import MissingExtra
-from clozeworks.jobs import board
-from clozeworks.jobs.board import Board
-from clozeworks.jobs.pretrain import pretrain
+from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.runs import tensorboard as board
+from clozeworks.runs.tensorboard import Board
 
 
 def points(folder):
@@ -20,7 +20,7 @@ def points(folder):
 
 def test_numbers_of_a_run(tiny_recipe, listener):
     tiny_recipe["watching"]["tensorboard"] = True
-    done = pretrain(tiny_recipe, watcher=listener)
+    done = pretrain(tiny_recipe, callback=listener)
     found = points(done.folder / "tensorboard")
     losses = [record["masked_lm"]["loss"] for record in done.records if "masked_lm" in record]
     assert [step for step, _ in found["training/masked_lm/loss"]] == [1, 2, 3, 4, 5, 6]

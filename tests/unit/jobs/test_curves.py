@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.jobs import curves
-from clozeworks.jobs.curves import VARIABLES, Marks, draw_png, draw_svg, panels
+from clozeworks.reports import curves
+from clozeworks.reports.curves import VARIABLES, Marks, draw_png, draw_svg, panels
 
 
 def line(step, loss, **more):

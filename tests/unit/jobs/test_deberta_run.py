@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 import clozeworks as cw
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.errors import SettingError
-from clozeworks.jobs.pretrain import pretrain
+from clozeworks.jobs.pretrain.job import pretrain
 
 FOLDERS = ("model", "generator")
 CONFIG = {

@@ -10,9 +10,9 @@ import pytest
 import clozeworks as cw
 from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import InputError, OutputError, SettingError, UnknownName
-from clozeworks.jobs.finetune import finetune
-from clozeworks.jobs.finetune_recipe import read_finetune_recipe, usual_epochs, usual_rate
-from clozeworks.jobs.labelled_task import labelled_task
+from clozeworks.jobs.finetune.data import labelled_task
+from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.finetune.recipe import read_finetune_recipe, usual_epochs, usual_rate
 
 ANIMALS = ("cat", "dog", "house")
 
@@ -28,7 +28,7 @@ def rows(count):
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     folder = tmp_path_factory.mktemp("start")
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     tokenizer = train_from_iterator(
         [rows(40), "London New York in"] * 3, kind="wordpiece", size=150
@@ -57,7 +57,7 @@ def digest(folder):
 
 
 def test_it_learns_and_leaves_a_model_that_answers(recipe, tmp_path, listener):
-    done = finetune(recipe, watcher=listener)
+    done = finetune(recipe, callback=listener)
     assert done.best.measured.value == 1.0
     assert done.model == tmp_path / "run" / "model"
     model = cw.load(done.model)
@@ -123,15 +123,15 @@ def test_seeds_differ_and_repeat(recipe, tmp_path):
 
 def test_the_best_weights_are_kept_not_the_last(recipe, monkeypatch):
     values = iter([0.5, 0.9, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1])
-    from clozeworks.jobs import finetuning
+    from clozeworks.jobs.finetune import run as finetuning
 
-    judged = finetuning.Seed._judged
+    judged = finetuning.FinetuneRun._judged
 
     def scripted(self, model):
         found = judged(self, model)
         return type(found)(next(values), True, found.record)
 
-    monkeypatch.setattr(finetuning.Seed, "_judged", scripted)
+    monkeypatch.setattr(finetuning.FinetuneRun, "_judged", scripted)
     recipe["choosing"] = {"every": 5, "patience": 2}
     done = finetune(recipe)
     assert (done.best.step, done.best.steps) == (10, 20)
@@ -263,7 +263,7 @@ def test_defaults_follow_size_and_task():
     assert usual_rate(110_000_000) == 3e-5
     assert usual_rate(22_000_000) == 5e-5
     assert usual_rate(4_000_000) == 2e-4
-    assert usual_rate(60_000_000, two_towers=True) == pytest.approx(1.5e-4)
+    assert usual_rate(60_000_000, encoder_decoder=True) == pytest.approx(1.5e-4)
     assert (usual_epochs("answer", 90_000), usual_epochs("classify", 90_000)) == (2.0, 3.0)
     assert usual_epochs("classify", 300) == 6.0
 
@@ -302,7 +302,8 @@ def test_nothing_is_made_when_the_file_cannot_be_used(recipe, tmp_path):
 def test_each_evaluation_asks_the_dev_set_once_and_nothing_asks_it_again(
     recipe, tmp_path, monkeypatch
 ):
-    from clozeworks.jobs import finetune_report, finetuning
+    from clozeworks.jobs.finetune import run as finetuning
+    from clozeworks.reports import finetune_page as finetune_report
 
     asked, real = [], finetuning.answers
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import clozeworks as cw
-from clozeworks.jobs.finetune import finetune
-from clozeworks.jobs.finetune_card import finetuning_card
-from clozeworks.jobs.finetune_recipe import read_finetune_recipe
-from clozeworks.jobs.finetune_told import Told
+from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.finetune.recipe import read_finetune_recipe
+from clozeworks.reports.finetune_card import finetuning_card
+from clozeworks.reports.summary import RunSummary
 
 FILES = {
     "classify": ("reviews.csv", "text,label\n", "the cat is {word} {n},{label}\n"),
@@ -28,7 +28,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     texts = ["the cat is good what", "a dog is bad x"] * 9
     tokenizer = train_from_iterator(texts, kind="wordpiece", size=80)
@@ -150,7 +150,7 @@ def test_options_of_a_pipeline(card, kind, option):
 def test_a_hub_name_is_the_base_model(card):
     _, _, (recipe, done) = card("classify")
     settled = read_finetune_recipe({**recipe, "model": "somebody/some-model"})
-    told = Told(done.folder, settled, done.data, done.results, done.best)
+    told = RunSummary(done.folder, settled, done.data, done.results, done.best)
     made = finetuning_card(told, cw.load(done.model))
     assert made.metadata["base_model"] == "somebody/some-model"
     assert "| `model` | `somebody/some-model` |" in made.text()

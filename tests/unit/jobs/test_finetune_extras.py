@@ -10,8 +10,8 @@ import clozeworks as cw
 from clozeworks.checkpoints.adapters import load_adapter
 from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.jobs.finetune import finetune
-from clozeworks.jobs.finetune_recipe import usual_rate
+from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.finetune.recipe import usual_rate
 
 ANIMALS = ("cat", "dog", "house")
 LORA = {"rank": 4, "alpha": 8.0, "targets": ["query", "value", "up"], "dropout": 0.1}
@@ -28,7 +28,7 @@ def rows(count):
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("start")
     tokenizer = train_from_iterator([rows(40)] * 3, kind="wordpiece", size=150)
@@ -105,7 +105,7 @@ def adapted(recipe):
 
 
 def test_lora_changes_only_what_it_may_and_leaves_a_plain_model(adapted, start, listener):
-    done = finetune(adapted, watcher=listener)
+    done = finetune(adapted, callback=listener)
     before, after = cw.load(start).model.state_dict(), cw.load(done.model).model.state_dict()
     changed = {
         name
@@ -167,14 +167,14 @@ def test_killed_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypatch, extra
 
 
 def test_killed_while_it_saves_it_saves_again(adapted, monkeypatch):
-    from clozeworks.jobs import finetuning
+    from clozeworks.jobs.finetune import run as finetuning
 
     def dying(self):
         raise Killed
 
     adapted["training"]["epochs"] = 0.5
     with monkeypatch.context() as patch:
-        patch.setattr(finetuning.SeedResult, "write", dying)
+        patch.setattr(finetuning.RunResult, "write", dying)
         with pytest.raises(Killed):
             finetune(adapted)
     done = finetune(adapted)

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.engine.rates import Rates
-from clozeworks.jobs import finetune_report
-from clozeworks.jobs.drawing import Chart, cells, round_steps
-from clozeworks.jobs.finetune import finetune
-from clozeworks.jobs.finetune_charts import MOST_POINTS, scatter_chart
-from clozeworks.jobs.finetune_recipe import read_finetune_recipe
-from clozeworks.jobs.finetune_report import frozen, page, tell
-from clozeworks.jobs.finetune_told import Told
-from clozeworks.jobs.guessing import Guess
+from clozeworks.engine.param_groups import Rates
+from clozeworks.jobs.finetune.baseline import GuessingBaseline
+from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.finetune.recipe import read_finetune_recipe
+from clozeworks.reports import finetune_page as finetune_report
+from clozeworks.reports.finetune_charts import MOST_POINTS, scatter_chart
+from clozeworks.reports.finetune_page import frozen, page, tell
+from clozeworks.reports.summary import RunSummary
+from clozeworks.reports.svg import Chart, cells, round_steps
 from clozeworks.tasks.classify import Classified
 from clozeworks.tasks.metrics.measured import Measured
 
@@ -51,7 +51,7 @@ def question(number):
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     texts = [review(number)[0] for number in range(40)] + [tagged(number) for number in range(9)]
     texts += [question(number) for number in range(9)]
@@ -126,7 +126,9 @@ def words(text):
 
 def told(runs, kind="classify", **changes):
     recipe, done = runs[kind]
-    known = Told(done.folder, read_finetune_recipe(recipe), done.data, done.results, done.best)
+    known = RunSummary(
+        done.folder, read_finetune_recipe(recipe), done.data, done.results, done.best
+    )
     return replace(known, **changes)
 
 
@@ -213,7 +215,9 @@ def _wrong(item):
 def test_no_better_than_guessing_is_said_loudly(runs, listener):
     best = runs["classify"][1].best
     bad = replace(best, measured=measured(0.4))
-    known = told(runs, results=[bad], best=bad, guess=Guess("always saying 'no'", measured(0.6)))
+    known = told(
+        runs, results=[bad], best=bad, guess=GuessingBaseline("always saying 'no'", measured(0.6))
+    )
     (sentence, *_) = known.warnings()
     assert sentence == (
         "The model is no better than guessing: accuracy is 0.400, and always saying 'no' has "
@@ -222,9 +226,9 @@ def test_no_better_than_guessing_is_said_loudly(runs, listener):
     )
     assert 'class="ended failed loud"' in page(known, listener)
     assert known.compared() == []
-    same = replace(known, guess=Guess("x", measured(0.4)))
+    same = replace(known, guess=GuessingBaseline("x", measured(0.4)))
     assert same.warnings()[0].startswith("The model is no better than guessing")
-    better = replace(known, guess=Guess("x", measured(0.3)))
+    better = replace(known, guess=GuessingBaseline("x", measured(0.3)))
     assert not any("no better" in each for each in better.warnings())
 
 
@@ -237,7 +241,7 @@ def test_no_better_than_guessing_is_said_loudly(runs, listener):
 )
 def test_how_it_compares(runs, ends, sentence):
     best = replace(runs["classify"][1].best, measured=measured(0.8, ends=ends))
-    known = told(runs, best=best, guess=Guess("always saying 'no'", measured(0.6)))
+    known = told(runs, best=best, guess=GuessingBaseline("always saying 'no'", measured(0.6)))
     assert known.compared() == [f"Always saying 'no' has 0.600 on the same items. {sentence}"]
 
 
@@ -245,7 +249,7 @@ def test_numbers_in_order_but_far_off(runs):
     values = {"spearman": 0.5, "mean_squared_error": 4.0}
     best = replace(runs["compare"][1].best, measured=Measured(values, "spearman", True, 9))
     there = Measured({"spearman": 0.0, "mean_squared_error": 1.5}, "spearman", True, 9)
-    (said,) = told(runs, "compare", best=best, guess=Guess("x", there)).compared()
+    (said,) = told(runs, "compare", best=best, guess=GuessingBaseline("x", there)).compared()
     assert said.endswith(
         "But its squared error is larger, 4.000 against 1.500: the order of its numbers means "
         "something, their size does not."
@@ -255,7 +259,7 @@ def test_numbers_in_order_but_far_off(runs):
 def test_texts_in_both_sets_are_said_loudly(start, tmp_path, listener):
     recipe = recipe_of("classify", start, tmp_path)
     recipe["data"]["dev"] = recipe["data"]["train"]
-    done = finetune(recipe, "training.epochs=0.2", "seeds=[0]", watcher=listener)
+    done = finetune(recipe, "training.epochs=0.2", "seeds=[0]", callback=listener)
     text = done.report.read_text(encoding="utf-8")
     loud = text[text.index('class="ended failed loud"') :].split("</div>")[0]
     assert "Texts of the dev set that also stand in the training data: 48 of 48." in loud
@@ -291,7 +295,7 @@ def test_what_goes_wrong_is_a_note(runs, listener, monkeypatch, tmp_path, broken
     (tmp_path / "run" / "report.html").unlink()
     monkeypatch.setattr(finetune_report, broken, fail)
     known = replace(told(runs, "tag"), folder=tmp_path / "run")
-    monkeypatch.setattr(Told, "warnings", lambda _: ["beware"])
+    monkeypatch.setattr(RunSummary, "warnings", lambda _: ["beware"])
     place = tell(known, torch.device("cpu"), listener)
     notes = [note for note in listener.notes if note not in known.warnings()]
     assert notes == [f"{sentence} (no ink); the run itself is not touched."]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from clozeworks.data.locking import locked
-from clozeworks.jobs.runs import find_runs, run_state
+from clozeworks.runs.listing import find_runs, run_state
+from clozeworks.storage.locks import locked
 
 SESSION = {"command": ["/bin/clozeworks", "finetune", "classify", "m", "a.csv"], "ranks": 1}
 RECIPE = {"task": {"kind": "classify"}, "seeds": [0, 1, 7], "training": {"epochs": 3}}
@@ -98,7 +98,7 @@ def test_damage_is_said_with_the_seed(run, name, content, problem):
 
 
 def test_the_table_has_a_column_for_results(run, capsys):
-    from clozeworks.cli.runs import runs
+    from clozeworks.cli.commands.runs import runs
 
     end(begin(run, 0), 0.5)
     begin(run, 1, kept=20)

@@ -6,8 +6,8 @@ import pytest
 
 from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import SettingError
-from clozeworks.jobs.finetune import finetune
-from clozeworks.jobs.finetune_recipe import read_finetune_recipe
+from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.finetune.recipe import read_finetune_recipe
 
 HALF = {"told": {"kind": "falling_share", "fall": 0.0, "begin": 0.5}, "choose": "drawn"}
 
@@ -62,7 +62,7 @@ def test_targets_are_told_in_part_while_it_learns_and_whole_where_it_is_judged(n
 
 @pytest.mark.parametrize("name", ["t5", "gpt2"])
 def test_a_run_that_was_stopped_ends_with_the_same_weights(name, recipe, listener, monkeypatch):
-    done = finetune(recipe(name, "whole", HALF), watcher=listener)
+    done = finetune(recipe(name, "whole", HALF), callback=listener)
     assert (
         "Seed 0: Of the tokens before those of targets 50% are told at first and 50% in the last "
         "step; the others are what the model would have said."

@@ -3,7 +3,7 @@
 import pytest
 
 from clozeworks.data.labelled.items import AnswerSpan, QuestionItem, TextItem, WordsItem
-from clozeworks.jobs.guessing import Guess, guess
+from clozeworks.jobs.finetune.baseline import GuessingBaseline, guess
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.metrics.measured import Measured
@@ -56,4 +56,6 @@ def test_better_in_the_direction_of_the_value(higher, better):
     def measured(value):
         return Measured({"m": value}, "m", higher, 9)
 
-    assert [Guess("x", measured(0.5)).beaten_by(measured(v)) for v in (0.4, 0.5, 0.6)] == better
+    assert [
+        GuessingBaseline("x", measured(0.5)).beaten_by(measured(v)) for v in (0.4, 0.5, 0.6)
+    ] == better

@@ -3,13 +3,13 @@
 import pytest
 
 from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
-from clozeworks.jobs.excerpts import AROUND, WITHOUT_MARKS, Mark, excerpt
-from clozeworks.jobs.mistakes import entity_errors, mistakes
+from clozeworks.reports.excerpts import AROUND, WITHOUT_MARKS, Mark, excerpt
+from clozeworks.reports.mistakes import entity_errors, mistakes
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.tag import Tag, Tagged
-from clozeworks.tasks.tagging.tags import Entity
+from clozeworks.tasks.tagging.tags import EntitySpan
 
 YES_NO = Classify(labels=("no", "yes"))
 
@@ -87,7 +87,9 @@ def test_numbers_by_how_far_off_they_are():
     ],
 )
 def test_errors_of_entities(right, given, expected):
-    found = entity_errors([Entity(*each) for each in right], [Entity(*each) for each in given])
+    found = entity_errors(
+        [EntitySpan(*each) for each in right], [EntitySpan(*each) for each in given]
+    )
     assert [kind for kind, _, _ in found] == expected
 
 

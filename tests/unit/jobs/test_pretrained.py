@@ -3,8 +3,8 @@
 import pytest
 
 from clozeworks.families.family import published_sizes
-from clozeworks.jobs.pretrained import Pretrained, beginning_of, example_of
-from clozeworks.text.special import SpecialTokens
+from clozeworks.jobs.pretrain.summary import Pretrained, beginning_of, example_of
+from clozeworks.text.tokenizer.special import SpecialTokens
 
 
 class Pieces:
@@ -40,10 +40,10 @@ def test_the_gap_to_try_is_in_the_language_of_the_vocabulary(pieces, mask, text)
         ("bert-tiny", {"vocabulary"}, "masked_lm", None),
     ],
 )
-def test_the_text_to_go_on_with(size, parts, asks, text, tmp_path):
+def test_the_text_to_go_on_with(size, parts, loss_names, text, tmp_path):
     family = published_sizes()[size]
     blueprint = family.blueprint(family.published(size), frozenset(parts))
-    writing = beginning_of(blueprint, (asks,))
+    writing = beginning_of(blueprint, (loss_names,))
     assert writing == text
     done = Pretrained(tmp_path, None, tmp_path, [], None, filling=tmp_path, writing=writing)
     command = "fill" if text is None else "generate"

@@ -10,10 +10,10 @@ import torch
 import clozeworks as cw
 from clozeworks.data.labelled.reading import Reading, read_labelled
 from clozeworks.errors import ClozeworksError
-from clozeworks.jobs.probe import probe
-from clozeworks.jobs.probed_model import check_written, with_regression
-from clozeworks.tasks.features import features
-from clozeworks.text.train import train_from_iterator
+from clozeworks.inference.features import features
+from clozeworks.jobs.probe.job import probe
+from clozeworks.jobs.probe.model import check_written, with_regression
+from clozeworks.text.training.train import train_from_iterator
 
 WORDS = ["the", "sat", "on", "mat", "rug", "garden", "house", "city", "old", "new"]
 ANIMALS = ["cat", "dog", "cow"]
@@ -32,12 +32,12 @@ def rows(tmp_path):
     """Writes texts in which one animal occurs, with what the label is made of."""
 
     def write(name, label, count=40, seed=0, length=3, pairs=False, animals=2):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         lines = ["first\tsecond\tlabel" if pairs else "text\tlabel"]
         for number in range(count):
             animal = ANIMALS[number % animals]
-            words = [*chance.choices(WORDS, k=length), animal, animal]
-            chance.shuffle(words)
+            words = [*rng.choices(WORDS, k=length), animal, animal]
+            rng.shuffle(words)
             second = f"\tthe {animal}" if pairs else ""
             lines.append(f"{' '.join(words)}{second}\t{label(animal, words)}")
         path = tmp_path / name
@@ -166,13 +166,13 @@ def sentences(tmp_path):
     """Sentences in which animals are entities."""
 
     def write(name, count=40, seed=0, length=6):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         lines = []
         for _ in range(count):
-            for _ in range(chance.randint(2, length)):
-                if chance.random() < 0.3:
-                    lines += ["old B-X", f"{chance.choice(ANIMALS)} I-X"]
-                lines.append(f"{chance.choice(WORDS[:6])} O")
+            for _ in range(rng.randint(2, length)):
+                if rng.random() < 0.3:
+                    lines += ["old B-X", f"{rng.choice(ANIMALS)} I-X"]
+                lines.append(f"{rng.choice(WORDS[:6])} O")
             lines.append("")
         path = tmp_path / name
         path.write_text("\n".join(lines), encoding="utf-8")

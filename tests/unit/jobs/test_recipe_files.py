@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from clozeworks import config
-from clozeworks.engine.settings import Keeping, Training, Watching
+from clozeworks.engine.settings import Checkpointing, Logging, Training
 from clozeworks.families.family import published_sizes
-from clozeworks.jobs.pretrain import pretrain
-from clozeworks.jobs.recipe import Data, Recipe, StageSettings, Start, read_recipe
+from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.jobs.pretrain.recipe import Data, Recipe, StageSettings, Start, read_recipe
 from clozeworks.jobs.recipe_text import field_help, recipe_text, toml
 from clozeworks.objectives.published import PUBLISHED
 
@@ -64,7 +64,7 @@ def test_each_recipe_trains_when_shrunk(path, tiny_corpora, tmp_path):
     data["watching"]["tokens"] = 256
     done = pretrain(data)
     assert done.outcome.finished and done.outcome.guards.skipped == 0
-    assert set(done.records[-1]["evaluation"]) == {"loss", *recipe.objective.asks}
+    assert set(done.records[-1]["evaluation"]) == {"loss", *recipe.objective.loss_names}
 
 
 def test_published_numbers():
@@ -79,7 +79,7 @@ def test_published_numbers():
     albert = read_recipe(FOLDER / "albert-base.toml")
     assert albert.tokens() == [4096 * 512] and albert.training.steps == 125_000
     assert albert.training.optimizer.rate == 0.00176
-    assert albert.objective.asks == ("masked_lm", "sentence_order")
+    assert albert.objective.loss_names == ("masked_lm", "sentence_order")
 
 
 def test_published_numbers_of_models_that_write():
@@ -133,7 +133,7 @@ def test_every_setting_has_its_help_in_the_file():
     recipe = read_recipe(FOLDER / "bert-base.toml")
     text = " ".join(recipe_text(recipe, "bert").replace("\n#", " ").split())
     kinds = (type(recipe.training.optimizer), type(recipe.training.schedule))
-    for cls in (Recipe, Start, Data, StageSettings, Training, Watching, Keeping, *kinds):
+    for cls in (Recipe, Start, Data, StageSettings, Training, Logging, Checkpointing, *kinds):
         told = field_help(cls)
         for field in dataclasses.fields(cls):
             if field.name not in TABLES:

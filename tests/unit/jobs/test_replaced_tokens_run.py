@@ -8,13 +8,13 @@ import torch
 from safetensors.torch import load_file
 
 import clozeworks as cw
-from clozeworks.data.corpus import Corpus
+from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.errors import SettingError, TokenizerError
-from clozeworks.jobs.pretrain import pretrain
-from clozeworks.jobs.recipe import Start
-from clozeworks.jobs.starting import starting_model, trained_network
-from clozeworks.objectives.draft import Source
+from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.jobs.pretrain.recipe import Start
+from clozeworks.jobs.pretrain.starting import starting_model, trained_network
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import published
 
 NO_DROPOUT = [
@@ -49,7 +49,7 @@ def weights(run):
 
 
 def test_both_networks_are_saved(recipe, listener):
-    done = pretrain(recipe, watcher=listener)
+    done = pretrain(recipe, callback=listener)
     discriminator, generator = (cw.load(done.folder / name) for name in FOLDERS)
     assert discriminator.checkpoint.config["architectures"] == ["ElectraForPreTraining"]
     assert generator.checkpoint.config["architectures"] == ["ElectraForMaskedLM"]
@@ -106,7 +106,9 @@ def test_a_family_that_cannot_say_what_its_generator_is(recipe, listener):
     """BERT's token vectors are as wide as its model; those of a shared generator are not."""
     config = dict(recipe["model"]["config"])
     del config["embedding_size"]
-    done = pretrain({**recipe, "model": {"start": "bert-tiny", "config": config}}, watcher=listener)
+    done = pretrain(
+        {**recipe, "model": {"start": "bert-tiny", "config": config}}, callback=listener
+    )
     assert done.model is not None and not (done.folder / "generator").exists()
     (note,) = [note for note in listener.notes if note.startswith("The generator is not saved: ")]
     assert "blueprint.embeddings.width is 16" in note
@@ -150,7 +152,7 @@ def test_heads_that_cannot_be_saved_together_are_refused_first(recipe, tmp_path)
 
 
 def test_a_tokenizer_without_a_mask_is_refused_before_the_first_step(recipe, monkeypatch, listener):
-    known = Source.of
-    monkeypatch.setattr(Source, "of", lambda *given: replace(known(*given), mask_id=None))
+    known = Vocabularies.of
+    monkeypatch.setattr(Vocabularies, "of", lambda *given: replace(known(*given), mask_id=None))
     with pytest.raises(TokenizerError, match="the generator of replaced_tokens fills masks"):
-        pretrain(recipe, watcher=listener)
+        pretrain(recipe, callback=listener)

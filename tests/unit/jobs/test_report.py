@@ -9,11 +9,11 @@ import pytest
 
 from clozeworks.engine.guards import Diverged, Guards
 from clozeworks.engine.trainer import Outcome, Trainer
-from clozeworks.jobs import report
-from clozeworks.jobs.baseline import Baseline
-from clozeworks.jobs.pretrain import pretrain
-from clozeworks.jobs.report import Story, page, write_report
-from clozeworks.jobs.run_folder import NOTES, SESSIONS, command_of
+from clozeworks.jobs.pretrain.baseline import Baseline
+from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.reports import pretrain_page as report
+from clozeworks.reports.pretrain_page import PretrainReport, page, write_report
+from clozeworks.runs.folder import NOTES, SESSIONS, command_of
 
 MANIFEST = {
     "splits": {"train": {"documents": 12, "sentences": 345, "tokens": 6789}},
@@ -60,7 +60,7 @@ def story(folder, **changes):
         "folder": folder, "recipe": RECIPE, "manifest": MANIFEST, "records": RECORDS,
         "borders": {}, "outcome": outcome, "baseline": Baseline(6.5, 0.04, 10.3),
     }  # fmt: skip
-    return Story(**{**known, **changes})
+    return PretrainReport(**{**known, **changes})
 
 
 def words(text):
@@ -102,7 +102,7 @@ def test_what_users_write_is_text(tmp_path):
 
 
 def test_the_page_of_a_run_needs_nothing_else(tiny_recipe, listener):
-    done = pretrain(tiny_recipe, watcher=listener)
+    done = pretrain(tiny_recipe, callback=listener)
     text = done.report.read_text(encoding="utf-8")
     checker = Checker()
     checker.feed(text)
@@ -120,7 +120,7 @@ def test_the_page_of_a_run_needs_nothing_else(tiny_recipe, listener):
 
 def test_what_was_said_before_the_first_step_is_kept(tiny_recipe, listener):
     tiny_recipe["data"]["stages"] = [{"length": 16}]  # so that nothing is said later
-    done = pretrain(tiny_recipe, watcher=listener)
+    done = pretrain(tiny_recipe, callback=listener)
     assert "fresh weights; 6 steps of 128 tokens" in (done.folder / NOTES).read_text(
         encoding="utf-8"
     )
@@ -132,7 +132,7 @@ def test_drawing_cannot_fail_a_run(tiny_recipe, listener, monkeypatch):
         raise RuntimeError("no fonts")
 
     monkeypatch.setattr(report, "draw_png", broken)
-    done = pretrain(tiny_recipe, watcher=listener)
+    done = pretrain(tiny_recipe, callback=listener)
     assert done.outcome.finished and done.model.exists()
     assert listener.notes[-1] == (
         "The curves could not be drawn (no fonts); the run itself is not touched."
@@ -153,18 +153,18 @@ def test_a_run_that_diverged_has_a_report_too(tiny_recipe, listener, monkeypatch
 
     monkeypatch.setattr(Trainer, "run", diverge)
     with pytest.raises(Diverged):
-        pretrain(tiny_recipe, watcher=listener)
+        pretrain(tiny_recipe, callback=listener)
     text = (Path(tiny_recipe["run"]) / "report.html").read_text(encoding="utf-8")
     assert "An error ended the run behind step 0 of 6: step 3: not finite." in text
 
 
 def test_a_refused_run_leaves_no_notes(tiny_recipe, listener, monkeypatch):
     from clozeworks.errors import OutputError
-    from clozeworks.jobs import checks
+    from clozeworks.jobs.pretrain import checks
 
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 0})())
     with pytest.raises(OutputError, match="0 bytes free"):
-        pretrain(tiny_recipe, watcher=listener)
+        pretrain(tiny_recipe, callback=listener)
     assert listener.notes
     assert not Path(tiny_recipe["run"]).exists()
 
@@ -188,5 +188,5 @@ def test_the_command_to_go_on(session, command):
 
 
 def test_training_begins_without_the_drawing_library(start):
-    code = "import clozeworks.jobs.pretrain, sys; sys.exit('matplotlib' in sys.modules)"
+    code = "import clozeworks.jobs.pretrain.job, sys; sys.exit('matplotlib' in sys.modules)"
     assert start(["-c", code]).wait(timeout=60) == 0

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data import locking
-from clozeworks.data.locking import held, locked
 from clozeworks.errors import InputError, OutputError
-from clozeworks.jobs import runs
-from clozeworks.jobs.pretrain import pretrain
-from clozeworks.jobs.runs import find_runs, run_state
+from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.runs import listing as runs
+from clozeworks.runs.listing import find_runs, run_state
+from clozeworks.storage import locks as locking
+from clozeworks.storage.locks import held, locked
 
 SESSION = {"command": ["/bin/clozeworks", "pretrain", "r.toml"], "ranks": 1}
 

@@ -8,8 +8,8 @@ import pytest
 import clozeworks as cw
 from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import InputError, OutputError, SettingError
-from clozeworks.jobs.finetune import finetune
-from clozeworks.jobs.search import Search, search
+from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.finetune.search import Search, search
 
 ANIMALS = ("cat", "dog", "house")
 
@@ -24,7 +24,7 @@ def rows(count):
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    from clozeworks.text.train import train_from_iterator
+    from clozeworks.text.training.train import train_from_iterator
 
     folder = tmp_path_factory.mktemp("start")
     tokenizer = train_from_iterator([rows(40)] * 3, kind="wordpiece", size=150)
@@ -68,7 +68,7 @@ def test_every_combination_or_as_many_as_the_budget_allows():
 def test_the_best_setting_is_trained_and_measured_on_items_that_had_no_say(
     recipe, tmp_path, listener
 ):
-    done = search(recipe, watcher=listener)
+    done = search(recipe, callback=listener)
     assert done.best_trial == 1
     assert [setting for setting, _ in done.trials] == [{"rate": 1e-9}, {"rate": 0.01}]
     values = [result.measured.value for _, result in done.trials]
@@ -98,7 +98,7 @@ def test_the_best_setting_is_trained_and_measured_on_items_that_had_no_say(
 
 
 def test_halves_are_disjoint_and_only_one_is_seen_while_choosing(recipe, monkeypatch):
-    from clozeworks.jobs import search as module
+    from clozeworks.jobs.finetune import search as module
 
     searched = []
     monkeypatch.setattr(
@@ -221,7 +221,7 @@ def test_overlap_with_training_is_counted_on_the_half_that_reports(recipe, tmp_p
     (tmp_path / "dev.csv").write_text(rows(12), encoding="utf-8")
     recipe["data"] = {**recipe["data"], "dev": [str(tmp_path / "dev.csv")]}
     recipe["training"] = {"epochs": 0.3}
-    search(recipe, watcher=listener)
+    search(recipe, callback=listener)
     assert any("stand in the training data: 6 of 6" in note for note in listener.notes)
 
 

@@ -7,11 +7,11 @@ import torch
 
 import clozeworks as cw
 from clozeworks.core import initialize
-from clozeworks.data.corpus import Corpus
+from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.errors import ClozeworksError, SettingError, UnknownName
 from clozeworks.families.family import parts_of, published_sizes
-from clozeworks.jobs.recipe import Start
-from clozeworks.jobs.starting import starting_model, trained_network
+from clozeworks.jobs.pretrain.recipe import Start
+from clozeworks.jobs.pretrain.starting import starting_model, trained_network
 from clozeworks.objectives.published import published
 
 SIZES = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from clozeworks.data.labelled.items import AnswerSpan, QuestionItem, TextItem, WordsItem
-from clozeworks.jobs.finetune_charts import curves
-from clozeworks.jobs.finetuning import SeedResult
-from clozeworks.jobs.guessing import Guess
-from clozeworks.jobs.task_details import details, mistakes_section
+from clozeworks.jobs.finetune.baseline import GuessingBaseline
+from clozeworks.jobs.finetune.run import RunResult
+from clozeworks.reports.finetune_charts import curves
+from clozeworks.reports.task_details import details, mistakes_section
 from clozeworks.tasks.answer import Answer, Answered, Candidate
 from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.metrics.measured import Measured
@@ -102,7 +102,7 @@ def test_labels_in_mistakes_are_escaped():
 
 
 def result(seed, step):
-    return SeedResult(seed, step, 20, 1, 1.0, Measured({"m": 0.9}, "m", True, 9), Path())
+    return RunResult(seed, step, 20, 1, 1.0, Measured({"m": 0.9}, "m", True, 9), Path())
 
 
 def records(*values):
@@ -116,7 +116,7 @@ def records(*values):
 
 def test_curves_have_a_line_for_each_seed_and_a_ring_around_its_best():
     own = {3: records(0.5, 0.9), 4: records(0.7, 0.6)}
-    guess = Guess("x", Measured({"m": 0.1}, "m", True, 9))
+    guess = GuessingBaseline("x", Measured({"m": 0.1}, "m", True, 9))
     loss, value = curves([result(3, 20), result(4, 10)], own, "task", guess)
     assert loss.count('<polyline class="thin"') == 2 and loss.count("<polyline") == 4
     assert "seed 3: best, 0.9000 at step 20" in value and "seed 4: best, 0.7000 at step 10" in value

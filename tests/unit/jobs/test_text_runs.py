@@ -10,14 +10,14 @@ from safetensors.torch import load_file
 
 import clozeworks as cw
 from clozeworks.core.layout import Layout
-from clozeworks.data.build import BuildSettings, build_corpus
-from clozeworks.data.corpus import Corpus
+from clozeworks.data.corpus.build import BuildSettings, build_corpus
+from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.errors import SettingError
-from clozeworks.jobs.pretrain import pretrain
-from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE, T5_STYLE
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, LLAMA_STYLE, T5_STYLE
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 SMALL_T5 = {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8, "d_ff": 24}
 SMALL_T5["num_decoder_layers"] = 1
@@ -90,7 +90,7 @@ def recipe(corpora, tmp_path):
 @pytest.mark.parametrize("name", RUNS)
 def test_from_text_to_a_folder_and_on_from_the_middle(name, recipe, tmp_path, listener):
     settings = recipe(name)
-    done = pretrain(settings, watcher=listener)
+    done = pretrain(settings, callback=listener)
     part = RUNS[name][3]
     assert done.outcome.finished and done.report.exists()
     first, last = (done.records[0]["evaluation"][part], done.records[-1]["evaluation"][part])
@@ -99,7 +99,7 @@ def test_from_text_to_a_folder_and_on_from_the_middle(name, recipe, tmp_path, li
     assert 0 < done.baseline.loss < done.baseline.uniform
     assert any(note.startswith("Guessing every token alike") for note in listener.notes)
     model = cw.load(done.model)
-    assert model.blueprint.writes and "vocabulary" in model.blueprint.heads
+    assert model.blueprint.can_generate and "vocabulary" in model.blueprint.heads
     assert (model.blueprint.decoder is None) == (part == "causal_lm")
     use = "fill" if part in ("span_corruption", "denoisers") else "generate"
     assert f"clozeworks {use} " in done.next_command()
@@ -194,7 +194,7 @@ def test_few_sentinels_are_told(recipe, listener):
     settings = recipe("t5", objective=objective)
     settings["data"]["stages"] = [{"length": 260}]
     settings["training"]["tokens"] = 1040
-    pretrain(settings, "training.steps=1", watcher=listener)
+    pretrain(settings, "training.steps=1", callback=listener)
     told = [note for note in listener.notes if "sentinels" in note]
     assert len(told) == 1 and told[0].endswith(
         "what is left over is one with the last span; shorten the examples, or hide longer spans."
@@ -227,9 +227,9 @@ def test_transformers_reads_what_was_trained(name, recipe):
     if name == "t5":
         layout = Layout([len(ids)])
         with torch.no_grad():
-            from clozeworks.core.flow import Source
+            from clozeworks.core.context import AttentionSource
 
-            encoded = Source(ours.model(ids, layout), layout)
+            encoded = AttentionSource(ours.model(ids, layout), layout)
             x = ours.model.decode(ids, layout, encoded)
             mine = ours.model.heads["vocabulary"](x)
             peer = theirs(input_ids=ids[None], decoder_input_ids=ids[None]).logits[0]

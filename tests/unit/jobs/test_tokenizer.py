@@ -10,7 +10,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.errors import InputError
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 KINDS = ["wordpiece", "bpe", "unigram"]
 
@@ -104,7 +104,7 @@ def test_another_encoding(lines, expected, tmp_path):
 
 
 def test_a_text_without_blank_lines_need_not_fit_in_memory(lines, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr("clozeworks.data.documents.LONGEST_DOCUMENT", 1000)
+    monkeypatch.setattr("clozeworks.data.files.documents.LONGEST_DOCUMENT", 1000)
     path = tmp_path / "a.txt"
     path.write_bytes(as_text(lines))
     assert trained([path]) == expected["wordpiece"]

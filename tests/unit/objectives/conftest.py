@@ -7,12 +7,12 @@ from scipy.stats import chi2
 
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.initialize import initialize
-from clozeworks.data.arranged import place
-from clozeworks.data.corpus import in_memory
+from clozeworks.data.corpus.corpus import in_memory
+from clozeworks.data.examples.examples import place
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config, families
-from clozeworks.objectives.draft import Source
-from clozeworks.text.template import Template
+from clozeworks.objectives.batch import Vocabularies
+from clozeworks.text.tokenizer.templates import Template
 
 VOCABULARY = 200
 TINY = {
@@ -93,7 +93,7 @@ def corpus():
 
 @pytest.fixture(scope="session")
 def source(corpus):
-    return Source(VOCABULARY, mask_id=4, special_ids=(0, 1, 2, 3, 4), split=corpus)
+    return Vocabularies(VOCABULARY, mask_id=4, special_ids=(0, 1, 2, 3, 4), split=corpus)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def tiny():
         size, small = TINY[name]
         none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "dropout_rate": 0.0}
         settings = {**family.published(size), **small, **none, "vocab_size": VOCABULARY, **changes}
-        parts = objective.needs(family.paths)
+        parts = objective.required_heads(family.paths)
         built = objective.equip(family.blueprint(Config(settings), parts)).build()
         initialize(built, seed=3, spread=0.3)
         return built.double().train()

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.core.flow import Flow
+from clozeworks.core.context import ForwardContext
 from clozeworks.core.layout import Layout
+from clozeworks.data.examples.loader import Loader
 from clozeworks.data.labelled.items import TextItem, WordsItem
-from clozeworks.data.loader import Loader
+from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
-from clozeworks.engine.lanes import Lanes
-from clozeworks.engine.ranks import Ranks
-from clozeworks.engine.stages import Cutter
+from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.stages import MicroBatcher
 from clozeworks.errors import SettingError
 from clozeworks.objectives.adversarial import (
     Adversarial,
@@ -23,13 +23,13 @@ from clozeworks.objectives.adversarial import (
     moved_by,
     symmetric_kl,
 )
-from clozeworks.objectives.draft import Source
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.tag import Tag
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SENTENCE = "the fox ran from London to New York and the lazy dog slept"
 TOKENIZER = train_from_iterator([SENTENCE] * 5, kind="wordpiece", size=120)
@@ -75,7 +75,7 @@ def items_for(task, count=8):
 
 def pieces(objective, task, *, piece=10_000, seed=1, step=0):
     examples = TaskExamples(task, items_for(task), TOKENIZER, most=40)
-    cutter = Cutter(objective, seed, Source.of(TOKENIZER), piece, 1)
+    cutter = MicroBatcher(objective, seed, Vocabularies.of(TOKENIZER), piece, 1)
     return Loader(examples, cutter, seed=seed, examples=8, workers=0).batch(step)
 
 
@@ -160,7 +160,7 @@ def test_it_equals_the_published_form_up_to_entropies():
     part = model.embeddings
     summed = part.tokens(tensors.ids) + part.types(tensors.types) + part.positions(tensors.layout)
     even = torch.nn.functional.layer_norm(summed, (16,), eps=1e-7).detach()
-    hidden = model.encoder(part.norm(even + delta), Flow(tensors.layout))
+    hidden = model.encoder(part.norm(even + delta), ForwardContext(tensors.layout))
     theirs = ONE.scores(model, hidden, tensors.layout)
     ours = objective._moved(model, delta, tensors)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
@@ -232,9 +232,9 @@ def test_pieces_side_by_side_move_only_their_own_vectors():
     batches = pieces(objective, ONE, piece=15) * 6
 
     def gradients(count):
-        lanes = Lanes(torch.device("cpu"), count)
+        lanes = MicroBatchThreads(torch.device("cpu"), count)
         try:
-            with Ranks("cpu") as ranks:
+            with ProcessGroup("cpu") as ranks:
                 taken = Gradients(model, lambda t: objective.loss(model, t), ranks, lanes, seed=0)
                 taken.take(3, batches)
         finally:

@@ -5,7 +5,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.alternating_spans import (
     AlternatingSpans,
@@ -13,12 +12,13 @@ from clozeworks.objectives.noise.alternating_spans import (
     raw_length,
 )
 from clozeworks.objectives.noise.draws import Draws
+from clozeworks.rng import RandomStream
 
 
 def masks(choice, lengths, seed=0, epoch=0, first=0):
-    chance = Chance(seed, "test")
+    rng = RandomStream(seed, "test")
     numbers, most = np.arange(first, first + len(lengths)), max(*lengths, 2)
-    drawn = [chance.stream(name).words(epoch, numbers, most) for name in ("hidden", "kept")]
+    drawn = [rng.stream(name).words(epoch, numbers, most) for name in ("hidden", "kept")]
     mask = choice.mask(np.array(lengths), *drawn)
     return np.split(mask, np.cumsum(lengths)[:-1])
 
@@ -77,7 +77,7 @@ def test_a_mean_of_one_with_most_hidden_still_fits():
 @pytest.mark.parametrize(("items", "parts"), [(6, 3), (7, 2), (5, 5), (5, 1), (8, 4)])
 def test_all_ways_to_cut_are_equally_likely(items, parts, fits):
     count = 20_000
-    words = Chance(1, "cuts").words(0, np.arange(count), 40)
+    words = RandomStream(1, "cuts").words(0, np.arange(count), 40)
     sizes = composition(words, np.full(count, items), np.full(count, parts))
     assert sizes.shape == (count, parts) and (sizes >= 1).all() and (sizes.sum(1) == items).all()
     possible = [
@@ -101,7 +101,7 @@ def counted(sizes, possible):
 
 
 def test_rows_of_different_sizes_do_not_touch_each_other():
-    words = Chance(2, "cuts").words(0, np.arange(3), 30)
+    words = RandomStream(2, "cuts").words(0, np.arange(3), 30)
     items, parts = np.array([9, 30, 4]), np.array([4, 7, 1])
     together = composition(words, items, parts)
     for row in range(3):
@@ -113,9 +113,9 @@ def test_rows_of_different_sizes_do_not_touch_each_other():
 
 def test_a_rolled_mask_may_begin_and_end_anywhere(examples, fits):
     clean = examples([40] * 4000)
-    chance = Chance(3, "x")
-    plain = AlternatingSpans().places(clean, Draws.of(clean, chance))
-    rolled = AlternatingSpans(roll=True).places(clean, Draws.of(clean, chance))
+    rng = RandomStream(3, "x")
+    plain = AlternatingSpans().places(clean, Draws.of(clean, rng))
+    rolled = AlternatingSpans(roll=True).places(clean, Draws.of(clean, rng))
     flags = np.zeros((2, len(clean.ids)), bool)
     flags[0, plain], flags[1, rolled] = True, True
     one, other = (flags.reshape(2, 4000, 42)[:, :, 1:-1]).sum(1)  # tokens of text alone
@@ -127,11 +127,11 @@ def test_a_rolled_mask_may_begin_and_end_anywhere(examples, fits):
 
 def test_special_tokens_are_not_hidden_and_batches_do_not_matter(examples):
     clean = examples([30, 4, 61, 17])
-    chance = Chance(3, "x")
-    whole = AlternatingSpans().places(clean, Draws.of(clean, chance))
+    rng = RandomStream(3, "x")
+    whole = AlternatingSpans().places(clean, Draws.of(clean, rng))
     assert not clean.special[whole].any()
     alone = examples([17], ids=[[clean.ids[-18:-1]]], first=3)
-    places = AlternatingSpans().places(alone, Draws.of(alone, chance))
+    places = AlternatingSpans().places(alone, Draws.of(alone, rng))
     start = clean.starts[3]
     assert (whole[whole >= start] - start).tolist() == places.tolist()
 

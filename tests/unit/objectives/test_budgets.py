@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.budget import Bernoulli, Ceiling, Exact, RandomRounding
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.words import rows_of
+from clozeworks.rng import RandomStream
 
-CHANCE = Chance(1, "test")
+CHANCE = RandomStream(1, "test")
 ALL = [Exact(), RandomRounding(), Ceiling(), Bernoulli()]
 
 
@@ -99,7 +99,7 @@ def test_every_place_is_equally_likely(budget, examples, fits):
 
 
 def test_the_test_of_places_can_tell(examples, fits):
-    class Coarse(Chance):
+    class Coarse(RandomStream):
         def words(self, epochs, indices, count):
             return super().words(epochs, indices, count) >> np.uint32(27)
 

@@ -6,20 +6,20 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks.core.layout import Layout
-from clozeworks.data.arrangements.blocks import Blocks
-from clozeworks.data.arrangements.document_pieces import DocumentPieces
-from clozeworks.data.corpus import in_memory
+from clozeworks.data.corpus.corpus import in_memory
+from clozeworks.data.examples.blocks import Blocks
+from clozeworks.data.examples.document_chunks import DocumentPieces
 from clozeworks.errors import SettingError
 from clozeworks.families.bert import FAMILY as BERT
 from clozeworks.families.family import Config
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.causal_lm import CausalLM
 from clozeworks.objectives.combine import Sum
-from clozeworks.objectives.draft import Source
-from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, LLAMA_STYLE
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 SIZES = [5, 1, 23, 2, 11]
-SOURCE = Source(300)
+SOURCE = Vocabularies(300)
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import torch
 
 from clozeworks import config
 from clozeworks.core.heads.pooled import PooledClasses
-from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
+from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.errors import SettingError, UnknownName
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum, Weighted
-from clozeworks.objectives.draft import Source
-from clozeworks.objectives.loss import Cost, Loss
+from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.objective import Objective
@@ -58,7 +58,7 @@ def test_weights_multiply(pairs, source, model):
     mlm, nsp = means["masked_lm"], means["next_sentence"]
     assert heavy.loss(built, tensors).value().item() == pytest.approx(mlm + 0.25 * nsp, abs=1e-12)
     assert nested.loss(built, tensors).value().item() == pytest.approx(2 * (mlm + nsp), abs=1e-12)
-    assert nested.asks == BERT.asks and nested.arrangement == BERT.arrangement
+    assert nested.loss_names == BERT.loss_names and nested.arrangement == BERT.arrangement
     assert heavy.loss(built, tensors).means() == means  # reports are not weighted
 
 
@@ -135,13 +135,13 @@ def test_what_sums_refuse():
 
 def test_span_boundary_needs_spans_before_it():
     good = Sum(parts=(Weighted(objective=MaskedLM.spanbert(), weight=2.0), SpanBoundary()))
-    assert good.asks == ("masked_lm", "span_boundary")
+    assert good.loss_names == ("masked_lm", "span_boundary")
     for parts in (
         (SpanBoundary(), MaskedLM.spanbert()),
         (MaskedLM(), SpanBoundary()),
         (NextSentence(), Weighted(objective=SpanBoundary(), weight=0.5)),
     ):
-        names = ", ".join(name for part in parts for name in part.asks)
+        names = ", ".join(name for part in parts for name in part.loss_names)
         assert complaint(lambda p=parts: Sum(parts=p)) == (
             f"parts is {names}; span_boundary asks for hidden spans; put masked_lm with hide = "
             "spans before it."
@@ -157,7 +157,7 @@ def test_recipes_are_read_strictly():
         ],
     }
     read = config.read(Objective, recipe, "objective")
-    assert read.asks == ("masked_lm", "span_boundary")
+    assert read.loss_names == ("masked_lm", "span_boundary")
     assert config.read(Objective, config.plain(read)) == read
     recipe["parts"][0]["hide"]["budget"]["kind"] = "bernoulli"  # no number to keep within
     with pytest.raises(UnknownName) as caught:
@@ -172,7 +172,9 @@ def test_recipes_are_read_strictly():
 
 def test_a_loss_is_a_sum_and_a_count():
     ten, four = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (10.0, 4.0))
-    loss = Loss({"a": Cost(ten, 5, torch.tensor(2)), "b": Cost(four, 2, torch.tensor(2), 3.0)})
+    loss = Loss(
+        {"a": LossTerm(ten, 5, torch.tensor(2)), "b": LossTerm(four, 2, torch.tensor(2), 3.0)}
+    )
     assert loss.value().item() == 2 + 3 * 2
     assert loss.value({"a": 20, "b": 8.0}).item() == 0.5 + 1.5
     assert loss.means() == {"a": 2.0, "b": 2.0} and loss.accuracies() == {"a": 0.4, "b": 1.0}
@@ -182,7 +184,7 @@ def test_a_loss_is_a_sum_and_a_count():
 
 def test_no_questions_cost_exactly_nothing():
     scores = torch.zeros(0, 7, requires_grad=True)
-    cost = Cost.of(scores, torch.zeros(0, dtype=torch.long))
+    cost = LossTerm.of(scores, torch.zeros(0, dtype=torch.long))
     for counts in (None, {"a": 0}, {"a": 12}):
         value = Loss({"a": cost}).value(counts)
         assert value.item() == 0
@@ -194,8 +196,8 @@ def test_no_questions_cost_exactly_nothing():
 def test_half_precision_is_summed_in_full():
     scores = torch.randn(5000, 10, generator=torch.Generator().manual_seed(0))
     answers = torch.zeros(5000, dtype=torch.long)
-    exact = Cost.of(scores.to(torch.bfloat16).double(), answers).total
-    assert abs(Cost.of(scores.to(torch.bfloat16), answers).total - exact) / exact < 1e-5
+    exact = LossTerm.of(scores.to(torch.bfloat16).double(), answers).total
+    assert abs(LossTerm.of(scores.to(torch.bfloat16), answers).total - exact) / exact < 1e-5
 
 
 def test_tensors_are_whole_numbers_with_a_layout(pairs, source):
@@ -210,10 +212,10 @@ def test_tensors_are_whole_numbers_with_a_layout(pairs, source):
 
 
 def test_a_source_knows_the_special_ids(tiny_models):
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(tiny_models["bert"])
-    source = Source.of(tokenizer)
+    source = Vocabularies.of(tokenizer)
     assert source.mask() == tokenizer.mask_id and source.vocabulary == tokenizer.size
     assert set(source.special_ids) == {
         tokenizer.id_of(name) for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

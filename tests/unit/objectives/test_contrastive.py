@@ -9,10 +9,10 @@ import torch.nn.functional as F
 
 from clozeworks.core.heads.projection import Projection
 from clozeworks.core.heads.vocabulary import Vocabulary
-from clozeworks.core.norm import LayerNorm
+from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.contrastive import Contrastive
-from clozeworks.objectives.loss import Cost
+from clozeworks.objectives.loss import LossTerm
 
 PLAIN = Contrastive(pooling="mean", projection=None)
 TRIPLETS = Contrastive(pooling="mean", projection=None, negatives="given")
@@ -22,8 +22,10 @@ def cost(objective, vectors):
     """The cost of vectors (A, V, W)."""
     scores = objective.scores(vectors)
     count = len(vectors)
-    answers = torch.arange(count) if objective.coupled else torch.zeros(count, dtype=torch.long)
-    return Cost.of(scores, answers)
+    answers = (
+        torch.arange(count) if objective.couples_examples else torch.zeros(count, dtype=torch.long)
+    )
+    return LossTerm.of(scores, answers)
 
 
 def test_orthogonal_and_equal_vectors():

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.initialize import initialize
+from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.model import asked_vectors
-from clozeworks.core.sublayer import PreNorm
 from clozeworks.errors import CheckpointError, SettingError
 from clozeworks.families.family import Config, families
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.decoded_lm import DecodedLM
-from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 
@@ -25,7 +25,7 @@ SMALL = {
     "vocab_size": 200, "max_relative_positions": 20, "position_buckets": 8,
     "max_position_embeddings": 60, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
 }  # fmt: skip
-SOURCE = Source(200, mask_id=4, special_ids=(0, 1, 2, 3, 4))
+SOURCE = Vocabularies(200, mask_id=4, special_ids=(0, 1, 2, 3, 4))
 
 
 def blueprint(*parts, **changes):
@@ -42,8 +42,8 @@ def test_what_is_hidden_is_what_masked_lm_hides(examples):
 
 def test_the_loss_is_that_of_the_decoder_s_vectors(examples):
     objective = DecodedLM()
-    assert objective.needs(SECOND.paths) == {"vocabulary", "mask_decoder"}
-    model = objective.equip(blueprint(*objective.needs(SECOND.paths))).build().double()
+    assert objective.required_heads(SECOND.paths) == {"vocabulary", "mask_decoder"}
+    model = objective.equip(blueprint(*objective.required_heads(SECOND.paths))).build().double()
     initialize(model, seed=1, spread=0.3)
     tensors = objective.batch(examples([30, 12, 25]), 3, SOURCE).tensors()
     part = tensors.parts["masked_lm"]
@@ -59,7 +59,7 @@ def test_the_loss_is_that_of_the_decoder_s_vectors(examples):
 
 def test_a_model_without_a_decoder_gets_one():
     objective = DecodedLM(positions=77)
-    assert objective.needs({"vocabulary"}) == {"vocabulary"}
+    assert objective.required_heads({"vocabulary"}) == {"vocabulary"}
     assert objective.equip(blueprint("vocabulary")).heads["mask_decoder"] == MaskDecoder(count=77)
     own = objective.equip(blueprint("vocabulary", "mask_decoder")).heads["mask_decoder"]
     assert own == MaskDecoder(count=60)

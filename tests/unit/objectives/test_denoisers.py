@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.arranged import place
+from clozeworks.data.examples.examples import place
 from clozeworks.errors import SettingError, TokenizerError
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.denoisers import UL2, Denoiser, Denoisers
-from clozeworks.objectives.draft import Source
 from clozeworks.objectives.span_corruption import SpanCorruption
-from clozeworks.text.template import Template
+from clozeworks.text.tokenizer.templates import Template
 
 END = 1
 T5 = Template(((), (END,)), ((), (0,)), (0,))
 SENTINELS = {f"<extra_id_{number}>": 399 - number for number in range(100)}
 MODES = {"[NLU]": 297, "[NLG]": 298, "[S2S]": 299}
-SOURCE = Source(400, named={**SENTINELS, **MODES}, start_id=0, end_id=END)
+SOURCE = Vocabularies(400, named={**SENTINELS, **MODES}, start_id=0, end_id=END)
 LENGTH = 256
 
 
@@ -95,7 +95,7 @@ def test_the_choice_does_not_depend_on_the_batch(many):
 def test_what_cannot_be_used(many):
     clean = many[0].some(np.arange(20))
     with pytest.raises(TokenizerError) as caught:
-        Denoisers().batch(clean, 0, Source(400, named=SENTINELS, start_id=0, end_id=END))
+        Denoisers().batch(clean, 0, Vocabularies(400, named=SENTINELS, start_id=0, end_id=END))
     assert str(caught.value) == (
         "the tokenizer has no special token [NLU]; it says how an input was made; train a "
         "tokenizer with it: clozeworks tokenizer train … --extra, or set modes to false."

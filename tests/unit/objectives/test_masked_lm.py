@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks.core.initialize import initialize
-from clozeworks.data.arranged import Arranged
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.masked_lm import MaskedLM
@@ -48,7 +48,7 @@ def test_neighbours_and_order_change_nothing(examples, source):
         for number, size in enumerate([60, 5, 128, 60, 31]):
             begin = clean.starts[number]
             stretch = slice(begin, begin + size + 2)
-            alone = Arranged(
+            alone = ExampleArrays(
                 ids=clean.ids[stretch],
                 types=clean.types[stretch],
                 special=clean.special[stretch],

@@ -6,30 +6,30 @@ import numpy as np
 import pytest
 import torch
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.initialize import initialize
-from clozeworks.data.arrangements.remembered import RememberedBlocks
-from clozeworks.data.corpus import in_memory
+from clozeworks.data.corpus.corpus import in_memory
+from clozeworks.data.examples.remembered import RememberedBlocks
 from clozeworks.errors import SettingError
 from clozeworks.families.bert import FAMILY as BERT
 from clozeworks.families.family import Config
 from clozeworks.families.xlnet import FAMILY as XLNET
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum
-from clozeworks.objectives.draft import Source
 from clozeworks.objectives.noise.budget import Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spaced_spans import SpacedSpans
 from clozeworks.objectives.noise.words import rows_of
 from clozeworks.objectives.permuted_lm import PermutedLM
+from clozeworks.rng import RandomStream
 
-CHANCE = Chance(3, "test")
+CHANCE = RandomStream(3, "test")
 LAW = 1 / np.arange(1, 6)
 SMALL = {
     "model_type": "xlnet", "vocab_size": 200, "d_model": 16, "n_layer": 2, "n_head": 2,
     "d_inner": 24, "dropout": 0.0,
 }  # fmt: skip
-SOURCE = Source(200, mask_id=4, special_ids=(0, 1, 2, 3, 4))
+SOURCE = Vocabularies(200, mask_id=4, special_ids=(0, 1, 2, 3, 4))
 REMEMBERING = RememberedBlocks(length=32, memory=0.375)
 
 
@@ -196,8 +196,8 @@ def test_no_loss_depends_on_the_answer_itself(examples):
 
 def test_windows_and_what_comes_before_them():
     split = in_memory([[list(range(10, 110))]], 200)
-    from clozeworks.text.style import WordPieceStyle
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.styles import WordPieceStyle
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
     tokenizer = Tokenizer(WordPieceStyle().build({word: i for i, word in enumerate(words)}))
@@ -243,8 +243,8 @@ def test_a_memory_before_numbered_places_is_refused():
 
 
 def test_layers_that_normalise_first_are_refused():
-    from clozeworks.core.norm import LayerNorm
-    from clozeworks.core.sublayer import PreNorm
+    from clozeworks.core.layers.norm import LayerNorm
+    from clozeworks.core.layers.sublayer import PreNorm
 
     blueprint = BERT.blueprint(BERT.published("bert-tiny"), frozenset({"vocabulary"}))
     layer = tuple(PreNorm(part=sub.part, norm=LayerNorm()) for sub in blueprint.encoder.layers[0])

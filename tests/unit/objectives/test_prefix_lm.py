@@ -5,15 +5,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core.flow import Source as Encoded
+from clozeworks.core.context import Vocabularies as Encoded
 from clozeworks.core.layout import Layout
 from clozeworks.errors import SettingError
 from clozeworks.families.bert import FAMILY as BERT
 from clozeworks.families.family import Config
-from clozeworks.objectives.draft import Source
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.prefix_lm import PrefixLM
 
-SOURCE = Source(200, start_id=0, end_id=1)
+SOURCE = Vocabularies(200, start_id=0, end_id=1)
 
 
 def rows(ids, lengths):
@@ -56,7 +56,7 @@ def test_what_the_template_added_is_shown(examples):
 
 def test_a_decoder_meets_no_end_in_the_middle(examples):
     clean = examples([9, 12, 1])
-    batch = PrefixLM().batch(clean, 0, Source(200, end_id=3))
+    batch = PrefixLM().batch(clean, 0, Vocabularies(200, end_id=3))
     part = batch.parts["prefix_lm"]
     first, second = rows(batch.ids, batch.lengths), rows(part["answers"], part["lengths"])
     texts = rows(clean.ids, clean.lengths)
@@ -104,7 +104,7 @@ def test_a_decoder_alone_is_asked_for_the_second_half_only(name, tiny, examples)
 
 
 def test_tokenizers_and_models(examples):
-    batch = PrefixLM().batch(examples([9], bare=True), 0, Source(200, end_id=1))
+    batch = PrefixLM().batch(examples([9], bare=True), 0, Vocabularies(200, end_id=1))
     assert batch.parts["prefix_lm"]["read"][0] == 1
     with pytest.raises(SettingError, match="the model's tokens see what comes after them; prefix"):
         PrefixLM().check(BERT.blueprint(Config(BERT.published("bert-tiny")), {"vocabulary"}))

@@ -8,21 +8,21 @@ import torch
 
 from clozeworks.checkpoints import folder
 from clozeworks.core.initialize import initialize
-from clozeworks.data.arrangements.single_sequences import SingleSequences
-from clozeworks.data.arrangements.whole_sentences import FullSentences
-from clozeworks.data.corpus import in_memory
+from clozeworks.data.corpus.corpus import in_memory
+from clozeworks.data.examples.single_sequences import SingleSequences
+from clozeworks.data.examples.whole_sentences import FullSentences
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive
-from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.published import published as by_name
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
 from clozeworks.objectives.sentence_order import SentenceOrder
 from clozeworks.objectives.span_boundary import SpanBoundary
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TEXTS = [
     ["The cat sat on the mat.", "The dog lay on the rug in the garden.", "Paris is in France."],
@@ -65,7 +65,7 @@ def split(tokenizer):
 @pytest.mark.parametrize("name", published())
 def test_from_text_to_gradient(name, tokenizer, split, tiny_models):
     objective = published()[name]
-    source = Source.of(tokenizer, split)
+    source = Vocabularies.of(tokenizer, split)
     arrangement = objective.arranged().arrange(split, tokenizer, 0)
     numbers = np.arange(min(6, arrangement.size(0)))
     clean = arrangement.take(0, numbers)

@@ -18,7 +18,7 @@ from clozeworks.families.family import Config
 from clozeworks.objectives.combine import Sum, Weighted
 from clozeworks.objectives.generator import Generator
 from clozeworks.objectives.next_sentence import NextSentence
-from clozeworks.objectives.noise.shown import Shown
+from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.replaced_tokens import ReplacedTokens
 
@@ -195,8 +195,8 @@ def test_the_tree_counts_what_is_shared_once(sharing):
 
 def test_a_family_without_the_head_gets_one(model, examples, source):
     objective = ReplacedTokens()
-    assert objective.needs({"vocabulary", "pooler"}) == frozenset()
-    assert objective.needs({"vocabulary", "replaced"}) == {"replaced"}
+    assert objective.required_heads({"vocabulary", "pooler"}) == frozenset()
+    assert objective.required_heads({"vocabulary", "replaced"}) == {"replaced"}
     assert list(objective.heads(blueprint_of())) == ["generator"]
     network = model(objective)
     assert {"replaced", "generator"} <= set(network.heads)
@@ -273,7 +273,7 @@ class Odd:
 
 
 def test_the_codes_way_of_showing(examples, source):
-    objective = ReplacedTokens(show=Shown(mask=0.85, random=0.0, keep=0.15))
+    objective = ReplacedTokens(show=Corruption(mask=0.85, random=0.0, keep=0.15))
     clean = examples([100] * 60)
     batch = objective.batch(clean, 5, source)
     places = batch.parts["masked_lm"]["places"]

@@ -7,23 +7,27 @@ import pytest
 import torch
 
 from clozeworks import config
+from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
-from clozeworks.engine.lanes import Lanes
-from clozeworks.engine.ranks import Ranks
+from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.errors import SettingError
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.causal_lm import CausalLM
 from clozeworks.objectives.combine import Sum
-from clozeworks.objectives.draft import Source
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.prefix_lm import PrefixLM
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling, _drawn, mixed
 from clozeworks.objectives.span_corruption import SpanCorruption
 from clozeworks.objectives.teacher_forcing import naming_cost
-from clozeworks.objectives.told import ExponentialShare, FallingShare, InverseSigmoidShare
+from clozeworks.objectives.teacher_forcing_schedule import (
+    ExponentialShare,
+    FallingShare,
+    InverseSigmoidShare,
+)
 
 NAMED = {f"<extra_id_{number}>": 199 - number for number in range(20)}
-SOURCE = Source(200, named=NAMED, start_id=0, end_id=1)
+SOURCE = Vocabularies(200, named=NAMED, start_id=0, end_id=1)
 INSIDE = {"gpt2": CausalLM(), "llama": PrefixLM(), "t5": SpanCorruption()}
 every = pytest.mark.parametrize("name", INSIDE)
 
@@ -164,7 +168,7 @@ def test_the_engine_says_which_step_it_is(tiny, examples):
     objective = ScheduledSampling(objective=CausalLM(), told=told)
     model = tiny("gpt2", objective)
     batch = objective.batch(examples([9, 30], bare=True), 2, SOURCE)
-    ranks, lanes = Ranks("cpu"), Lanes(torch.device("cpu"), 1)
+    ranks, lanes = ProcessGroup("cpu"), MicroBatchThreads(torch.device("cpu"), 1)
     gradients = Gradients(
         model, lambda tensors: objective.loss(model, tensors), ranks, lanes, seed=0
     )
@@ -225,4 +229,4 @@ def test_a_recipe_can_write_it():
         "objective.objective.arrangement of span_corruption is None; it must say what stands side "
         'by side; set it, such as arrangement = {kind = "full_sentences", length = 128}.'
     )
-    assert found.told == ExponentialShare(base=0.9999) and found.asks == ("span_corruption",)
+    assert found.told == ExponentialShare(base=0.9999) and found.loss_names == ("span_corruption",)

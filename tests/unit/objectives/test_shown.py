@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
-from clozeworks.objectives.draft import Source
+from clozeworks.objectives.batch import Vocabularies
+from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.draws import Draws
-from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.noise.words import rows_of
+from clozeworks.rng import RandomStream
 
-CHANCE = Chance(5, "test")
+CHANCE = RandomStream(5, "test")
 MASK, VOCABULARY = 4, 200
 
 
@@ -47,12 +47,12 @@ def kinds(clean, places, seen):
 
 
 def test_eighty_ten_ten(many, source, fits):
-    places, seen = shown(Shown(), SingleTokens(), many, source)
+    places, seen = shown(Corruption(), SingleTokens(), many, source)
     assert len(places) >= 100_000
     assert fits(kinds(many, places, seen), law()) > 1e-3
     # A split that is off by one percent is noticed.
     assert fits(kinds(many, places, seen), law(0.79, 0.11, 0.1)) < 1e-3
-    other = Shown(mask=0.79, random=0.11, keep=0.1)
+    other = Corruption(mask=0.79, random=0.11, keep=0.1)
     assert fits(kinds(many, *shown(other, SingleTokens(), many, source)), law()) < 1e-3
 
 
@@ -62,7 +62,9 @@ def test_eighty_ten_ten(many, source, fits):
 def test_any_split(split, examples, source):
     clean = examples([126] * 500)
     mask, random, keep = split
-    places, seen = shown(Shown(mask=mask, random=random, keep=keep), SingleTokens(), clean, source)
+    places, seen = shown(
+        Corruption(mask=mask, random=random, keep=keep), SingleTokens(), clean, source
+    )
     found = np.array(kinds(clean, places, seen)) / len(places)
     assert np.abs(found - law(*split)).max() < 0.02
     if keep == 1:
@@ -77,7 +79,7 @@ def test_each_token_is_decided_alone(examples, source):
 
     def spread(unit):
         places, seen = shown(
-            Shown(mask=0.8, random=0.0, keep=0.2, unit=unit), Spans(), clean, source
+            Corruption(mask=0.8, random=0.0, keep=0.2, unit=unit), Spans(), clean, source
         )
         rows = rows_of(clean, places)
         hidden = np.bincount(rows)
@@ -89,7 +91,7 @@ def test_each_token_is_decided_alone(examples, source):
 
 
 def test_random_tokens_come_from_the_whole_vocabulary(many, source, fits):
-    everything = Shown(mask=0.0, random=1.0, keep=0.0)
+    everything = Corruption(mask=0.0, random=1.0, keep=0.0)
     _, seen = shown(everything, SingleTokens(), many, source)
     found = np.bincount(seen, minlength=VOCABULARY)
     assert len(found) == VOCABULARY and found[:5].all()  # special ones too
@@ -97,7 +99,7 @@ def test_random_tokens_come_from_the_whole_vocabulary(many, source, fits):
 
 
 def test_ordinary_tokens_are_no_special_ones(many, source, fits):
-    everything = Shown(mask=0.0, random=1.0, keep=0.0, random_from="ordinary")
+    everything = Corruption(mask=0.0, random=1.0, keep=0.0, random_from="ordinary")
     _, seen = shown(everything, SingleTokens(), many, source)
     found = np.bincount(seen, minlength=VOCABULARY)
     assert not found[:5].any()
@@ -105,7 +107,7 @@ def test_ordinary_tokens_are_no_special_ones(many, source, fits):
 
 
 def test_corpus_tokens_follow_the_corpus(many, source, corpus, fits):
-    everything = Shown(mask=0.0, random=1.0, keep=0.0, random_from="corpus")
+    everything = Corruption(mask=0.0, random=1.0, keep=0.0, random_from="corpus")
     _, seen = shown(everything, SingleTokens(), many, source)
     found = np.bincount(seen, minlength=VOCABULARY)
     frequent = np.bincount(corpus.at(np.arange(corpus.tokens)), minlength=VOCABULARY)
@@ -117,25 +119,25 @@ def test_corpus_tokens_follow_the_corpus(many, source, corpus, fits):
 
 def test_random_tokens_are_independent_of_what_was_drawn(many, source, fits):
     """Among the tenth that is random, ids are uniform too, though one draw decided both."""
-    _, seen = shown(Shown(keep=0.0, mask=0.9), SingleTokens(), many, source)
+    _, seen = shown(Corruption(keep=0.0, mask=0.9), SingleTokens(), many, source)
     found = np.bincount(seen[seen != MASK], minlength=VOCABULARY)
     assert fits(np.delete(found, MASK), np.ones(VOCABULARY - 1)) > 1e-3
 
 
 def test_a_huge_vocabulary_is_reached_everywhere(many, fits):
     """A tenth of 2^32 draws is fewer than these ids: more are drawn, or four of five never come."""
-    huge = Source(2**31, mask_id=MASK)
-    places, seen = shown(Shown(), SingleTokens(), many, huge)
+    huge = Vocabularies(2**31, mask_id=MASK)
+    places, seen = shown(Corruption(), SingleTokens(), many, huge)
     random = seen[(seen != MASK) & (seen != many.ids[places])]
     assert fits(np.bincount(random % 5), np.ones(5)) > 1e-3
 
 
 @pytest.mark.parametrize("choice", [WholeWords(), Spans()], ids=["words", "spans"])
 def test_a_unit_is_shown_in_one_way(choice, examples, runs, fits):
-    source = Source(2**31, mask_id=MASK)  # so large that no random token is the right one
+    source = Vocabularies(2**31, mask_id=MASK)  # so large that no random token is the right one
     clean = examples([100] * 6000, pieces=0.5)
     unit = "span" if isinstance(choice, Spans) else "word"
-    places, seen = shown(Shown(unit=unit), choice, clean, source)
+    places, seen = shown(Corruption(unit=unit), choice, clean, source)
     ids = clean.ids.copy()
     ids[places] = seen
     units = []
@@ -159,7 +161,7 @@ def test_a_unit_is_shown_in_one_way(choice, examples, runs, fits):
 def test_one_draw_per_token_breaks_up_spans(examples, source, runs):
     """The negative control of the test before: BERT's rule mixes what a span shows."""
     clean = examples([100] * 200, pieces=0.5)
-    places, seen = shown(Shown(unit="token"), Spans(), clean, source)
+    places, seen = shown(Corruption(unit="token"), Spans(), clean, source)
     ids = clean.ids.copy()
     ids[places] = seen
     long = [(start, end) for start, end in runs(clean, places) if end - start >= 4]
@@ -170,28 +172,28 @@ def test_one_draw_per_token_breaks_up_spans(examples, source, runs):
 def test_what_cannot_be_shown(examples, corpus):
     clean = examples([20])
     places = np.arange(1, 10)
-    everything = Source(VOCABULARY, mask_id=None)
+    everything = Vocabularies(VOCABULARY, mask_id=None)
 
     def write(show, source):
         show.write(clean.ids.copy(), places, clean, Draws.of(clean, CHANCE), source)
 
     with pytest.raises(TokenizerError) as caught:
-        write(Shown(), everything)
+        write(Corruption(), everything)
     assert str(caught.value) == (
         "the tokenizer's mask token is None; hiding tokens needs one; train a tokenizer with a "
         "mask token, or set show.mask to 0."
     )
-    write(Shown(mask=0.0, random=0.9, keep=0.1), everything)
+    write(Corruption(mask=0.0, random=0.9, keep=0.1), everything)
     with pytest.raises(UnsupportedError) as caught:
-        write(Shown(random_from="corpus"), Source(VOCABULARY, mask_id=4))
+        write(Corruption(random_from="corpus"), Vocabularies(VOCABULARY, mask_id=4))
     assert str(caught.value) == (
         "show.random_from is 'corpus' and no corpus is at hand; random tokens then have nowhere to "
         "come from; give a split, or set it to 'vocabulary' or 'ordinary'."
     )
     with pytest.raises(SettingError) as caught:
-        Shown(mask=0.8, random=0.2, keep=0.1)
+        Corruption(mask=0.8, random=0.2, keep=0.1)
     assert str(caught.value) == (
         "show.mask + show.random + show.keep is 1.1; together they must be 1; correct one of them."
     )
     with pytest.raises(SettingError, match=r"^show.keep is -0.1; it must be from 0 to 1.$"):
-        Shown(mask=1.0, random=0.1, keep=-0.1)
+        Corruption(mask=1.0, random=0.1, keep=-0.1)

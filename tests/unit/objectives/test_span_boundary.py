@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 import torch
 
-from clozeworks.core.chance import Chance
 from clozeworks.core.initialize import initialize
 from clozeworks.errors import SettingError
+from clozeworks.objectives.batch import BatchBuilder
 from clozeworks.objectives.combine import Sum
-from clozeworks.objectives.draft import Draft
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.budget import Ceiling
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.span_boundary import SpanBoundary
+from clozeworks.rng import RandomStream
 
 SPANBERT = Sum(parts=(MaskedLM.spanbert(), SpanBoundary()))
 
 
 def asked(clean, hidden, objective=None):
     """What is asked when these tokens are hidden."""
-    draft = Draft.of(clean)
-    draft.hidden = np.array(hidden, dtype=np.int64)
-    (objective or SpanBoundary()).collate(draft, None, None)
-    return {name: values.tolist() for name, values in draft.parts["span_boundary"].items()}
+    builder = BatchBuilder.of(clean)
+    builder.hidden = np.array(hidden, dtype=np.int64)
+    (objective or SpanBoundary()).collate(builder, None, None)
+    return {name: values.tolist() for name, values in builder.parts["span_boundary"].items()}
 
 
 def test_the_example_by_hand(examples):
@@ -89,7 +89,7 @@ def test_targets_tell_the_text_again(examples, source):
 def test_masked_neighbours_would_be_seen(examples):
     """The usual mistake: spans that touch are not merged, and a boundary is hidden itself."""
     clean = examples([100] * 50, pieces=0.4)
-    hidden = Spans().places(clean, Draws.of(clean, Chance(0, "test")))
+    hidden = Spans().places(clean, Draws.of(clean, RandomStream(0, "test")))
     flags = np.zeros(len(clean.ids), bool)
     flags[hidden] = True
     assert flags[hidden - 1].any()  # tokens as spans of their own have hidden neighbours
@@ -204,7 +204,7 @@ def test_both_parts_learn(with_boundary, examples, source, model):
         loss.value().backward()
         optimizer.step()
         costs.append(loss.means())
-    for name in objective.asks:
+    for name in objective.loss_names:
         first = np.mean([cost[name] for cost in costs[:3]])
         last = np.mean([cost[name] for cost in costs[-5:]])
         assert last < math.log(6) < first, name  # below the entropy of single tokens

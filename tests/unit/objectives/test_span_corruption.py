@@ -5,14 +5,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core.chance import Chance
-from clozeworks.core.flow import Source as Encoded
+from clozeworks.core.context import Vocabularies as Encoded
 from clozeworks.core.layout import Layout
-from clozeworks.data.arranged import place
+from clozeworks.data.examples.examples import place
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.families.bert import FAMILY as BERT
 from clozeworks.families.family import Config
-from clozeworks.objectives.draft import Source
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.budget import Bernoulli
@@ -20,13 +19,16 @@ from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import corrupt
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.span_corruption import SpanCorruption
-from clozeworks.text.template import Template
+from clozeworks.rng import RandomStream
+from clozeworks.text.tokenizer.templates import Template
 
 PAD, END = 0, 1
 T5 = Template(((), (END,)), ((), (0,)), (0,))
 SENTINELS = np.arange(199, 99, -1)
 NAMED = {f"<extra_id_{number}>": int(one) for number, one in enumerate(SENTINELS)}
-SOURCE = Source(200, named=NAMED, start_id=PAD, end_id=END, special_ids=(0, 1, *NAMED.values()))
+SOURCE = Vocabularies(
+    200, named=NAMED, start_id=PAD, end_id=END, special_ids=(0, 1, *NAMED.values())
+)
 
 
 def texts(tokens, first=0):
@@ -125,7 +127,7 @@ def test_published_lengths():
 
 def test_more_spans_than_sentinels_are_one_with_the_last():
     few = {name: NAMED[name] for name in list(NAMED)[:3]}
-    source = Source(200, named=few, start_id=PAD, end_id=END)
+    source = Vocabularies(200, named=few, start_id=PAD, end_id=END)
     originals = [list(range(2, 90)), list(range(2, 10)), list(range(5, 95))]
     for hide in (AlternatingSpans(), SingleTokens()):
         batch = SpanCorruption(hide=hide).batch(texts(originals), 1, source)
@@ -139,7 +141,7 @@ def test_more_spans_than_sentinels_are_one_with_the_last():
         cut = inputs[0].index(int(SENTINELS[1]))
         assert inputs[0][:cut] == first[:cut]
     alone = AlternatingSpans().places(
-        texts(originals), Draws.of(texts(originals), Chance(1, "objective/span_corruption"))
+        texts(originals), Draws.of(texts(originals), RandomStream(1, "objective/span_corruption"))
     )
     spans = 1 + np.count_nonzero(np.diff(alone[alone < 88]) > 1)
     found = SpanCorruption().batch(texts(originals), 1, source)
@@ -147,7 +149,7 @@ def test_more_spans_than_sentinels_are_one_with_the_last():
 
 
 def test_bytes_have_their_own_sentinels():
-    source = Source(384, start_id=PAD, end_id=END)
+    source = Vocabularies(384, start_id=PAD, end_id=END)
     hide = AlternatingSpans(mean=20.0)
     objective = SpanCorruption(hide=hide, sentinels="bytes")
     batch = objective.batch(texts([[70] * 1193]), 1, source)
@@ -156,7 +158,7 @@ def test_bytes_have_their_own_sentinels():
     assert batch.lengths.tolist() == [1024]
     assert batch.parts["span_corruption"]["lengths"].tolist() == [189]
     with pytest.raises(SettingError) as caught:
-        objective.batch(texts([[70] * 50]), 1, Source(200, start_id=0, end_id=1))
+        objective.batch(texts([[70] * 50]), 1, Vocabularies(200, start_id=0, end_id=1))
     assert str(caught.value) == (
         "sentinels is 'bytes' and the tokenizer has 200 tokens; the first sentinel is 258; use a "
         "tokenizer of bytes, or set sentinels to 'named'."
@@ -172,15 +174,15 @@ def test_tokenizers_that_cannot_write_it():
             SpanCorruption().batch(texts([[5] * 20]), 0, source)
         return str(caught.value)
 
-    assert complaint(Source(200, start_id=0, end_id=1)) == (
+    assert complaint(Vocabularies(200, start_id=0, end_id=1)) == (
         "the tokenizer has no token <extra_id_0>; a hidden span is shown as a sentinel; train a "
         "tokenizer that has them: clozeworks tokenizer train … --family t5."
     )
-    assert complaint(Source(200, named=NAMED, end_id=1)) == (
+    assert complaint(Vocabularies(200, named=NAMED, end_id=1)) == (
         "the tokenizer's pad token is None; a decoder begins with it; train a tokenizer that has "
         "one: clozeworks tokenizer train … --family t5."
     )
-    assert complaint(Source(200, named=NAMED, start_id=0)) == (
+    assert complaint(Vocabularies(200, named=NAMED, start_id=0)) == (
         "the tokenizer's last token is None; it says where an answer ends; train a tokenizer that "
         "has one: clozeworks tokenizer train … --family t5."
     )

@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.budget import Ceiling, Exact
+from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.draws import Draws
-from clozeworks.objectives.noise.shown import Shown
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.noise.words import TextWords, rows_of, segment_begins
+from clozeworks.rng import RandomStream
 
-CHANCE = Chance(3, "test")
+CHANCE = RandomStream(3, "test")
 LAW = 0.2 * 0.8 ** np.arange(10)
 
 
@@ -149,12 +149,12 @@ def test_the_example_by_hand(football, fixed, corpus, source):
     # The length 4 lies from 0.547 to 0.661; the anchor is piece 3 of 18, ##ball. Each place has
     # four numbers, of which two say which token of the corpus it takes: 0, a half, nearly 1.
     which = [0.0] * 16 + [0.5, 0.0, 0.0, 0.0] + [0.999, 0.0, 0.0, 0.0]
-    chance = fixed({"": [0.85], "spans": [0.6, 3.5 / 18], "random": which})
-    draws = Draws.of(football, chance)
+    rng = fixed({"": [0.85], "spans": [0.6, 3.5 / 18], "random": which})
+    draws = Draws.of(football, rng)
     places = Spans().places(football, draws)
     assert places.tolist() == [3, 4, 5]  # foot ##ball game: the budget of 3 ends the span
     ids = football.ids.copy()
-    Shown(unit="span", random_from="corpus").write(ids, places, football, draws, source)
+    Corruption(unit="span", random_from="corpus").write(ids, places, football, draws, source)
     at = corpus.at(np.array([0, corpus.tokens // 2, int(corpus.tokens * 0.999)]))
     assert ids[3:6].tolist() == at.tolist()
     assert (np.delete(ids, [3, 4, 5]) == np.delete(football.ids, [3, 4, 5])).all()

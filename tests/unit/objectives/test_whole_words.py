@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from clozeworks.core.chance import Chance
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.budget import Bernoulli, Exact
 from clozeworks.objectives.noise.draws import Draws
@@ -11,8 +10,9 @@ from clozeworks.objectives.noise.ngrams import NGrams
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.noise.words import TextWords, rows_of
+from clozeworks.rng import RandomStream
 
-CHANCE = Chance(2, "test")
+CHANCE = RandomStream(2, "test")
 
 
 def hide(choice, clean):

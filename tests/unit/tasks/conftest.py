@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 SENTENCES = [
     "The capital of France is Paris, and Paris lies on the Seine.",

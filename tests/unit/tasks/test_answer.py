@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from clozeworks.data.labelled.items import AnswerSpan, QuestionItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.windows import Windows
-from clozeworks.text.train import train_from_iterator
+from clozeworks.tasks.spans.windows import Windows
+from clozeworks.text.training.train import train_from_iterator
 
 WORDS = [
     "the",
@@ -39,9 +39,9 @@ kinds = st.sampled_from(sorted(TOKENIZERS))
 
 
 def context_of(size, seed):
-    chance = np.random.default_rng(seed)
-    words = chance.choice([*WORDS, "ꙮ", "Q"], size)
-    between = chance.choice([" ", " ", "\t", "\n  ", "-"], size)
+    rng = np.random.default_rng(seed)
+    words = rng.choice([*WORDS, "ꙮ", "Q"], size)
+    between = rng.choice([" ", " ", "\t", "\n  ", "-"], size)
     return "".join(word + space for word, space in zip(words, between, strict=True))
 
 
@@ -56,8 +56,8 @@ def windows_of(task, item, kind):
 
 def scores_for(windows, seed):
     """Random scores; every second time whole numbers, so that many are equal."""
-    chance = np.random.default_rng(seed)
-    found = [chance.normal(0, 3, (len(window), 2)) for window in windows]
+    rng = np.random.default_rng(seed)
+    found = [rng.normal(0, 3, (len(window), 2)) for window in windows]
     return [(rows.round() if seed % 2 else rows).astype(np.float32) for rows in found]
 
 
@@ -178,10 +178,10 @@ def test_with_all_candidates_it_is_brute_force(kind, context, windows, seed):
 
 
 def test_a_higher_threshold_never_gives_fewer_answers():
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     cases = []
     for seed in range(40):
-        item = QuestionItem(QUESTION, " ".join(chance.choice(WORDS, 30)))
+        item = QuestionItem(QUESTION, " ".join(rng.choice(WORDS, 30)))
         own = windows_of(Answer(windows=Windows(length=24, step=7)), item, "wordpiece")
         cases.append((item, own, [rows + (seed % 5) for rows in scores_for(own, 2 * seed)]))
     counts = []

@@ -10,8 +10,8 @@ import pytest
 
 from clozeworks.data.labelled.items import AnswerSpan, QuestionItem
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.windows import Windows, by_item, judged_in
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.tasks.spans.windows import Windows, by_item, judged_in
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 BESIDE = Path(__file__).resolve().parents[3] / ".." / "shared" / "data"
 DATA = Path(os.environ.get("CLOZEWORKS_DATA", BESIDE))

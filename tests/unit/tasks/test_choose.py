@@ -6,11 +6,11 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.errors import InputError, SettingError, UnknownName
-from clozeworks.tasks.choose import Chosen, choose, parts
-from clozeworks.tasks.few_shot import FewShot, demonstrations
-from clozeworks.tasks.likelihood import Scored
-from clozeworks.text.style import GPT2_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.inference.choose import Chosen, choose, parts
+from clozeworks.inference.few_shot import FewShot, demonstrations
+from clozeworks.inference.likelihood import Scored
+from clozeworks.text.tokenizer.styles import GPT2_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40}
 EXAMPLES = [(f"text {number}", "yes" if number % 2 else "no") for number in range(20)]

@@ -12,8 +12,8 @@ from clozeworks.data.labelled.items import PairItem, TextItem
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnknownName
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
-from clozeworks.tasks.windows import Windows
-from clozeworks.text.train import train_from_iterator
+from clozeworks.tasks.spans.windows import Windows
+from clozeworks.text.training.train import train_from_iterator
 
 TOKENIZER = train_from_iterator(["the fox ran from London 我 爱 🙂"] * 3, kind="wordpiece", size=90)
 LABELS = ("bad", "good", "so so")
@@ -52,12 +52,12 @@ def softmax(row):
     seed=st.integers(0, 99),
 )
 def test_windows_count_by_the_tokens_they_judge(words, length, step, pair, seed):
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     windows = Windows(length=length, step=step)
-    text = " ".join(chance.choice(["the", "fox", "我", "🙂"], words))
+    text = " ".join(rng.choice(["the", "fox", "我", "🙂"], words))
     kind, item = (Compare, PairItem("fox", text)) if pair else (Classify, TextItem(text))
     own = windows_of(kind(labels=LABELS, windows=windows), item)
-    scores = [chance.normal(0, 2, 3).astype(np.float32) for _ in own]
+    scores = [rng.normal(0, 2, 3).astype(np.float32) for _ in own]
     shares = np.array(judged_by_hand(own)) / sum(judged_by_hand(own))
 
     answer = kind(labels=LABELS, windows=windows).decode(item, own, scores)

@@ -5,8 +5,8 @@ import pytest
 import clozeworks as cw
 from clozeworks.data.labelled.items import TextItem
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.cloze import cloze, measure_gaps, right_words
-from clozeworks.tasks.fill import Filled, Guess
+from clozeworks.inference.cloze import cloze, measure_gaps, right_words
+from clozeworks.inference.fill import FillCandidate, Filled
 
 TEXTS = ["the [MASK] sat on the mat", "a [MASK] and the [MASK].", "[MASK] is the capital"]
 
@@ -58,7 +58,11 @@ def test_words_as_a_person_writes_them(model):
     spaced = "Ġ" if model.tokenizer.kind == "bpe" else ""
     items = [TextItem("the [MASK] and the [MASK]", "cat dog")]
     filled = [
-        Filled(items[0].text, [[Guess("cat", f"{spaced}cat", 0.9)], [Guess("x", "x", 0.9)]], "")
+        Filled(
+            items[0].text,
+            [[FillCandidate("cat", f"{spaced}cat", 0.9)], [FillCandidate("x", "x", 0.9)]],
+            "",
+        )
     ]
     assert measure_gaps(model.tokenizer, items, filled).values["accuracy"] == 0.5
     if not spaced:

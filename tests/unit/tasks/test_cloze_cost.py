@@ -7,16 +7,16 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.core.chance import Chance
 from clozeworks.core.layout import Layout
 from clozeworks.errors import InputError, TokenizerError, UnsupportedError
-from clozeworks.tasks import cloze_cost as costing
-from clozeworks.tasks.cloze_cost import cloze_cost
+from clozeworks.inference import cloze_cost as costing
+from clozeworks.inference.cloze_cost import cloze_cost
+from clozeworks.rng import RandomStream
 from clozeworks.text.characters import words_of
-from clozeworks.text.extend import extend
-from clozeworks.text.special import SpecialTokens
-from clozeworks.text.style import WordPieceStyle
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.special import SpecialTokens
+from clozeworks.text.tokenizer.styles import WordPieceStyle
+from clozeworks.text.training.extend import extend
+from clozeworks.text.training.train import train_from_iterator
 
 TEXTS = [
     "the catamaran sat (beside) the gardenia.",
@@ -41,11 +41,11 @@ def loaded(request, tiny_models):
 
 def hidden_of(texts, seed=0):
     """The words that are hidden, by text: as the function says it chooses them."""
-    chance = Chance(seed, "cloze cost")
+    rng = RandomStream(seed, "cloze cost")
     found = []
     for number, text in enumerate(texts):
         words = words_of(text)
-        drawn = chance.uniform(0, number, len(words))[0]
+        drawn = rng.uniform(0, number, len(words))[0]
         found.append([word for word, share in zip(words, drawn, strict=True) if share < 0.15])
     return found
 

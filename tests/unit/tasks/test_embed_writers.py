@@ -7,8 +7,8 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.checkpoints.sentence import Pooling
-from clozeworks.text.style import GPT2_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.styles import GPT2_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 TEXTS = ["The cat sat on the mat.", "A dog", "北京 is a city, and the cat is not in it."]
 DECODERS = {

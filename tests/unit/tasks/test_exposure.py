@@ -9,9 +9,9 @@ import torch
 import clozeworks as cw
 from clozeworks.core.layout import Layout
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.exposure import repetition
-from clozeworks.text.style import GPT2_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.inference.exposure import repetition
+from clozeworks.text.tokenizer.styles import GPT2_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 TEXTS = [
     "The cat sat on the mat and the dog lay on the rug.",
@@ -203,7 +203,9 @@ class TestCommand:
         assert again.code == 2 and str(chart) in again.err
 
     def test_a_chart_that_appears_is_kept(self, command, folder, texts, tmp_path, monkeypatch):
-        monkeypatch.setattr("clozeworks.data.vectors.check_output", lambda path, **options: None)
+        monkeypatch.setattr(
+            "clozeworks.data.files.vectors.check_output", lambda path, **options: None
+        )
         chart, place = tmp_path / "curve.png", tmp_path / "curve.2.png"
         chart.write_bytes(b"theirs")
         options = ("--given", 4, "--length", 10, "--chart", chart)

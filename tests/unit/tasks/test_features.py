@@ -7,9 +7,7 @@ import torch
 import clozeworks as cw
 from clozeworks.data.labelled.items import PairItem, TextItem, WordsItem
 from clozeworks.errors import ClozeworksError
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.compare import Compare
-from clozeworks.tasks.features import (
+from clozeworks.inference.features import (
     Scaling,
     check_layers,
     features,
@@ -17,9 +15,11 @@ from clozeworks.tasks.features import (
     learned_mix,
     usual_layers,
 )
+from clozeworks.tasks.classify import Classify
+from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.spans.windows import Windows, by_item, judged_in
 from clozeworks.tasks.tag import Tag
-from clozeworks.tasks.windows import Windows, by_item, judged_in
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 TEXTS = ["the cat sat on the mat", "a dog", "paris and london are cities of the old world", "cat"]
 SMALL = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}
@@ -214,9 +214,9 @@ def test_layers_that_a_model_does_not_have(layers, depth, pooling, sentence):
 
 
 class TestRegressions:
-    chance = np.random.default_rng(0)
-    x = (chance.normal(size=(90, 6)) * [1, 5, 0.1, 2, 1, 1] + [0, 9, 3, -4, 0, 0]).astype("f4")
-    noise = chance.normal(size=90)
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(90, 6)) * [1, 5, 0.1, 2, 1, 1] + [0, 9, 3, -4, 0, 0]).astype("f4")
+    noise = rng.normal(size=90)
 
     def expected(self, model, right):
         from sklearn.pipeline import make_pipeline
@@ -270,7 +270,7 @@ class TestRegressions:
         assert (found.weight[:, 6] == 0).all() and np.isfinite(found.bias).all()
 
     def test_a_fit_that_does_not_come_to_an_end_is_known(self, monkeypatch):
-        monkeypatch.setattr("clozeworks.tasks.features._STEPS", 1)
+        monkeypatch.setattr("clozeworks.inference.features._STEPS", 1)
         (found,) = fitted(self.x, (self.x[:, 0] > 0).astype(int), "one", 2, [10.0])
         assert not found.settled
 
@@ -278,8 +278,8 @@ class TestRegressions:
 class TestMix:
     """Three layers of width 4; the second knows the answer."""
 
-    chance = np.random.default_rng(1)
-    x = chance.normal(size=(200, 12)).astype(np.float32)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 12)).astype(np.float32)
 
     @pytest.fixture(autouse=True)
     def one_thread(self):
@@ -303,9 +303,9 @@ class TestMix:
 
     def test_layers_that_know_a_part_each_are_shared(self):
         # The same dimension of two layers, each with noise of its own: their mean knows more.
-        known = self.chance.normal(size=200)
+        known = self.rng.normal(size=200)
         x = self.x.copy()
         for column in (0, 4, 8):
-            x[:, column] = known + 1.5 * self.chance.normal(size=200)
+            x[:, column] = known + 1.5 * self.rng.normal(size=200)
         mix = learned_mix(x, known, "number", 1, 3)
         assert all(0.2 < share < 0.5 for share in mix.shares)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.core.flow import Source
+from clozeworks.core.context import AttentionSource
 from clozeworks.core.layout import Layout
 from clozeworks.errors import (
     CheckpointError,
@@ -15,10 +15,10 @@ from clozeworks.errors import (
     TokenizerError,
     UnsupportedError,
 )
-from clozeworks.tasks import fill_spans
-from clozeworks.text.style import T5_STYLE, UnigramStyle
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.inference import fill_spans
+from clozeworks.text.tokenizer.styles import T5_STYLE, UnigramStyle
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 SENTENCES = [
     "The capital of France is Paris, and Paris lies on the Seine.",
@@ -90,7 +90,7 @@ def test_scores_are_shares_of_what_could_stand_there(model):
     network = model.model.eval()
     with torch.no_grad():
         layout = Layout([len(ids)])
-        encoded = Source(network(torch.tensor(ids), layout), layout)
+        encoded = AttentionSource(network(torch.tensor(ids), layout), layout)
         for guess in guesses:
             tokens = [model.tokenizer.id_of(name) for name in guess.token.split(" ")]
             read = torch.tensor([0, own[0], *tokens])
@@ -117,7 +117,7 @@ def test_a_model_that_learned_a_sentence_fills_its_gaps(models):
     torch.manual_seed(0)
     for _ in range(60):
         layout = Layout([len(ids)])
-        encoded = Source(network(torch.tensor(ids), layout), layout)
+        encoded = AttentionSource(network(torch.tensor(ids), layout), layout)
         read = torch.cat([torch.zeros(1, dtype=torch.long), asked[:-1]])
         scores = network.heads["vocabulary"](network.decode(read, Layout([len(read)]), encoded))
         loss = torch.nn.functional.cross_entropy(scores, asked)
@@ -181,7 +181,7 @@ def test_a_model_of_bytes_without_a_tokenizer_says_what_to_put_there(models, tmp
 
 def test_bytes_of_any_script_may_stand_in_a_gap(models):
     """Sentinels of bytes are bytes of characters, too, and must not be missing from them."""
-    from clozeworks.generate.rules import BadWords
+    from clozeworks.generate.logits_processors import BadWords
 
     gaps = fill_spans._Gaps(models["byt5"].tokenizer, (1,), None)
     prompt = gaps.prompt("ein [MASK] Tag", 1)

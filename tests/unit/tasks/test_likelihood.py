@@ -8,9 +8,9 @@ import torch
 
 import clozeworks as cw
 from clozeworks.errors import InputError, SettingError, UnsupportedError
-from clozeworks.tasks.likelihood import TOGETHER, Scored, perplexity, windows_of
-from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.inference.likelihood import TOGETHER, Scored, perplexity, windows_of
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, LLAMA_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 TEXTS = ["The cat sat on the mat.", "A dog ran", "北京 is a city, and the cat is not in it."]
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from clozeworks.core.heads.transitions import TransitionsModule
 from clozeworks.data.labelled.items import WordsItem
 from clozeworks.errors import InputError
+from clozeworks.tasks.spans.windows import Windows
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.tagging.viterbi import MoveScores
-from clozeworks.tasks.windows import Windows
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 SENTENCE = "the fox ran from London to New York 我 爱 学 习 。 é 🙂 naïve"
 TOKENIZERS = {
@@ -57,9 +57,9 @@ def right_scores(task, item, windows):
     seed=st.integers(0, 99),
 )
 def test_every_word_keeps_its_tag_in_any_text(words, kind, most, seed):
-    chance, tokenizer = np.random.default_rng(seed), TOKENIZERS[kind]
+    rng, tokenizer = np.random.default_rng(seed), TOKENIZERS[kind]
     task = Tag(labels=BIO, windows=Windows(overlap=3))
-    tags = [("O", "B-PER", "B-LOC")[n] for n in chance.integers(3, size=len(words))]
+    tags = [("O", "B-PER", "B-LOC")[n] for n in rng.integers(3, size=len(words))]
     item = WordsItem.of_words(words, tags)
     own = task.windows_of([item], tokenizer, most)
 
@@ -144,14 +144,14 @@ def written(tags):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_invalid_tags_never_come_out(scheme, learned):
     labels, valid = SCHEMES[scheme]
-    task, chance = Tag(labels=labels, scheme=scheme), np.random.default_rng(0)
+    task, rng = Tag(labels=labels, scheme=scheme), np.random.default_rng(0)
     plain = mended = 0
     for round_ in range(60):
-        item = WordsItem.of_words(["fox"] * int(chance.integers(1, 12)))
+        item = WordsItem.of_words(["fox"] * int(rng.integers(1, 12)))
         own = task.windows_of([item], WORDPIECE, None)
         size = (1.0, 30.0, 1e5)[round_ % 3]
-        scores = chance.normal(0, size, (len(item.spans), len(labels))).astype(np.float32)
-        parts = [chance.normal(0, size, shape) for shape in (len(labels), (len(labels),) * 2)]
+        scores = rng.normal(0, size, (len(item.spans), len(labels))).astype(np.float32)
+        parts = [rng.normal(0, size, shape) for shape in (len(labels), (len(labels),) * 2)]
         moves = MoveScores(parts[0], parts[1], parts[0][::-1]) if learned else None
         tags = task.decode(item, own, [scores], moves).tags
         assert re.fullmatch(valid, written(tags)), tags
@@ -163,10 +163,10 @@ def test_invalid_tags_never_come_out(scheme, learned):
 
 
 def test_a_long_document_is_tagged_alike_however_it_is_read():
-    chance = np.random.default_rng(1)
-    words = chance.choice(["the", "fox", "ran", "to", "我", "爱", "🙂"], 50_000).tolist()
+    rng = np.random.default_rng(1)
+    words = rng.choice(["the", "fox", "ran", "to", "我", "爱", "🙂"], 50_000).tolist()
     item = WordsItem.of_words(words)
-    table = chance.normal(0, 3, (WORDPIECE.size, len(BIO))).astype(np.float32)
+    table = rng.normal(0, 3, (WORDPIECE.size, len(BIO))).astype(np.float32)
     found = []
     for windows in (Windows(), Windows(length=512), Windows(length=90, step=31)):
         task = Tag(labels=BIO, windows=windows)

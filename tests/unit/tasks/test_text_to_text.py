@@ -12,15 +12,15 @@ import clozeworks as cw
 from clozeworks.core.layout import Layout
 from clozeworks.data.labelled.items import ChatItem, SourceItem, TextItem, Turn
 from clozeworks.errors import InputError, SettingError, TokenizerError, UnknownName
-from clozeworks.jobs.writing_task import settled_task
-from clozeworks.objectives.draft import Source
+from clozeworks.jobs.finetune.writing_task import settled_task
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.examples import TaskExamples
-from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.tasks.text_to_text_rows import Lengths, Reading
-from clozeworks.tasks.text_to_text_writing import Writing
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths
+from clozeworks.tasks.text_to_text.task import TextToText
+from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 TEXT = "the fox ran from London to New York : user assistant system and the lazy dog slept ."
 CHATML = (
@@ -67,11 +67,11 @@ def gpt2():
 
 def batch(task, items, tokenizer, most=None):
     arranged = TaskExamples(task, items, tokenizer, most=most).take(0, np.arange(len(items)))
-    return task.batch(arranged, 0, Source.of(tokenizer))
+    return task.batch(arranged, 0, Vocabularies.of(tokenizer))
 
 
 def row(task, item, tokenizer, most=None, answer=True):
-    return task.row_of(item, Reading(tokenizer, task.lengths, most), answer=answer)
+    return task.row_of(item, RowSettings(tokenizer, task.lengths, most), answer=answer)
 
 
 def test_two_towers_part_source_and_target():
@@ -113,7 +113,7 @@ def test_one_tower_pays_for_the_answer_and_its_end_only(gpt2):
 
 
 def test_two_towers_cost_what_the_definition_says(t5):
-    from clozeworks.core.flow import Source as Encoded
+    from clozeworks.core.context import Vocabularies as Encoded
 
     made, network = batch(TWO, [ITEM], T5), t5.model
     ids = torch.tensor(T5.encode(["the fox ran"])[0].ids)
@@ -148,7 +148,7 @@ def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
     whole = row(task, item, tokenizer)
     assert not whole.cut
     for name, few in (("source", 4), ("target", 3)):
-        limited = dataclasses.replace(task, lengths=Lengths(**{name: few}))
+        limited = dataclasses.replace(task, lengths=TextLengths(**{name: few}))
         with pytest.raises(InputError) as caught:
             row(limited, item, tokenizer)
         assert str(caught.value).startswith(f"rows.csv, row 3: the {name} has ")
@@ -157,7 +157,7 @@ def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
             "task.lengths.cut=true, or drop such rows with --skip-bad-rows."
         )
         cut = row(
-            dataclasses.replace(task, lengths=Lengths(**{name: few}, cut=True)), item, tokenizer
+            dataclasses.replace(task, lengths=TextLengths(**{name: few}, cut=True)), item, tokenizer
         )
         assert cut.cut
         assert cut.asked.count(name == "target") == few
@@ -169,7 +169,7 @@ def test_one_tower_leaves_room_for_the_target():
     whole = row(ONE, item, GPT2)
     with pytest.raises(InputError, match=r"which is left; shorten it, have it cut"):
         row(ONE, item, GPT2, most=len(whole.ids) - 1)
-    shorter = dataclasses.replace(ONE, lengths=Lengths(cut=True))
+    shorter = dataclasses.replace(ONE, lengths=TextLengths(cut=True))
     cut = row(shorter, item, GPT2, most=len(whole.ids) - 1)
     assert len(cut.ids) == len(whole.ids) - 1
     assert cut.ids[: cut.asked.index(True)][-1] == GPT2.encode(["\n"])[0].ids[0]
@@ -185,7 +185,7 @@ def test_one_tower_leaves_room_for_the_source():
         f"takes {count} with the source; shorten it, have it cut with task.lengths.cut=true, or "
         "drop such rows with --skip-bad-rows."
     )
-    shorter = dataclasses.replace(ONE, lengths=Lengths(cut=True))
+    shorter = dataclasses.replace(ONE, lengths=TextLengths(cut=True))
     cut = row(shorter, item, GPT2, most=count)
     assert len(cut.ids) == count and cut.cut and cut.ids[-1] == GPT2.last_id
     assert cut.asked.count(True) == count - 1
@@ -201,7 +201,7 @@ def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):
     item = SourceItem("the fox " * 30, place="rows.csv, row 3")
     with pytest.raises(InputError, match=r"^rows\.csv, row 3: the source has "):
         gpt2.ask([item], ONE)
-    (answer,) = gpt2.ask([item], dataclasses.replace(ONE, lengths=Lengths(cut=True)))
+    (answer,) = gpt2.ask([item], dataclasses.replace(ONE, lengths=TextLengths(cut=True)))
     assert answer.cut
     (short,) = gpt2.ask([SourceItem("the fox")], ONE)
     assert not short.cut
@@ -260,10 +260,10 @@ def test_a_source_may_be_longer_than_the_tokenizer_says_if_that_is_asked_for(gpt
     item = SourceItem("the fox ran from London")
     with pytest.raises(InputError, match=r"it may have 4, as the tokenizer says; shorten it"):
         row(TWO, item, T5, most=4)
-    longer = dataclasses.replace(TWO, lengths=Lengths(source=50))
+    longer = dataclasses.replace(TWO, lengths=TextLengths(source=50))
     assert not row(longer, item, T5, most=4).cut
     with pytest.raises(SettingError, match=r"^task\.lengths\.source is 50; this model takes at mo"):
-        gpt2.for_task(dataclasses.replace(ONE, lengths=Lengths(source=50)))
+        gpt2.for_task(dataclasses.replace(ONE, lengths=TextLengths(source=50)))
 
 
 def test_a_chat_that_leaves_no_room_is_refused(gpt2):
@@ -280,7 +280,7 @@ def test_a_chat_that_leaves_no_room_is_refused(gpt2):
 
 
 def test_what_is_written_is_measured_beside_a_target(t5):
-    from clozeworks.tasks.text_to_text import Composed
+    from clozeworks.tasks.text_to_text.task import Composed
 
     with pytest.raises(InputError, match=r"^the item has no target; what is written is measured"):
         TWO.measure([SourceItem("a")], [Composed("b", 1.0)])

@@ -7,8 +7,8 @@ import pytest
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import InputError
-from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.tasks.text_to_text_data import dev_names, named_format, read_texts, task_names
+from clozeworks.tasks.text_to_text.data import dev_names, named_format, read_texts, task_names
+from clozeworks.tasks.text_to_text.task import TextToText
 
 
 def test_tasks_are_called_as_their_files_or_as_the_folders_of_these():

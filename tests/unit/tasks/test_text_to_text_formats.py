@@ -11,7 +11,7 @@ from clozeworks.data.labelled.items import (
     WordsItem,
 )
 from clozeworks.errors import InputError
-from clozeworks.tasks.text_to_text_formats import FORMATS, apart, format_of
+from clozeworks.tasks.text_to_text.formats import FORMATS, apart, format_of
 
 
 @pytest.mark.parametrize(

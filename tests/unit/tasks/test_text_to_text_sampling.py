@@ -7,16 +7,16 @@ import torch
 import clozeworks as cw
 from clozeworks import registry
 from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
-from clozeworks.objectives.draft import Source
+from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling, mixed
 from clozeworks.objectives.teacher_forcing import naming_cost
-from clozeworks.objectives.told import FallingShare
+from clozeworks.objectives.teacher_forcing_schedule import FallingShare
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.task import Task
-from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.text.style import GPT2_STYLE, T5_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.tasks.text_to_text.task import TextToText
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 TEXT = "the fox ran from London to New York : user assistant system and the lazy dog slept ."
 TOKENIZERS = {
@@ -65,7 +65,7 @@ def sampling(name, share, **settings):
 def batch(objective, name, items=ITEMS, first=0):
     examples = TaskExamples(TASKS[name], items, TOKENIZERS[name], most=None)
     arranged = examples.take(0, np.arange(first, len(items)))
-    return objective.batch(arranged, 5, Source.of(TOKENIZERS[name]))
+    return objective.batch(arranged, 5, Vocabularies.of(TOKENIZERS[name]))
 
 
 @every

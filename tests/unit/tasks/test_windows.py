@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.windows import (
+from clozeworks.tasks.spans.windows import (
     Windows,
     asking,
     by_item,
@@ -15,7 +15,7 @@ from clozeworks.tasks.windows import (
     offsets_of,
     read_windows,
 )
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 TOKENIZER = train_from_iterator(
     ["a b c d e f g h i j 我 爱 学 习 。 🙂 é tab"] * 3, kind="wordpiece", size=120

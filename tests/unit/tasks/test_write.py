@@ -7,14 +7,15 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.core import memory
 from clozeworks.data.labelled.items import ChatItem, Turn
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnsupportedError
-from clozeworks.tasks import write, write_batches
-from clozeworks.tasks.text_to_text_rows import Reading
-from clozeworks.tasks.unfolding import Unfolding, first_stop
-from clozeworks.text.style import GPT2_STYLE
-from clozeworks.text.train import train_from_iterator
+from clozeworks.inference import generate as write
+from clozeworks.inference import generate_batches as write_batches
+from clozeworks.inference.streaming import StreamDecoder, first_stop
+from clozeworks.runtime import memory
+from clozeworks.tasks.text_to_text.rows import RowSettings
+from clozeworks.text.tokenizer.styles import GPT2_STYLE
+from clozeworks.text.training.train import train_from_iterator
 
 PROMPTS = ["The cat", "Paris lies on the", "我爱", "The dog sat on the mat and"]
 SETTINGS = [
@@ -102,7 +103,7 @@ def test_a_text_ends_before_a_stop_string(models):
 
 
 def test_a_stop_string_may_begin_with_the_first_space(models):
-    from clozeworks.tasks.unfolding import Stops
+    from clozeworks.inference.streaming import Stops
 
     for name, style in (("unigram", None), ("bpe", GPT2_STYLE)):
         tokenizer = train_from_iterator(PROMPTS * 4, kind=name, size=400, style=style)
@@ -121,7 +122,7 @@ def test_stop_strings_are_held_back():
         def unfolding(self, before):
             return chr
 
-    text = Unfolding(Letters(), (), ["</end>", "dx"])
+    text = StreamDecoder(Letters(), (), ["</end>", "dx"])
     shown = [text.add(ord(letter)) for letter in "ab</ed</end>xy"]
     assert "".join(shown) == "ab</ed"
     assert shown[:6] == ["a", "b", "", "", "", "</e"]
@@ -198,7 +199,7 @@ def test_what_an_encoder_reads_of_a_chat_has_an_end_as_in_training(models):
     model = models["t5"]
     task = model.writing_task()
     chat = ChatItem((Turn("user", "The cat"),))
-    reading = Reading(model.tokenizer, task.lengths, None)
+    reading = RowSettings(model.tokenizer, task.lengths, None)
     assert task.row_of(chat, reading).ids[-1] == model.tokenizer.last_id
     assert model.writer(chat=True).encode(["The cat"]) == [task.row_of(chat, reading).ids]
 

@@ -8,9 +8,9 @@ import torch
 import clozeworks as cw
 from clozeworks.data.labelled.items import SourceItem
 from clozeworks.errors import CheckpointError, InputError, SettingError
-from clozeworks.tasks.text_to_text import TextToText
-from clozeworks.tasks.text_to_text_writing import Writing
-from clozeworks.tasks.unfolding import Due
+from clozeworks.inference.streaming import StopCondition
+from clozeworks.tasks.text_to_text.task import TextToText
+from clozeworks.tasks.text_to_text.writing import Writing
 
 
 def test_words_that_must_come_and_may_not_are_said(models):
@@ -90,10 +90,10 @@ def test_stop_strings_wait_for_what_must_come(model, beams):
 
 def test_what_is_due_before_stop_strings(models):
     tokenizer = models["gpt2"].tokenizer
-    assert Due().behind([], tokenizer) == 0
-    assert Due(least=2).behind([1], tokenizer) is None
-    assert Due(least=2).behind([1, 2, 3], tokenizer) == 2
-    due = Due(least=1, words=((3, 4), (7,)))
+    assert StopCondition().behind([], tokenizer) == 0
+    assert StopCondition(least=2).behind([1], tokenizer) is None
+    assert StopCondition(least=2).behind([1, 2, 3], tokenizer) == 2
+    due = StopCondition(least=1, words=((3, 4), (7,)))
     assert due.behind([7, 3, 5, 4], tokenizer) is None
     assert due.behind([9, 7, 3, 4, 3, 4], tokenizer) == 4
 

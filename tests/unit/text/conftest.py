@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.text.style import ByteLevelStyle
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.styles import ByteLevelStyle
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 BERT = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "cafe"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeworks.text.ascii_words import AsciiWords, written
+from clozeworks.text.fast.ascii_words import AsciiWords, written
 
 BERT = AsciiWords(lambda character: int(character.isalnum()), alone=0, lower=True)
 SPACED = AsciiWords(lambda character: int(character.isalpha()), with_space=True, without="'")

@@ -7,9 +7,9 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
-from clozeworks.text.extend import extend
-from clozeworks.text.plain import PlainText
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.fast.plain import PlainText
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.extend import extend
 
 TEXTS = [
     "plain words, and  two spaces ",
@@ -36,9 +36,9 @@ def test_ids_are_bytes_and_come_back(text):
 
 
 def test_any_text_comes_back():
-    tokenizer, chance = Tokenizer.of_bytes(), random.Random(0)
+    tokenizer, rng = Tokenizer.of_bytes(), random.Random(0)
     valid = [*range(0xD800), *range(0xE000, 0x110000)]
-    texts = ["".join(map(chr, chance.choices(valid, k=40))) for _ in range(50)]
+    texts = ["".join(map(chr, rng.choices(valid, k=40))) for _ in range(50)]
     for text, encoded in zip(texts, tokenizer.encode(texts), strict=True):
         assert encoded.ids == [*bytes_of(text), 1]
         assert tokenizer.decode(encoded.ids) == text

@@ -12,10 +12,10 @@ from tokenizers import decoders, models, normalizers, processors
 
 import clozeworks as cw
 from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
-from clozeworks.text.plain import PlainText
-from clozeworks.text.style import GPT_STYLE
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.fast.plain import PlainText
+from clozeworks.text.tokenizer.styles import GPT_STYLE
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 MERGES = ["t h", "th e</w>", "c a", "ca t</w>", "s a", "sa t</w>"]
 LETTERS = [*"acehst.,!", "é"]
@@ -77,8 +77,8 @@ def test_raw_text_for_a_corpus(gpt_folder):
 
 def test_training_gives_the_same_bytes_in_every_process(tmp_path):
     program = (
-        "import sys; from clozeworks.text.train import train_from_iterator as train; "
-        "from clozeworks.text.style import GPT_STYLE; "
+        "import sys; from clozeworks.text.training.train import train_from_iterator as train; "
+        "from clozeworks.text.tokenizer.styles import GPT_STYLE; "
         "text = ['the cats sat on the mats and sang the songs of cats'] * 3; "
         "train(text, kind='bpe', size=40, style=GPT_STYLE).save(sys.argv[1])"
     )

@@ -3,8 +3,8 @@
 import pytest
 
 from clozeworks.errors import InputError, TokenizerError
-from clozeworks.text.chat import PLAIN_TEMPLATE, ChatTemplate, Piece
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.chat import PLAIN_TEMPLATE, ChatSegment, ChatTemplate
+from clozeworks.text.training.train import train_from_iterator
 
 CHAT = [
     {"role": "user", "content": "hi"},
@@ -24,7 +24,7 @@ def test_pieces_join_to_the_whole_and_say_what_is_asked():
     pieces = PLAIN.pieces(CHAT)
     assert "".join(piece.text for piece in pieces) == PLAIN.render(CHAT)
     assert [piece.asked for piece in pieces] == [False, True, False, True]
-    assert pieces[1] == Piece("yes</s>\n", True)
+    assert pieces[1] == ChatSegment("yes</s>\n", True)
 
 
 def test_a_template_that_rewrites_earlier_turns_is_refused():
@@ -83,7 +83,7 @@ def test_a_tokenizer_carries_its_template(tmp_path):
 
 
 def test_of_several_templates_the_default_counts():
-    from clozeworks.text.chatting import template_of
+    from clozeworks.text.tokenizer.chat_template import template_of
 
     several = [{"name": "tools", "template": "a"}, {"name": "default", "template": "b"}]
     assert template_of({"chat_template": several}) == "b"

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.decoding import decode
+from clozeworks.data.files.encodings import decode
 from clozeworks.errors import InputError
 from clozeworks.text.characters import is_chinese, words_of
 from clozeworks.text.sentences import split_sentences, wrapped_sentences
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 from clozeworks.text.words import segmented_starts, segmenter, word_starts
 
 # The same in both scripts; `|` stands between sentences.

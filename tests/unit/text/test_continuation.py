@@ -6,11 +6,11 @@ import pytest
 from tokenizers import Regex, decoders, models
 from tokenizers import Tokenizer as Backend
 
-from clozeworks.tasks.unfolding import Due, Stops, Unfolding, first_stop
-from clozeworks.text.continuation import Continuation
-from clozeworks.text.style import GPT2_STYLE, GPT_STYLE
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.inference.streaming import StopCondition, Stops, StreamDecoder, first_stop
+from clozeworks.text.tokenizer.continuation import Continuation
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, GPT_STYLE
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 SENTENCES = [
     "The capital of France is Paris, and Paris lies on the Seine.",
@@ -69,19 +69,19 @@ KINDS = ["wordpiece", "byte-level", "unigram", "pairs", "bytes", "llama", "unigr
 KINDS += ["no decoder"]
 
 
-def drawn(tokenizer, chance, count):
+def drawn(tokenizer, rng, count):
     """Tokens in any order, among them stretches of text; bytes come in runs."""
-    few = chance.sample(range(tokenizer.size), 4)
+    few = rng.sample(range(tokenizer.size), 4)
     found = []
     while len(found) < count:
-        match chance.randrange(4):
+        match rng.randrange(4):
             case 0:
-                found += chance.choices(range(tokenizer.size), k=chance.randrange(6))
+                found += rng.choices(range(tokenizer.size), k=rng.randrange(6))
             case 1:
-                found += chance.choices(few, k=chance.randrange(12))
+                found += rng.choices(few, k=rng.randrange(12))
             case _:
-                text = chance.choice(TEXTS)
-                begin = chance.randrange(len(text))
+                text = rng.choice(TEXTS)
+                begin = rng.randrange(len(text))
                 found += tokenizer.encode([text[begin:]], special=False)[0].ids
     return [token for token in found if tokenizer.id_of(tokenizer.token_of(token)) == token][:count]
 
@@ -93,11 +93,11 @@ def added(tokenizer, before, ids):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_stay_and_are_the_whole_text(tokenizers, kind):
-    tokenizer, chance = tokenizers[kind], random.Random(kind)
+    tokenizer, rng = tokenizers[kind], random.Random(kind)
     for _ in range(150):
-        before = drawn(tokenizer, chance, chance.randrange(30))
-        ids = drawn(tokenizer, chance, chance.randrange(60))
-        text = Unfolding(tokenizer, before, [])
+        before = drawn(tokenizer, rng, rng.randrange(30))
+        ids = drawn(tokenizer, rng, rng.randrange(60))
+        text = StreamDecoder(tokenizer, before, [])
         given = ""
         for number, token in enumerate(ids, 1):
             given += text.add(token)
@@ -154,8 +154,8 @@ def test_what_is_looked_at_is_short(tokenizers):
 
         vocabulary = tokenizer.vocabulary()
         made = Continuation(decode, tokenizer.state["decoder"], vocabulary, tokenizer.special_ids)
-        step, chance = made.unfolding(()), random.Random(0)
-        ids = [*drawn(tokenizer, chance, 500), *[vocabulary.get("<0xE4>", 5)] * 500]
+        step, rng = made.unfolding(()), random.Random(0)
+        ids = [*drawn(tokenizer, rng, 500), *[vocabulary.get("<0xE4>", 5)] * 500]
         ids += [vocabulary.get("Ã", 5)] * 500  # a first byte again and again: never a character
         for token in ids:
             step(token)
@@ -172,7 +172,7 @@ def test_what_is_looked_at_is_short(tokenizers):
 def test_what_a_decoder_may_rewrite_waits_for_the_end(decoder, text):
     tokenizer = in_words(decoder)
     ids = [tokenizer.id_of(word) for word in ("a", " ", ".", "b", "b")]
-    shown = Unfolding(tokenizer, (), [])
+    shown = StreamDecoder(tokenizer, (), [])
     assert [shown.add(token) for token in ids] == [""] * 5
     whole = tokenizer.continued((), ids)
     assert shown.rest(whole) == whole
@@ -186,10 +186,10 @@ def test_stop_strings_behind_what_is_due_agree_with_the_whole_text(kind, tokeniz
     ids = tokenizer.encode(["今天今\nx.今.s"], special=False)[0].ids
     for string in ("\n", "."):
         for least in range(len(ids) + 1):
-            stops = Stops(tokenizer, [string], [()], Due(least=least))
+            stops = Stops(tokenizer, [string], [()], StopCondition(least=least))
             ended = next((n for n in range(1, len(ids) + 1) if stops(0, ids[:n])), None)
             written = ids[:ended]
-            first = Due(least=least).behind(written, tokenizer)
+            first = StopCondition(least=least).behind(written, tokenizer)
             begin = len(tokenizer.continued((), written[:first]))
             text = tokenizer.continued((), written)
             assert (first_stop(text[begin:], [string]) is None) == (ended is None), least

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
-from clozeworks.text.encoded import share
-from clozeworks.text.style import WordPieceStyle
+from clozeworks.text.tokenizer.encoding import share
+from clozeworks.text.tokenizer.styles import WordPieceStyle
 
 VALID = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -212,7 +212,7 @@ def test_roberta_mask_swallows_the_space_before_it(roberta):
 
 
 def test_no_mask_token(tmp_path):
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     vocabulary = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2}
     tokenizer = Tokenizer(WordPieceStyle().build(vocabulary))

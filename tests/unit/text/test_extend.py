@@ -10,12 +10,12 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers
 
 from clozeworks.errors import InputError, SettingError, UnsupportedError
-from clozeworks.text.extend import HAIR, extend, measure
-from clozeworks.text.fusing import Fusing, LongestFirst
-from clozeworks.text.merging import learn_merges
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
-from clozeworks.text.word_counts import WordCounter
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.extend import HAIR, extend, measure
+from clozeworks.text.training.fusing import Fusing, LongestFirst
+from clozeworks.text.training.merging import learn_merges
+from clozeworks.text.training.train import train_from_iterator
+from clozeworks.text.training.word_counts import WordCounter
 from clozeworks.text.words import word_starts
 
 KINDS = ["wordpiece", "bpe", "unigram"]

@@ -3,13 +3,13 @@ import json
 import pytest
 
 from clozeworks.errors import OutputError, TokenizerError
-from clozeworks.text.special import GPT2_TOKENS, SpecialTokens
-from clozeworks.text.style import (
+from clozeworks.text.tokenizer.special import GPT2_TOKENS, SpecialTokens
+from clozeworks.text.tokenizer.styles import (
     ByteLevelStyle,
     UnigramStyle,
     WordPieceStyle,
 )
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TEXTS = ["The cats sat.", "我爱北京 😀", "", "  café\tthe [MASK] <mask>"]
 

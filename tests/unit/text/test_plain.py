@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from clozeworks.text import word_memory
-from clozeworks.text.plain import PlainText
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.fast import word_memory
+from clozeworks.text.fast.plain import PlainText
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 TEXTS = [
     "The capital of France is Paris, and Paris (2019) lies on the Seine; it's naïve — isn't it?",

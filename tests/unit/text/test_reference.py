@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from clozeworks.errors import TokenizerError
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.slow
 

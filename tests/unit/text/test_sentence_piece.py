@@ -9,9 +9,9 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 import clozeworks as cw
 from clozeworks.errors import TokenizerError
-from clozeworks.text.sentence_piece import read_pieces
-from clozeworks.text.style import T5_STYLE, UnigramStyle
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.sentencepiece import read_pieces
+from clozeworks.text.tokenizer.styles import T5_STYLE, UnigramStyle
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 PIECES = [
     ("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2), ("▁", -2.0, 1), ("▁the", -3.0, 1),

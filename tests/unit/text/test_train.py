@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from clozeworks.errors import InputError, SettingError, UnknownName
-from clozeworks.text.alphabet import choose_alphabet
-from clozeworks.text.special import SpecialTokens
-from clozeworks.text.style import ByteLevelStyle, WordPieceStyle
-from clozeworks.text.train import train_from_iterator
-from clozeworks.text.unigram import Lattice, find_seeds, replacement
+from clozeworks.text.tokenizer.special import SpecialTokens
+from clozeworks.text.tokenizer.styles import ByteLevelStyle, WordPieceStyle
+from clozeworks.text.training.alphabet import choose_alphabet
+from clozeworks.text.training.train import train_from_iterator
+from clozeworks.text.training.unigram import Lattice, find_seeds, replacement
 
 KINDS = ["wordpiece", "bpe", "unigram"]
 SYLLABLES = ["ka", "to", "mi", "ren", "sol", "ti", "ba", "un", "ex", "or", "é", "zu"]
@@ -100,7 +100,7 @@ def test_special_tokens_by_style(corpus):
 PROGRAM = """
 import sys
 from pathlib import Path
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 texts = [Path(name).read_text(encoding="utf-8") for name in sys.argv[3:]]
 for kind in ("wordpiece", "bpe", "unigram"):
     out = Path(sys.argv[1]) / kind

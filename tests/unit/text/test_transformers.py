@@ -5,9 +5,14 @@ import json
 
 import pytest
 
-from clozeworks.text.style import GPT2_STYLE, ByteLevelStyle, UnigramStyle, WordPieceStyle
-from clozeworks.text.tokenizer import Tokenizer
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.tokenizer.styles import (
+    GPT2_STYLE,
+    ByteLevelStyle,
+    UnigramStyle,
+    WordPieceStyle,
+)
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from clozeworks.text import word_memory
-from clozeworks.text.word_memory import WordMemory
+from clozeworks.text.fast import word_memory
+from clozeworks.text.fast.word_memory import WordMemory
 
 
 def pairs(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

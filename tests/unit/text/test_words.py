@@ -11,9 +11,9 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.pre_tokenizers import ByteLevel
 
 from clozeworks.errors import MissingExtra, UnknownName, UnsupportedError
-from clozeworks.text.byte_tokens import BYTES
-from clozeworks.text.style import ByteLevelStyle, UnigramStyle, WordPieceStyle
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.bytes import BYTES
+from clozeworks.text.tokenizer.styles import ByteLevelStyle, UnigramStyle, WordPieceStyle
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.words import segmented_starts, segmenter, word_starts
 
 

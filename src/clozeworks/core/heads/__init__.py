@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.spec import Slot
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.spec import Slot
 
 Reads = Literal["tokens", "tokens_and_first", "pooled", "texts", "given"]
 TOKEN_TABLE = "embeddings.tokens.weight"

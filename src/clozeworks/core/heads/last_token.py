@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
-from clozeworks.core.spec import spec
+from clozeworks.spec import spec
 
 
 @spec

@@ -21,13 +21,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.embeddings import Embeddings
-from clozeworks.core.flow import Flow, Source
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.tower import TowerModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions.learned import LearnedModule
-from clozeworks.core.spec import spec
-from clozeworks.core.stack import TowerModule
+from clozeworks.spec import spec
 
 NAME = "mask_decoder"
 
@@ -67,17 +67,17 @@ class MaskDecoderModule(nn.Module):
     ) -> Tensor:
         """Embedded tokens (N, W) to vectors of the asked ones (n,) in ascending order, (n, W)."""
         *below, last = tower.order
-        flow = Flow(layout, types=types, embedded=x)
-        tower.begin(flow)
+        context = ForwardContext(layout, types=types, embedded=x)
+        tower.begin(context)
         for index in below:
-            x = _through(tower, index, x, flow)
+            x = _through(tower, index, x, context)
         device = x.device
         counts = torch.bincount(layout.rows(device)[asked], minlength=len(layout))
-        asking = Flow(
+        asking = ForwardContext(
             Layout(counts.tolist()),
             types=None if types is None else types[asked],
-            source=Source(x, layout, types, places=layout.positions(device)[asked]),
-            shared=flow.shared,
+            source=AttentionSource(x, layout, types, places=layout.positions(device)[asked]),
+            shared=context.shared,
         )
         query = x[asked] + self.positions(layout)[asked]
         for _ in range(self.passes):
@@ -86,7 +86,7 @@ class MaskDecoderModule(nn.Module):
         return out
 
 
-def _through(tower: TowerModule, index: int, x: Tensor, flow: Flow) -> Tensor:
+def _through(tower: TowerModule, index: int, x: Tensor, context: ForwardContext) -> Tensor:
     for sublayer in tower.layers[index].children():
-        x = sublayer(x, flow)
+        x = sublayer(x, context)
     return x

@@ -14,13 +14,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.activation import activation
-from clozeworks.core.dropout import Dropout
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.heads.tokens import ClassesModule
+from clozeworks.core.layers.activation import activation_named
+from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
-from clozeworks.core.spec import spec
+from clozeworks.spec import spec
 
 
 @spec
@@ -43,11 +43,11 @@ class Pooler:
 class PoolerModule(nn.Module):
     """A dense layer and an activation."""
 
-    def __init__(self, width: int, bend: str, dropout: float, token: str = "first") -> None:
+    def __init__(self, width: int, activation: str, dropout: float, token: str = "first") -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
         self.dense = nn.Linear(width, width)
-        self.bend = activation(bend)
+        self.activation = activation_named(activation)
         self._places = {"first": Layout.first, "last": Layout.last}[token]
 
     def places(self, layout: Layout, device: torch.device) -> Tensor:
@@ -56,7 +56,7 @@ class PoolerModule(nn.Module):
 
     def forward(self, spoken: Tensor) -> Tensor:
         """One token of each text (B, W) to pooled vectors (B, W)."""
-        return self.bend(self.dense(self.dropout(spoken)))
+        return self.activation(self.dense(self.dropout(spoken)))
 
 
 @spec

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.layout import Layout
-from clozeworks.core.segments import text_sums
+from clozeworks.core.ops.segments import text_sums
 from clozeworks.errors import SettingError, UnknownName
 
 # Tokens (N, W), their layout, and how many tokens stood before each text: to a vector each, (B, W).
-Rule = Callable[[Tensor, Layout, int], Tensor]
+PoolingFunction = Callable[[Tensor, Layout, int], Tensor]
 
 
 def _sizes(x: Tensor, layout: Layout) -> Tensor:
@@ -54,7 +54,7 @@ def _last(x: Tensor, layout: Layout, before: int) -> Tensor:
     return x[layout.last(x.device)]
 
 
-POOLINGS: dict[str, Rule] = {
+POOLINGS: dict[str, PoolingFunction] = {
     "first": _first,
     "mean": _mean,
     "max": _max,

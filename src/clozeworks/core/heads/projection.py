@@ -10,10 +10,10 @@ Shapes: B texts, W width.
 
 from typing import ClassVar
 
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.heads.pooled import PoolerModule
-from clozeworks.core.spec import spec
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.spec import spec
 
 
 @spec

@@ -13,9 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
-from clozeworks.core.spec import spec
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.spec import spec
 
 NAME = "query_start"
 

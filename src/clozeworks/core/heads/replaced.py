@@ -15,11 +15,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.activation import activation
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
-from clozeworks.core.norm import NormSpec
-from clozeworks.core.spec import spec
+from clozeworks.core.layers.activation import activation_named
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.norm import NormSpec
+from clozeworks.spec import spec
 
 
 @spec
@@ -39,15 +39,15 @@ class Replaced(HeadSpec):
 class ReplacedModule(nn.Module):
     """Bends once more, then one number."""
 
-    def __init__(self, width: int, bend: str) -> None:
+    def __init__(self, width: int, activation: str) -> None:
         super().__init__()
         self.dense = nn.Linear(width, width)
-        self.bend = activation(bend)
+        self.activation = activation_named(activation)
         self.score = nn.Linear(width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens (n, W) to scores for "as written" and "replaced" (n, 2)."""
-        replaced: Tensor = self.score(self.bend(self.dense(x)))  # (n, 1)
+        replaced: Tensor = self.score(self.activation(self.dense(x)))  # (n, 1)
         return torch.cat([torch.zeros_like(replaced), replaced], dim=1)
 
 
@@ -69,8 +69,8 @@ class ReplacedInText(HeadSpec):
 class ReplacedInTextModule(ReplacedModule):
     """The same, of each token and its text."""
 
-    def __init__(self, width: int, bend: str, norm: nn.Module) -> None:
-        super().__init__(width, bend)
+    def __init__(self, width: int, activation: str, norm: nn.Module) -> None:
+        super().__init__(width, activation)
         self.norm = norm
 
     def forward(self, x: Tensor, first: Tensor) -> Tensor:  # type: ignore[override]

@@ -17,11 +17,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.activation import activation
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import TOKEN_TABLE, HeadSpec, Reads
-from clozeworks.core.norm import LayerNorm, NormSpec
-from clozeworks.core.spec import spec
+from clozeworks.core.layers.activation import activation_named
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.norm import LayerNorm, NormSpec
+from clozeworks.spec import spec
 
 
 @spec
@@ -47,7 +47,7 @@ class BoundaryVocabulary(HeadSpec):
             second=nn.Linear(width, table_width),
             second_norm=self.norm.build(table_width),
             decoder=nn.Linear(table_width, embeddings.tokens),
-            bend=self.activation,
+            activation=self.activation,
         )
 
     def shared(self) -> dict[str, str]:
@@ -67,7 +67,7 @@ class BoundaryVocabularyModule(nn.Module):
         second: nn.Linear,
         second_norm: nn.Module,
         decoder: nn.Linear,
-        bend: str,
+        activation: str,
     ) -> None:
         super().__init__()
         self.places = places
@@ -76,13 +76,13 @@ class BoundaryVocabularyModule(nn.Module):
         self.second = second
         self.second_norm = second_norm
         self.decoder = decoder
-        self.bend = activation(bend)
+        self.activation = activation_named(activation)
 
     def transform(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
         """The tokens around the span (n, W) and places in it (n,) to what the decoder reads."""
         x = torch.cat([left, right, self.places(places)], dim=1)  # (n, 2W + 200)
-        x = self.first_norm(self.bend(self.first(x)))  # (n, W)
-        transformed: Tensor = self.second_norm(self.bend(self.second(x)))  # (n, E)
+        x = self.first_norm(self.activation(self.first(x)))  # (n, W)
+        transformed: Tensor = self.second_norm(self.activation(self.second(x)))  # (n, E)
         return transformed
 
     def forward(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:

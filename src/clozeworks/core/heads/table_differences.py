@@ -17,11 +17,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.embeddings import Embeddings, EmbeddingsModule
 from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE, HeadSpec, Reads
+from clozeworks.core.layers.embeddings import Embeddings, EmbeddingsModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions.learned import Learned, LearnedModule
-from clozeworks.core.spec import spec
+from clozeworks.spec import spec
 
 
 @spec

@@ -15,14 +15,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.heads.pooling import pool
 from clozeworks.core.heads.tokens import ClassesModule
+from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
-from clozeworks.core.segments import text_softmax, text_sums
-from clozeworks.core.spec import spec
+from clozeworks.core.ops.segments import text_softmax, text_sums
 from clozeworks.errors import UnknownName
+from clozeworks.spec import spec
 
 ATTENTION = "attention"
 TEXT_POOLINGS = (ATTENTION, "first", "max", "mean")

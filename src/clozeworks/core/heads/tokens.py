@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from clozeworks.core.dropout import Dropout
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
-from clozeworks.core.spec import spec
+from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.spec import spec
 
 
 @spec

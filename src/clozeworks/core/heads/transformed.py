@@ -13,13 +13,13 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from clozeworks.core.activation import activation
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
 from clozeworks.core.heads.text_classes import PlainPooling, TextClassesModule
 from clozeworks.core.heads.tokens import ClassesModule
-from clozeworks.core.norm import NormSpec
-from clozeworks.core.spec import spec
+from clozeworks.core.layers.activation import activation_named
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.norm import NormSpec
+from clozeworks.spec import spec
 
 
 @spec
@@ -43,7 +43,7 @@ class TransformedTokenClasses(HeadSpec):
             self.count,
             self.dropout,
             norm=self.norm.build(width),
-            bend=self.activation,
+            activation=self.activation,
             bias=self.bias,
         )
 
@@ -70,7 +70,7 @@ class TransformedTextClasses(HeadSpec):
             self.count,
             self.dropout,
             norm=self.norm.build(width),
-            bend=self.activation,
+            activation=self.activation,
             bias=self.bias,
         )
         return TextClassesModule(PlainPooling(self.pooling), classes)
@@ -80,13 +80,20 @@ class TransformedClassesModule(ClassesModule):
     """Transforms, normalises, projects."""
 
     def __init__(
-        self, width: int, count: int, dropout: float, *, norm: nn.Module, bend: str, bias: bool
+        self,
+        width: int,
+        count: int,
+        dropout: float,
+        *,
+        norm: nn.Module,
+        activation: str,
+        bias: bool,
     ) -> None:
         super().__init__(width, count, dropout)
         self.dense = nn.Linear(width, width, bias=bias)
-        self.bend = activation(bend)
+        self.activation = activation_named(activation)
         self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
         """Vectors of tokens or of whole texts (n, W) to scores (n, C)."""
-        return super().forward(self.norm(self.bend(self.dense(x))))
+        return super().forward(self.norm(self.activation(self.dense(x))))

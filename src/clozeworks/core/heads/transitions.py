@@ -17,11 +17,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.crf import MoveTensors, log_likelihoods
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
-from clozeworks.core.spec import spec
+from clozeworks.core.ops.crf import MoveTensors, log_likelihoods
+from clozeworks.spec import spec
 
 
 @spec

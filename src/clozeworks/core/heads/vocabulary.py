@@ -15,12 +15,12 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from clozeworks.core.activation import activation
-from clozeworks.core.dropout import Dropout
-from clozeworks.core.embeddings import Embeddings
 from clozeworks.core.heads import TOKEN_TABLE, HeadSpec, Reads
-from clozeworks.core.norm import NormSpec
-from clozeworks.core.spec import spec
+from clozeworks.core.layers.activation import activation_named
+from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.norm import NormSpec
+from clozeworks.spec import spec
 
 
 @spec
@@ -45,7 +45,7 @@ class Vocabulary(HeadSpec):
             table_width,
             embeddings.tokens,
             norm=self.norm.build(table_width),
-            bend=self.activation,
+            activation=self.activation,
             bias=self.bias,
         )
 
@@ -58,17 +58,24 @@ class VocabularyModule(nn.Module):
     """Transforms, normalises, compares with every token vector."""
 
     def __init__(
-        self, width: int, table_width: int, tokens: int, *, norm: nn.Module, bend: str, bias: bool
+        self,
+        width: int,
+        table_width: int,
+        tokens: int,
+        *,
+        norm: nn.Module,
+        activation: str,
+        bias: bool,
     ) -> None:
         super().__init__()
         self.dense = nn.Linear(width, table_width, bias=bias)
-        self.bend = activation(bend)
+        self.activation = activation_named(activation)
         self.norm = norm
         self.decoder = nn.Linear(table_width, tokens)
 
     def transform(self, x: Tensor) -> Tensor:
         """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
-        transformed: Tensor = self.norm(self.bend(self.dense(x)))
+        transformed: Tensor = self.norm(self.activation(self.dense(x)))
         return transformed
 
     def forward(self, x: Tensor) -> Tensor:

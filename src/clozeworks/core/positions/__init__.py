@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from clozeworks.core.attend import Relate
-from clozeworks.core.flow import Flow
-from clozeworks.core.spec import Slot
+from clozeworks.core.attention.attend import Relate
+from clozeworks.core.context import ForwardContext
+from clozeworks.spec import Slot
 
 
 class InputPositionSpec(Slot):
@@ -48,14 +48,14 @@ class PositionSpec(Slot):
 class PositionModule(nn.Module):
     """What a `PositionSpec` builds: one for each attention."""
 
-    def turned(self, q: Tensor, k: Tensor, flow: Flow) -> tuple[Tensor, Tensor]:
+    def turned(self, q: Tensor, k: Tensor, context: ForwardContext) -> tuple[Tensor, Tensor]:
         """Packed queries (N, H, D) and keys (M, H, D), each as its own place makes it.
 
         What a cache keeps is turned already, so this may depend on nothing but the place.
         """
         return q, k
 
-    def forward(self, attention: nn.Module, flow: Flow) -> Relate | None:
+    def forward(self, attention: nn.Module, context: ForwardContext) -> Relate | None:
         """How queries and keys are related, called once per layer and pass.
 
         `attend` calls what it returns once per group: `relate(q, k, group) -> (q, k, bias)`.

@@ -17,13 +17,13 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.attend import Relate
-from clozeworks.core.distances import is_even
-from clozeworks.core.flow import Flow
+from clozeworks.core.attention.attend import Relate
+from clozeworks.core.context import ForwardContext
 from clozeworks.core.layout import Group
+from clozeworks.core.ops.relative_scores import is_even
 from clozeworks.core.positions import PositionModule, PositionSpec, SharedPositionSpec
-from clozeworks.core.spec import spec
 from clozeworks.errors import SettingError
+from clozeworks.spec import spec
 
 Bias = Callable[[Group], Tensor]
 
@@ -62,20 +62,20 @@ class BucketTableModule(nn.Module):
         self.both_sides = both_sides
         self.farthest = farthest
 
-    def forward(self, flow: Flow) -> Bias:
+    def forward(self, context: ForwardContext) -> Bias:
         """What the attentions of this pass add to their scores, (B or 1, H, Lq, Lk) by group."""
         made: dict[int, Tensor] = {}
 
         def bias(group: Group) -> Tensor:
             if id(group) not in made:
-                made[id(group)] = self._bias(group, flow)
+                made[id(group)] = self._bias(group, context)
             return made[id(group)]
 
         return bias
 
-    def _bias(self, group: Group, flow: Flow) -> Tensor:
-        if not is_even(group, flow):
-            distances = group.key_positions()[:, None, :] - flow.query_places(group)[:, :, None]
+    def _bias(self, group: Group, context: ForwardContext) -> Tensor:
+        if not is_even(group, context):
+            distances = group.key_positions()[:, None, :] - context.query_places(group)[:, :, None]
             found: Tensor = self.table(self.buckets(distances))
             return found.permute(0, 3, 1, 2)
         lq, lk = group.queries.length, group.keys.length
@@ -112,9 +112,9 @@ class Bucketed(PositionSpec):
 class BucketedModule(PositionModule):
     """Reads the tower's table; it has no weights."""
 
-    def forward(self, attention: nn.Module, flow: Flow) -> Relate:
+    def forward(self, attention: nn.Module, context: ForwardContext) -> Relate:
         """Queries and keys as they are, and the bias of the pass."""
-        bias = cast(Bias, flow.shared)
+        bias = cast(Bias, context.shared)
 
         def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor]:
             return q, k, bias(group)

@@ -22,14 +22,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.attend import Relate
-from clozeworks.core.distances import falling, is_even, products_by_place, rising
-from clozeworks.core.dropout import Dropout
-from clozeworks.core.flow import Flow
+from clozeworks.core.attention.attend import Relate
+from clozeworks.core.context import ForwardContext
+from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.norm import NormSpec
 from clozeworks.core.layout import Group
-from clozeworks.core.norm import NormSpec
+from clozeworks.core.ops.relative_scores import falling, is_even, products_by_place, rising
 from clozeworks.core.positions import PositionModule, PositionSpec, SharedPositionSpec
-from clozeworks.core.spec import spec
+from clozeworks.spec import spec
 
 Term = Literal["c2p", "p2c"]
 
@@ -59,7 +59,7 @@ class DistanceTableModule(nn.Module):
         self.table = table
         self.norm = norm
 
-    def forward(self, flow: Flow) -> Tensor:
+    def forward(self, context: ForwardContext) -> Tensor:
         """All rows, (R, W)."""
         # Trap: torch cannot count the operations of a module that is handed a parameter itself.
         rows: Tensor = self.norm(self.table.weight[:])
@@ -86,7 +86,7 @@ class Disentangled(PositionSpec):
         """Makes the module."""
         inner = heads * head_width
         return DisentangledModule(
-            Places(self.span, self.farthest),
+            DistanceRows(self.span, self.farthest),
             key=nn.Linear(width, inner, bias=self.key_bias) if "c2p" in self.terms else None,
             query=nn.Linear(width, inner) if "p2c" in self.terms else None,
             dropout=self.dropout,
@@ -110,11 +110,11 @@ class DisentangledShared(PositionSpec):
     def build(self, width: int, heads: int, head_width: int) -> "DisentangledSharedModule":
         """Makes the module, which has no weights."""
         return DisentangledSharedModule(
-            Places(self.span, self.farthest), self.terms, dropout=self.dropout
+            DistanceRows(self.span, self.farthest), self.terms, dropout=self.dropout
         )
 
 
-class Places:
+class DistanceRows:
     """Which row of the table belongs to a distance."""
 
     def __init__(self, span: int, farthest: int | None) -> None:
@@ -152,7 +152,12 @@ class DisentangledModule(PositionModule):
     """Projects the table and lays its scores out by query and key."""
 
     def __init__(
-        self, places: Places, *, key: nn.Module | None, query: nn.Module | None, dropout: float
+        self,
+        places: DistanceRows,
+        *,
+        key: nn.Module | None,
+        query: nn.Module | None,
+        dropout: float,
     ) -> None:
         super().__init__()
         self.key = key
@@ -164,14 +169,14 @@ class DisentangledModule(PositionModule):
         """What makes keys and queries of the table's rows; None where a term is absent."""
         return self.key, self.query
 
-    def forward(self, attention: Any, flow: Flow) -> Relate:
+    def forward(self, attention: Any, context: ForwardContext) -> Relate:
         """The attention and the flow to what `attend` calls for each group."""
-        layout = flow.layout if flow.source is None else flow.source.layout
+        layout = context.layout if context.source is None else context.source.layout
         reach: int = layout.once(
             ("reach", self.places.span, self.places.farthest),
             lambda: self.places.reach(layout.longest),
         )
-        middle: Tensor = flow.shared[self.places.span - reach : self.places.span + reach]
+        middle: Tensor = context.shared[self.places.span - reach : self.places.span + reach]
         middle = self.dropout(middle)  # (2 reach, W)
         to_keys, to_queries = self.projections(attention)
         # The table is small, and scaling it spares a pass over all scores.
@@ -181,8 +186,8 @@ class DisentangledModule(PositionModule):
         )  # (2 reach, H, D)
 
         def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor]:
-            by_place = self._even if is_even(group, flow) else self._uneven
-            terms = by_place(q, k, keys, queries, group, flow, reach)
+            by_place = self._even if is_even(group, context) else self._uneven
+            terms = by_place(q, k, keys, queries, group, context, reach)
             return q, k, terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
         return relate
@@ -201,7 +206,7 @@ class DisentangledModule(PositionModule):
         keys: Tensor | None,
         queries: Tensor | None,
         group: Group,
-        flow: Flow,
+        context: ForwardContext,
         reach: int,
     ) -> list[Tensor]:
         """Each term, (B, H, Lq, Lk): a product with all distances, and a shifted view of it."""
@@ -227,11 +232,11 @@ class DisentangledModule(PositionModule):
         keys: Tensor | None,
         queries: Tensor | None,
         group: Group,
-        flow: Flow,
+        context: ForwardContext,
         reach: int,
     ) -> list[Tensor]:
         """Each term where queries stand anywhere: a product with the table, and a gathering."""
-        distances = flow.query_places(group)[:, :, None] - group.key_positions()[:, None]
+        distances = context.query_places(group)[:, :, None] - group.key_positions()[:, None]
         rows = self.places.rows(distances, reach)[:, None]  # (B or 1, 1, Lq, Lk)
         rows = rows.expand(q.shape[0], q.shape[1], -1, -1)
         terms = []
@@ -246,7 +251,7 @@ class DisentangledModule(PositionModule):
 class DisentangledSharedModule(DisentangledModule):
     """The same, with the attention's own projections."""
 
-    def __init__(self, places: Places, terms: tuple[Term, ...], *, dropout: float) -> None:
+    def __init__(self, places: DistanceRows, terms: tuple[Term, ...], *, dropout: float) -> None:
         super().__init__(places, key=None, query=None, dropout=dropout)
         self.terms = terms
 

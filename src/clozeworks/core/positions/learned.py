@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions import InputPositionSpec
-from clozeworks.core.spec import spec
 from clozeworks.errors import InputError
+from clozeworks.spec import spec
 
 
 @spec

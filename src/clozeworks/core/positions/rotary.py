@@ -17,11 +17,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from clozeworks.core.flow import Flow
+from clozeworks.core.context import ForwardContext
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions import PositionModule, PositionSpec
-from clozeworks.core.spec import Slot, spec
 from clozeworks.errors import SettingError
+from clozeworks.spec import Slot, spec
 
 # The cosine of every angle, and its sine with the sign that the turn needs, (N, 1, D) each.
 Angles = tuple[Tensor, Tensor]
@@ -108,11 +108,11 @@ class RotaryModule(PositionModule):
         """What decides the angles."""
         return f"{self.head_width}, theta={self.theta}"
 
-    def turned(self, q: Tensor, k: Tensor, flow: Flow) -> tuple[Tensor, Tensor]:
+    def turned(self, q: Tensor, k: Tensor, context: ForwardContext) -> tuple[Tensor, Tensor]:
         """Each query and each key turned by the angles of its place."""
         return (
-            self._turned(q, flow.layout, flow.query_at(q.device)),
-            self._turned(k, flow.seen_layout, flow.seen_layout.positions(k.device)),
+            self._turned(q, context.layout, context.query_at(q.device)),
+            self._turned(k, context.seen_layout, context.seen_layout.positions(k.device)),
         )
 
     def _turned(self, x: Tensor, layout: Layout, places: Tensor) -> Tensor:

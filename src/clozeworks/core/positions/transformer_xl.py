@@ -19,13 +19,13 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.attend import Relate
-from clozeworks.core.distances import is_even, products_by_place
-from clozeworks.core.dropout import Dropout
-from clozeworks.core.flow import Flow
+from clozeworks.core.attention.attend import Relate
+from clozeworks.core.context import ForwardContext
+from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layout import Group
+from clozeworks.core.ops.relative_scores import is_even, products_by_place
 from clozeworks.core.positions import PositionModule, PositionSpec
-from clozeworks.core.spec import spec
+from clozeworks.spec import spec
 
 SLOWEST = 10_000.0
 
@@ -62,9 +62,9 @@ class TransformerXlModule(PositionModule):
         self.heads = heads
         self.farthest = farthest
 
-    def forward(self, attention: nn.Module, flow: Flow) -> Relate:
+    def forward(self, attention: nn.Module, context: ForwardContext) -> Relate:
         """Projects the distances of the pass, and relates the rows of each group by them."""
-        reach, table = self._sinusoids(flow)
+        reach, table = self._sinusoids(context)
         r = self.project(self.dropout(table)).unflatten(1, (self.heads, -1))  # (T, H, D)
         content, distance, segment, segments = (
             bias[..., None, :]
@@ -74,14 +74,14 @@ class TransformerXlModule(PositionModule):
         def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor]:
             scale = cast("float | None", attention.scale) or q.shape[-1] ** -0.5
             lq, lk = q.shape[2], k.shape[2]
-            if is_even(group, flow):
+            if is_even(group, context):
                 near = r.narrow(0, reach - lk + 1, lq + lk)  # from the distance Lk - 1 down
                 bias = products_by_place((q + distance) * scale, near, lk)  # (B, H, Lq, Lk)
             else:
                 products = (q + distance) * scale @ r.permute(1, 2, 0)  # (B, H, Lq, T)
-                index = _columns(group, flow, reach)[:, None].expand(*q.shape[:2], lq, lk)
+                index = _columns(group, context, reach)[:, None].expand(*q.shape[:2], lq, lk)
                 bias = products.gather(3, index)
-            other = _differing(group, flow, q.dtype)
+            other = _differing(group, context, q.dtype)
             if other is not None:
                 change = ((q + segment) * scale * (segments[1] - segments[0])).sum(3, keepdim=True)
                 bias = torch.addcmul(bias, change, other)  # (B, H, Lq, 1) by (B, 1, Lq, Lk)
@@ -89,10 +89,10 @@ class TransformerXlModule(PositionModule):
 
         return relate
 
-    def _sinusoids(self, flow: Flow) -> tuple[int, Tensor]:
+    def _sinusoids(self, context: ForwardContext) -> tuple[int, Tensor]:
         """The farthest distance, and sinusoids of all from there down to its negative, (T, W)."""
-        keys = flow.layout if flow.source is None else flow.source.layout
-        reach = max(flow.layout.longest, keys.longest)
+        keys = context.layout if context.source is None else context.source.layout
+        reach = max(context.layout.longest, keys.longest)
         weight = self.project.weight
 
         def make() -> Tensor:
@@ -105,16 +105,16 @@ class TransformerXlModule(PositionModule):
             return torch.cat([angles.sin(), angles.cos()], dim=1)[:, : weight.shape[1]]
 
         key = ("sinusoids", reach, weight.shape[1], self.farthest, weight.device)
-        table: Tensor = flow.layout.once(key, make)
+        table: Tensor = context.layout.once(key, make)
         return reach, table.to(weight.dtype)
 
 
-def _columns(group: Group, flow: Flow, reach: int) -> Tensor:
+def _columns(group: Group, context: ForwardContext, reach: int) -> Tensor:
     """The column of each distance, by query and key, (B or 1, Lq, Lk)."""
-    given = flow.source.places if flow.source is not None else None
+    given = context.source.places if context.source is not None else None
 
     def make() -> Tensor:
-        places = flow.query_places(group)
+        places = context.query_places(group)
         # A padded place may lie anywhere; its result is dropped.
         distances = places[:, :, None] - group.key_positions()[:, None, :]
         return (reach - distances).clamp(0, 2 * reach)
@@ -123,12 +123,12 @@ def _columns(group: Group, flow: Flow, reach: int) -> Tensor:
     return columns
 
 
-def _differing(group: Group, flow: Flow, dtype: torch.dtype) -> Tensor | None:
+def _differing(group: Group, context: ForwardContext, dtype: torch.dtype) -> Tensor | None:
     """1 where a query and a key have different types, (B, 1, Lq, Lk); None without types."""
-    seen = flow.types if flow.source is None else flow.source.types
-    if flow.types is None or seen is None:
+    seen = context.types if context.source is None else context.source.types
+    if context.types is None or seen is None:
         return None
-    types = flow.types
+    types = context.types
 
     def make() -> Tensor:
         own, others = group.queries.take_values(types), group.keys.take_values(seen)

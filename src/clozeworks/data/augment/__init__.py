@@ -17,9 +17,9 @@ touched. A text keeps at least one word.
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from clozeworks.core.spec import Slot, spec
 from clozeworks.data.augment.changing import Augment
 from clozeworks.errors import SettingError
+from clozeworks.spec import Slot, spec
 
 __all__ = ["MASK", "Augment", "AugmentSpec", "Guesser"]
 

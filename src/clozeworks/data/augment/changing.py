@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from clozeworks.core import chance as drawing
-from clozeworks.core.chance import Chance, Shares, Words
+from clozeworks import rng as drawing
+from clozeworks.arrays import Float64Array, Uint32Array
 from clozeworks.data.augment.edits import Edited
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.spacing import rewrites
@@ -21,6 +21,7 @@ from clozeworks.data.labelled.items import (
     TextItem,
     WordsItem,
 )
+from clozeworks.rng import RandomStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +29,27 @@ class Draw:
     """Random numbers for one text of one item.
 
     Attributes:
-        chance: The stream of the text.
+        rng: The stream of the text.
         epoch: The epoch.
         index: The number of the item.
     """
 
-    chance: Chance
+    rng: RandomStream
     epoch: int
     index: int
 
-    def words(self, name: str, count: int) -> Words:
+    def words(self, name: str, count: int) -> Uint32Array:
         """32 random bits for each draw, (n,); the name says what they are for."""
-        drawn: Words = self.chance.stream(name).words(self.epoch, self.index, count)[0]
+        drawn: Uint32Array = self.rng.stream(name).words(self.epoch, self.index, count)[0]
         return drawn
 
-    def shares(self, name: str, count: int) -> Shares:
+    def shares(self, name: str, count: int) -> Float64Array:
         """Numbers from 0 up to but not 1, (n,)."""
         return drawing.shares(self.words(name, count))
 
 
 # Says which words of a text become which.
-Way = Callable[[Passage, Draw], Changes]
+TextChange = Callable[[Passage, Draw], Changes]
 
 
 class Augment(ABC):
@@ -61,40 +62,40 @@ class Augment(ABC):
     def __init__(self, share: float) -> None:
         self.share = share
 
-    def __call__(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
+    def __call__(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes an item, or leaves it as it is.
 
         Args:
             item: The item as it was read.
-            chance: The stream of random numbers for augmentation; it holds the seed.
+            rng: The stream of random numbers for augmentation; it holds the seed.
             epoch: The epoch.
             index: The number of the item among all items.
 
         Returns:
             An item of the same kind, with the same label.
         """
-        if self.share < 1 and chance.uniform(epoch, index, 1)[0, 0] >= self.share:
+        if self.share < 1 and rng.uniform(epoch, index, 1)[0, 0] >= self.share:
             return item
-        return self.change(item, chance, epoch, index)
+        return self.change(item, rng, epoch, index)
 
     @abstractmethod
-    def change(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
+    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes an item that was chosen; the arguments are those of a call."""
 
 
 class WordByWord(Augment):
     """Changes the words of all texts of an item in one way."""
 
-    def __init__(self, way: Way, share: float) -> None:
+    def __init__(self, way: TextChange, share: float) -> None:
         super().__init__(share)
         self.way = way
 
-    def change(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
+    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes each text of an item with random numbers of its own."""
 
         def text(before: str, name: str) -> str:
             passage = Passage.of_text(before)
-            return self._edited(passage, Draw(chance.stream(name), epoch, index)).text
+            return self._edited(passage, Draw(rng.stream(name), epoch, index)).text
 
         if isinstance(item, TextItem):
             return replace(item, text=text(item.text, "text"))
@@ -102,10 +103,10 @@ class WordByWord(Augment):
             first, second = text(item.first, "first"), text(item.second, "second")
             return replace(item, first=first, second=second)
         if isinstance(item, WordsItem):
-            return self._words(item, Draw(chance.stream("words"), epoch, index))
+            return self._words(item, Draw(rng.stream("words"), epoch, index))
         if not isinstance(item, QuestionItem):  # another source may want another target
             return item
-        changed = self._context(item, Draw(chance.stream("context"), epoch, index))
+        changed = self._context(item, Draw(rng.stream("context"), epoch, index))
         return replace(changed, question=text(item.question, "question"))
 
     def _edited(self, passage: Passage, draw: Draw) -> Edited:

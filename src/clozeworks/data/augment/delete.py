@@ -9,10 +9,10 @@ Example: `Delete(rate=0.1)`, or in a recipe `{kind = "delete", rate = 0.1}`.
 
 from typing import ClassVar
 
-from clozeworks.core.spec import spec
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
 from clozeworks.data.augment.changing import Draw, WordByWord
 from clozeworks.data.augment.passage import Changes, Passage
+from clozeworks.spec import spec
 
 
 @spec

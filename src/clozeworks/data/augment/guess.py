@@ -5,23 +5,23 @@ et al. 2019 (conditional BERT: the model that predicts is BERT).
 The idea: what fits a gap fits the text, whether or not it is a synonym.
 Where we differ: both papers show the label to the model, so that a guess does not change it; a
 plain masked language model does not know it, so `most` keeps to its best guesses.
-Example: `Guess(rate=0.1)`, or in a recipe `{kind = "guess"}`; the job hands in the model.
+Example: `ReplaceByModel(rate=0.1)`, or in a recipe `{kind = "guess"}`; the job hands in the model.
 """
 
 from typing import ClassVar
 
-from clozeworks.core.chance import below, order
-from clozeworks.core.spec import spec
 from clozeworks.data.augment import MASK, Augment, AugmentSpec, Guesser, check_chance
 from clozeworks.data.augment.changing import Draw, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage, is_word
 from clozeworks.data.augment.synonyms import like
 from clozeworks.errors import SettingError
+from clozeworks.rng import below, order
+from clozeworks.spec import spec
 from clozeworks.text.characters import words_of
 
 
 @spec
-class Guess(AugmentSpec):
+class ReplaceByModel(AugmentSpec):
     """Replaces a share of the words by what a model says in their place."""
 
     paper: ClassVar[str] = "Kobayashi 2018; Wu et al. 2019"

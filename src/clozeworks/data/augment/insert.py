@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from clozeworks.core.chance import below
-from clozeworks.core.spec import spec
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
-from clozeworks.data.augment.changing import Draw, Way, WordByWord, amount
+from clozeworks.data.augment.changing import Draw, TextChange, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.synonyms import Synonyms, check_one_source, checked_word
+from clozeworks.rng import below
+from clozeworks.spec import spec
 
 _HALF = 2**31
 
@@ -45,7 +45,7 @@ class Insert(AugmentSpec):
         """Makes what puts words in; reads the file."""
         return WordByWord(self._way(), self.share)
 
-    def _way(self) -> Way:
+    def _way(self) -> TextChange:
         if self.words:
             words = tuple(checked_word(word, "augment.words") for word in self.words)
             return lambda passage, draw: self._changes(passage, draw, [words])

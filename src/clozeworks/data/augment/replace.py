@@ -11,12 +11,12 @@ Example: `Replace(synonyms={"big": ("large", "huge")})`, or in a recipe
 from dataclasses import field
 from typing import ClassVar
 
-from clozeworks.core.chance import below, order
-from clozeworks.core.spec import spec
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
 from clozeworks.data.augment.changing import Draw, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.synonyms import Synonyms, check_one_source, like
+from clozeworks.rng import below, order
+from clozeworks.spec import spec
 
 
 @spec

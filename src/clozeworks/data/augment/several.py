@@ -13,8 +13,6 @@ Example: `Several.eda(file="near.tsv", rate=0.1, copies=4)`, or in a recipe
 from collections.abc import Sequence
 from typing import ClassVar
 
-from clozeworks.core.chance import Chance, below
-from clozeworks.core.spec import spec
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser
 from clozeworks.data.augment.delete import Delete
 from clozeworks.data.augment.insert import Insert
@@ -22,6 +20,8 @@ from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.swap import Swap
 from clozeworks.data.labelled.items import Item
 from clozeworks.errors import SettingError
+from clozeworks.rng import RandomStream, below
+from clozeworks.spec import spec
 
 
 @spec
@@ -73,7 +73,7 @@ class _OneOfSeveral(Augment):
         super().__init__(share)
         self.parts = parts
 
-    def change(self, item: Item, chance: Chance, epoch: int, index: int) -> Item:
-        drawn = chance.stream("several").words(epoch, index, 1)
+    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
+        drawn = rng.stream("several").words(epoch, index, 1)
         chosen = int(below(drawn, len(self.parts))[0, 0])
-        return self.parts[chosen](item, chance.stream(str(chosen)), epoch, index)
+        return self.parts[chosen](item, rng.stream(str(chosen)), epoch, index)

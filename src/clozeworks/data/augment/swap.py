@@ -10,12 +10,12 @@ Example: `Swap(rate=0.1, which="neighbours")`, or in a recipe `{kind = "swap"}`.
 from itertools import pairwise
 from typing import ClassVar, Literal
 
-from clozeworks.core.chance import order
-from clozeworks.core.spec import spec
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
 from clozeworks.data.augment.changing import Draw, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.errors import SettingError
+from clozeworks.rng import order
+from clozeworks.spec import spec
 
 
 @spec

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clozeworks.data.augment.passage import Passage
-from clozeworks.data.decoding import printable, read_bytes
-from clozeworks.data.fields import check_characters, json_type
+from clozeworks.data.files.encodings import printable, read_bytes
+from clozeworks.data.files.fields import check_characters, json_type
 from clozeworks.errors import InputError, SettingError
 from clozeworks.text.characters import words_of
 
 FORM = '{"word": ["other", ...]}'
 
 
-class Found(NamedTuple):
+class SynonymMatch(NamedTuple):
     """Words of a text that have synonyms.
 
     Attributes:
@@ -77,7 +77,7 @@ class Synonyms:
             return cls(table.items(), "augment.synonyms")
         return cls(_read(Path(file)), printable(Path(file)))
 
-    def found(self, passage: Passage, inside_entities: bool = False) -> list[Found]:
+    def found(self, passage: Passage, inside_entities: bool = False) -> list[SynonymMatch]:
         """Finds words with synonyms, the longest first at each place, without overlap.
 
         Args:
@@ -97,7 +97,7 @@ class Synonyms:
                 text = passage.text[begin : passage.spans[end][1]]
                 others = self._others.get(" ".join(text.casefold().split()))
                 if others:
-                    found.append(Found(first, end, others))
+                    found.append(SynonymMatch(first, end, others))
                     behind = end + 1
                     break
         return found

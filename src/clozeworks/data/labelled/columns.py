@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from clozeworks.data.labelled.tables import Table
+from clozeworks.data.labelled.readers.tables import Table
 from clozeworks.errors import InputError, SettingError, UnknownName
 
-Task = Literal["classify", "compare", "tag", "answer", "fill", "generate", "text-to-text"]
+TaskName = Literal["classify", "compare", "tag", "answer", "fill", "generate", "text-to-text"]
 How = Literal["named", "known", "place", "content"]
 
 # Rows that are looked at to see what a column holds.
@@ -134,7 +134,7 @@ class Column:
         return f"{self.role}={self.name or self.number} ({reason[self.how]})"
 
 
-def parse_columns(written: str, task: Task) -> dict[str, str]:
+def parse_columns(written: str, task: TaskName) -> dict[str, str]:
     """Reads `text=review,label=stars`.
 
     Args:
@@ -164,7 +164,7 @@ def parse_columns(written: str, task: Task) -> dict[str, str]:
 
 
 def find_columns(
-    table: Table, task: Task, named: Mapping[str, str], header: bool | None = None
+    table: Table, task: TaskName, named: Mapping[str, str], header: bool | None = None
 ) -> tuple[Table, tuple[Column, ...]]:
     """Finds out what the columns of a table are.
 
@@ -220,7 +220,7 @@ def _number(table: Table, role: str, column: str) -> int:
     )
 
 
-def _find_known(table: Table, task: Task, found: dict[str, Column]) -> None:
+def _find_known(table: Table, task: TaskName, found: dict[str, Column]) -> None:
     numbers: dict[str, int] = {}
     for number, name in enumerate(table.names, start=1):
         numbers.setdefault(_plain(name), number)
@@ -242,7 +242,7 @@ def _find_known(table: Table, task: Task, found: dict[str, Column]) -> None:
                 break
 
 
-def _find_by_content(table: Table, task: Task, found: dict[str, Column]) -> None:
+def _find_by_content(table: Table, task: TaskName, found: dict[str, Column]) -> None:
     for role in ROLES[task]:
         if role.name in found or "messages" in found:  # a chat holds everything
             continue
@@ -294,7 +294,7 @@ def _some(table: Table, number: int) -> list[Any]:
     return [cells[number - 1] for _, cells in table.rows[:_LOOKED_AT]]
 
 
-def _has_header(table: Table, task: Task, named: Mapping[str, str]) -> bool:
+def _has_header(table: Table, task: TaskName, named: Mapping[str, str]) -> bool:
     """Whether the first row is a header; if it may be data and no number was named, an error."""
     if table.doubtful is None:
         return True
@@ -327,7 +327,7 @@ def _data_in_header(table: Table) -> str:
     return ""
 
 
-def _example(table: Table, task: Task) -> str:
+def _example(table: Table, task: TaskName) -> str:
     whole = table.without_header()
     numbers = list(range(1, len(whole.names) + 1))
     wanted = [role.name for role in ROLES[task] if role.name in _BY_CONTENT]

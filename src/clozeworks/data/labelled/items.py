@@ -203,7 +203,7 @@ class ChatItem:
 Item = TextItem | PairItem | WordsItem | QuestionItem | SourceItem | ChatItem
 
 
-class ItemPlaces(Sequence[str]):
+class ItemLocations(Sequence[str]):
     """Says where each item came from, or its number; the sentence is made when it is asked for."""
 
     def __init__(self, items: Sequence[Item], what: str = "item") -> None:

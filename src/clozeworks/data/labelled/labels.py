@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from clozeworks.data.fields import json_type
+from clozeworks.data.files.fields import json_type
 from clozeworks.data.labelled.columns import is_number
 from clozeworks.data.labelled.items import (
     ChatItem,

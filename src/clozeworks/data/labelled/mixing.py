@@ -14,10 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from clozeworks.core.chance import Chance
-from clozeworks.core.spec import spec
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array
 from clozeworks.errors import SettingError
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
 
 _PASSES = 64  # orders of items that are kept at hand
 
@@ -73,19 +73,19 @@ class Mixed:
         self.size = sum(mixture.limited(sizes))
         ends = np.rint(np.cumsum(mixture.rates(sizes)) * self.size).astype(np.int64)
         self._begins = np.concatenate([[0], ends[:-1]])
-        self.counts: Numbers = np.diff(np.concatenate([[0], ends]))
-        chance = Chance(seed, "mixture")
+        self.counts: Int64Array = np.diff(np.concatenate([[0], ends]))
+        rng = RandomStream(seed, "mixture")
         self._order = lru_cache(_PASSES)(
-            lambda task, number: chance.stream(self.names[task]).permutation(
+            lambda task, number: rng.stream(self.names[task]).permutation(
                 number, len(self._items[task])
             )
         )
 
-    def task_of(self, indices: Numbers) -> Numbers:
+    def task_of(self, indices: Int64Array) -> Int64Array:
         """The task of each example of any epoch, (B,)."""
         return np.searchsorted(self._begins, indices, side="right") - 1
 
-    def chosen(self, epoch: int, indices: Numbers) -> Numbers:
+    def chosen(self, epoch: int, indices: Int64Array) -> Int64Array:
         """The item of each example of an epoch, (B,)."""
         found = np.empty(len(indices), np.int64)
         for place, (task, index) in enumerate(

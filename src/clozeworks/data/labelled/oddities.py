@@ -33,7 +33,7 @@ _FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class OddRow:
     """A row that shows what was found.
 
     Attributes:
@@ -61,7 +61,7 @@ class Finding:
     name: str
     what: str
     count: int
-    examples: tuple[Example, ...]
+    examples: tuple[OddRow, ...]
 
 
 def texts_of(item: Item) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, 
 def _finding(name: str, what: str, found: Sequence[tuple[Item, str]]) -> Finding:
     """Makes a finding of items and notes about them."""
     examples = tuple(
-        Example(item.place, " | ".join(texts_of(item)), note) for item, note in found[:_EXAMPLES]
+        OddRow(item.place, " | ".join(texts_of(item)), note) for item, note in found[:_EXAMPLES]
     )
     return Finding(name, what, len(found), examples)
 

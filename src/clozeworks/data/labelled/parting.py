@@ -19,7 +19,7 @@ Together = Literal["text", "context", "article"]
 
 
 @dataclass(frozen=True)
-class Shares:
+class SplitFractions:
     """How large the parts are that are not trained on.
 
     Attributes:
@@ -56,7 +56,10 @@ class Parted:
 
 
 def parted(
-    items: Sequence[Item], shares: Shares, seed: int, titles: Mapping[str, str] | None = None
+    items: Sequence[Item],
+    shares: SplitFractions,
+    seed: int,
+    titles: Mapping[str, str] | None = None,
 ) -> Parted:
     """Parts items; the result is a function of the arguments.
 
@@ -127,7 +130,7 @@ def _keep_labels(items: Sequence[Item], groups: Sequence[int], chosen: dict[int,
 
 
 def _keys(
-    items: Sequence[Item], shares: Shares, titles: Mapping[str, str]
+    items: Sequence[Item], shares: SplitFractions, titles: Mapping[str, str]
 ) -> tuple[Sequence[Hashable], Together]:
     """What must be the same in items of one group, and what to call it."""
     if not isinstance(items[0], QuestionItem):

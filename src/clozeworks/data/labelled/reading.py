@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from clozeworks.data.decoding import open_file, printable
+from clozeworks.data.files.encodings import open_file, printable
+from clozeworks.data.files.streaming import DEFAULT_ENCODING, PACKINGS, read_lines
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.columns import ROLES, Column, Task, find_columns
+from clozeworks.data.labelled.columns import ROLES, Column, TaskName, find_columns
 from clozeworks.data.labelled.items import (
     ChatItem,
     Item,
@@ -28,9 +29,15 @@ from clozeworks.data.labelled.labels import (
     read_label,
     shown,
 )
-from clozeworks.data.labelled.questions import is_squad, question_rows, read_squad, wrong_text
-from clozeworks.data.labelled.sources import source_rows, with_targets
-from clozeworks.data.labelled.tables import (
+from clozeworks.data.labelled.readers.conll import (
+    CONLL_SUFFIXES,
+    CONLLU_SUFFIX,
+    read_conll,
+    tagged_rows,
+)
+from clozeworks.data.labelled.readers.sources import source_rows, with_targets
+from clozeworks.data.labelled.readers.squad import is_squad, question_rows, read_squad, wrong_text
+from clozeworks.data.labelled.readers.tables import (
     TABLE_SUFFIXES,
     Table,
     json_document,
@@ -38,13 +45,6 @@ from clozeworks.data.labelled.tables import (
     one_object_per_line,
     read_table,
 )
-from clozeworks.data.labelled.tagged import (
-    CONLL_SUFFIXES,
-    CONLLU_SUFFIX,
-    read_conll,
-    tagged_rows,
-)
-from clozeworks.data.streaming import DEFAULT_ENCODING, PACKINGS, read_lines
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.wording import counted
 
@@ -104,7 +104,7 @@ class Labelled:
         bad: The rows that were dropped, and those that were mended.
     """
 
-    task: Task
+    task: TaskName
     files: tuple[str, ...]
     items: Sequence[Item]
     kind: LabelKind
@@ -117,7 +117,7 @@ class Labelled:
 
 def read_labelled(
     files: Path | str | Sequence[Path | str],
-    task: Task,
+    task: TaskName,
     reading: Reading | None = None,
     *,
     bad: BadRows | None = None,
@@ -142,8 +142,8 @@ def read_labelled(
         InputError: If a file or a row cannot be used as it is.
         MissingExtra: If a format needs a library that is not installed.
     """
-    if task not in get_args(Task):
-        raise UnknownName("task", task, get_args(Task))
+    if task not in get_args(TaskName):
+        raise UnknownName("task", task, get_args(TaskName))
     reading = reading or Reading()
     bad = bad or BadRows()
     known = [role.name for role in ROLES[task]]
@@ -200,7 +200,7 @@ class _Part:
     header: bool = True
 
 
-def suffix_of(path: Path, task: Task) -> str:
+def suffix_of(path: Path, task: TaskName) -> str:
     """The suffix that says what is in a file, below that of its packing.
 
     Raises:
@@ -220,7 +220,7 @@ def suffix_of(path: Path, task: Task) -> str:
     )
 
 
-def _read_file(path: Path, task: Task, reading: Reading, bad: BadRows) -> _Part:
+def _read_file(path: Path, task: TaskName, reading: Reading, bad: BadRows) -> _Part:
     suffix = suffix_of(path, task)
     origin = printable(path)
     if task == "tag" and suffix in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
@@ -291,7 +291,7 @@ def _text_rows(table: Table, columns: tuple[Column, ...], bad: BadRows) -> _Part
 
 
 def _labelled(
-    parts: Sequence[_Part], task: Task, reading: Reading, bad: BadRows
+    parts: Sequence[_Part], task: TaskName, reading: Reading, bad: BadRows
 ) -> tuple[list[Item], LabelKind]:
     """Reads the labels of all files, now that all are known."""
     items = [item for part in parts for item in part.items]
@@ -366,7 +366,7 @@ def _check_tagged(items: Sequence[Item]) -> None:
         )
 
 
-def _sentence(part: _Part, kind: LabelKind, task: Task) -> str:
+def _sentence(part: _Part, kind: LabelKind, task: TaskName) -> str:
     """Says what was taken for what."""
     if not part.columns:
         return {"answer": "The layout is SQuAD's.", "fill": "Each line is a text."}.get(task, "")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clozeworks.data.labelled.columns import Task
+from clozeworks.data.labelled.columns import TaskName
 from clozeworks.data.labelled.items import (
     ChatItem,
     Item,
@@ -27,7 +27,7 @@ from clozeworks.data.labelled.oddities import Finding, findings, texts_of
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError, SettingError
 from clozeworks.text.characters import words_of
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 _AT_A_TIME = 1_000
 _LISTED = 20
@@ -82,7 +82,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DataPart:
     """What there is to know about the training files, or about the development files.
 
     Attributes:
@@ -132,9 +132,9 @@ class Report:
         obstacle: Why training would be refused; empty if it would not.
     """
 
-    task: Task
-    train: Part
-    dev: Part | None
+    task: TaskName
+    train: DataPart
+    dev: DataPart | None
     findings: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     obstacle: str = ""
@@ -186,7 +186,7 @@ def report_on(
     )
 
 
-def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Part:
+def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> DataPart:
     items = data.items
     lengths = list(_lengths(items))
     over = None
@@ -199,7 +199,7 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Pa
         if window is not None:
             count = sum(length > window for length in tokens)
             over = Amount(f"over {window:,} tokens", count, count / len(tokens))
-    return Part(
+    return DataPart(
         data.files,
         data.found,
         data.kind,

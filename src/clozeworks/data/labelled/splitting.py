@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
-from clozeworks.core.chance import Chance
 from clozeworks.data.labelled.items import Item, QuestionItem, WordsItem
 from clozeworks.data.labelled.labels import entity_type, labels_of_item
 from clozeworks.errors import InputError, SettingError
+from clozeworks.rng import RandomStream
 from clozeworks.wording import counted
 
 AnyItem = TypeVar("AnyItem", bound=Item)
@@ -42,11 +42,11 @@ def split(items: Sequence[AnyItem], share: float, seed: int) -> tuple[list[AnyIt
         raise SettingError(
             f"the share of development data is {share}; it must be above 0 and below 1."
         )
-    chance = Chance(seed, "split")
+    rng = RandomStream(seed, "split")
     if items and isinstance(items[0], QuestionItem):
-        taken = _whole_contexts([_context(item) for item in items], share, chance)
+        taken = _whole_contexts([_context(item) for item in items], share, rng)
     else:
-        taken = _stratified(_strata(items), share, chance)
+        taken = _stratified(_strata(items), share, rng)
     if not taken:
         raise InputError(
             f"no development data can be taken from {_described(items)}; there must be two items "
@@ -88,7 +88,7 @@ def _grouped(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
     return groups
 
 
-def _stratified(strata: Sequence[str], share: float, chance: Chance) -> set[int]:
+def _stratified(strata: Sequence[str], share: float, rng: RandomStream) -> set[int]:
     groups = {name: places for name, places in _grouped(strata).items() if len(places) > 1}
     wanted = {name: share * len(places) for name, places in groups.items()}
     amounts = {name: max(1, int(amount)) for name, amount in wanted.items()}
@@ -101,17 +101,17 @@ def _stratified(strata: Sequence[str], share: float, chance: Chance) -> set[int]
             rest -= 1
     taken: set[int] = set()
     for name, places in groups.items():
-        order = chance.stream(f"label {name}").permutation(0, len(places))
+        order = rng.stream(f"label {name}").permutation(0, len(places))
         taken.update(places[number] for number in order[: amounts[name]].tolist())
     return taken
 
 
-def _whole_contexts(contexts: Sequence[str], share: float, chance: Chance) -> set[int]:
+def _whole_contexts(contexts: Sequence[str], share: float, rng: RandomStream) -> set[int]:
     groups = list(_grouped(contexts).values())
     wanted = max(1, round(share * len(contexts)))
     taken: set[int] = set()
     # One context is left for training, whatever the share.
-    for number in chance.stream("contexts").permutation(0, len(groups))[:-1].tolist():
+    for number in rng.stream("contexts").permutation(0, len(groups))[:-1].tolist():
         if len(taken) >= wanted:
             break
         taken.update(groups[number])

@@ -24,9 +24,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.spec import Slot, spec
-from clozeworks.engine.rates import Places
+from clozeworks.engine.param_groups import LayerOf
 from clozeworks.errors import SettingError
+from clozeworks.spec import Slot, spec
 
 DECAYED = "decayed"
 NOT_DECAYED = "not decayed"
@@ -52,7 +52,7 @@ class OptimizerSpec(Slot):
         if self.rate <= 0:
             raise SettingError(f"optimizer.rate is {self.rate}; it must be above 0.")
 
-    def build(self, model: nn.Module, places: Places = everywhere_alike) -> torch.optim.Optimizer:
+    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> torch.optim.Optimizer:
         """Makes the optimiser of a model's parameters, which are on their device already.
 
         Args:
@@ -98,7 +98,7 @@ def check_moments(betas: tuple[float, ...], eps: float, decay: float) -> None:
 
 
 def by_role(
-    model: nn.Module, decay: float, places: Places = everywhere_alike
+    model: nn.Module, decay: float, places: LayerOf = everywhere_alike
 ) -> list[dict[str, Any]]:
     """Parameter groups for an optimiser: what is decayed, and what is not, at which rate.
 

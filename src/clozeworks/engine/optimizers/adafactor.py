@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.optimizers import OptimizerSpec, by_role, check_number, everywhere_alike
-from clozeworks.engine.rates import Places
+from clozeworks.engine.param_groups import LayerOf
 from clozeworks.errors import SettingError
+from clozeworks.spec import spec
 
 
 @spec
@@ -52,7 +52,7 @@ class Adafactor(OptimizerSpec):
         if self.power > 1:
             raise SettingError(f"optimizer.power is {self.power}; it must be at most 1.")
 
-    def build(self, model: nn.Module, places: Places = everywhere_alike) -> "AdafactorOptimizer":
+    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> "AdafactorOptimizer":
         """Makes the optimiser; nothing is decayed."""
         settings = {
             "lr": self.rate,

@@ -14,7 +14,6 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.optimizers import (
     OptimizerSpec,
     by_role,
@@ -22,7 +21,8 @@ from clozeworks.engine.optimizers import (
     everywhere_alike,
     fused,
 )
-from clozeworks.engine.rates import Places
+from clozeworks.engine.param_groups import LayerOf
+from clozeworks.spec import spec
 
 
 @spec
@@ -42,7 +42,7 @@ class AdamW(OptimizerSpec):
         super().__post_init__()
         check_moments(self.betas, self.eps, self.decay)
 
-    def build(self, model: nn.Module, places: Places = everywhere_alike) -> torch.optim.AdamW:
+    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> torch.optim.AdamW:
         """Makes the optimiser."""
         return torch.optim.AdamW(
             by_role(model, self.decay, places),

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.optimizers import OptimizerSpec, by_role, check_moments, everywhere_alike
 from clozeworks.engine.optimizers.uncorrected import Moments, Uncorrected, adam_step
-from clozeworks.engine.rates import Places
+from clozeworks.engine.param_groups import LayerOf
+from clozeworks.spec import spec
 
 
 @spec
@@ -36,7 +36,7 @@ class BertAdam(OptimizerSpec):
         super().__post_init__()
         check_moments(self.betas, self.eps, self.decay)
 
-    def build(self, model: nn.Module, places: Places = everywhere_alike) -> "BertAdamOptimizer":
+    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> "BertAdamOptimizer":
         """Makes the optimiser."""
         settings = {"lr": self.rate, "betas": self.betas, "eps": self.eps}
         return BertAdamOptimizer(by_role(model, self.decay, places), settings)

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.optimizers import (
     DECAYED,
     OptimizerSpec,
@@ -25,7 +24,8 @@ from clozeworks.engine.optimizers import (
     everywhere_alike,
 )
 from clozeworks.engine.optimizers.uncorrected import Moments, Uncorrected, adam_step
-from clozeworks.engine.rates import Places
+from clozeworks.engine.param_groups import LayerOf
+from clozeworks.spec import spec
 
 
 @spec
@@ -45,7 +45,7 @@ class Lamb(OptimizerSpec):
         super().__post_init__()
         check_moments(self.betas, self.eps, self.decay)
 
-    def build(self, model: nn.Module, places: Places = everywhere_alike) -> "LambOptimizer":
+    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> "LambOptimizer":
         """Makes the optimiser."""
         settings = {"lr": self.rate, "betas": self.betas, "eps": self.eps}
         return LambOptimizer(by_role(model, self.decay, places), settings)

@@ -15,8 +15,8 @@ means. That is how BERT was trained.
 
 from typing import ClassVar
 
-from clozeworks.core.spec import Slot, spec
 from clozeworks.errors import SettingError
+from clozeworks.spec import Slot, spec
 
 
 @spec

@@ -7,8 +7,8 @@ Used by: T5's fine-tuning.
 
 from typing import ClassVar
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.schedules import ScheduleSpec
+from clozeworks.spec import spec
 
 
 @spec

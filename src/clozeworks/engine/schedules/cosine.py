@@ -8,8 +8,8 @@ Used by: GPT, down to 0; LLaMA, down to a tenth.
 import math
 from typing import ClassVar
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.schedules import ScheduleSpec, check_end
+from clozeworks.spec import spec
 
 
 @spec

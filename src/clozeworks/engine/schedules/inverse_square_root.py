@@ -14,9 +14,9 @@ Used by: the Transformer; T5, mT5, ByT5 and UL2.
 import math
 from typing import ClassVar
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.schedules import ScheduleSpec
 from clozeworks.errors import SettingError
+from clozeworks.spec import spec
 
 
 @spec

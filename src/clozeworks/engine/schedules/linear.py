@@ -10,9 +10,9 @@ Used by: "start" in BERT and ALBERT; "warmup" in the linear schedule of transfor
 
 from typing import ClassVar, Literal
 
-from clozeworks.core.spec import spec
 from clozeworks.engine.schedules import ScheduleSpec, check_end
 from clozeworks.errors import SettingError
+from clozeworks.spec import spec
 
 
 @spec

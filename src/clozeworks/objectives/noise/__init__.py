@@ -27,10 +27,10 @@ Shapes: N tokens of all examples, B examples, L the longest example.
 
 from typing import ClassVar
 
-from clozeworks.core.spec import Slot
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.objectives.noise.draws import Draws
+from clozeworks.spec import Slot
 
 
 class ChoiceSpec(Slot):
@@ -39,6 +39,6 @@ class ChoiceSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives.noise"
 
-    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide among all tokens of the batch, in ascending order, (n,)."""
         raise NotImplementedError

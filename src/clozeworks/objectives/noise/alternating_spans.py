@@ -24,14 +24,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Words, below
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Flags, Numbers
+from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import pieces_of_examples
+from clozeworks.rng import below
+from clozeworks.spec import spec
 
 _HALF = np.uint64(32)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -58,7 +58,7 @@ class AlternatingSpans(ChoiceSpec):
                 f"hide.mean is {self.mean}; a span has at least one token; raise it."
             )
 
-    def counts(self, lengths: Numbers) -> tuple[Numbers, Numbers]:
+    def counts(self, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
         """How many tokens are hidden, and in how many spans, (B,) each."""
         # Compat: the code rounds in float32, where 0.15 is a little more than 0.15.
         known = np.maximum(lengths, 2)
@@ -69,7 +69,7 @@ class AlternatingSpans(ChoiceSpec):
         spans = np.rint(hidden.astype(np.float32) / np.float32(self.mean)).astype(np.int64)
         return hidden, np.minimum(np.maximum(spans, 1), known - hidden)
 
-    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         lengths = pieces_of_examples(clean)
         text = np.flatnonzero(~clean.special)
@@ -79,7 +79,7 @@ class AlternatingSpans(ChoiceSpec):
             mask = _rolled(mask, lengths, draws.own)
         return text[mask]
 
-    def mask(self, lengths: Numbers, of_hidden: Words, of_kept: Words) -> Flags:
+    def mask(self, lengths: Int64Array, of_hidden: Uint32Array, of_kept: Uint32Array) -> BoolArray:
         """Which tokens of some texts are hidden, the texts one after the other, (M,).
 
         Args:
@@ -94,14 +94,14 @@ class AlternatingSpans(ChoiceSpec):
             axis=2,
         )  # (B, spans, 2)
         turns = np.broadcast_to(np.array([False, True]), runs.shape)
-        mask: Flags = np.repeat(turns.ravel(), runs.ravel())
+        mask: BoolArray = np.repeat(turns.ravel(), runs.ravel())
         # A text of one token was taken for two; that of none, too.
         within = np.arange(len(mask)) - np.repeat(np.cumsum(known) - known, known)
-        own: Flags = mask[within < np.repeat(lengths, known)]
+        own: BoolArray = mask[within < np.repeat(lengths, known)]
         return own
 
 
-def composition(words: Words, items: Numbers, parts: Numbers) -> Numbers:
+def composition(words: Uint32Array, items: Int64Array, parts: Int64Array) -> Int64Array:
     """Cuts items into parts of at least one, every way equally likely: the sizes, (B, parts).
 
     Args:
@@ -120,16 +120,18 @@ def composition(words: Words, items: Numbers, parts: Numbers) -> Numbers:
     cuts = np.where(beyond, items[:, None], cuts)
     cuts.sort(axis=1)
     edges = np.concatenate([np.zeros((len(cuts), 1), np.int64), cuts, items[:, None]], axis=1)
-    sizes: Numbers = np.diff(edges, axis=1)
+    sizes: Int64Array = np.diff(edges, axis=1)
     return sizes
 
 
-def _rolled(mask: Flags, lengths: Numbers, draws: Words) -> Flags:
+def _rolled(mask: BoolArray, lengths: Int64Array, draws: Uint32Array) -> BoolArray:
     """Each text's mask moved around in a circle, by 0 to its length - 1 tokens."""
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     sizes = np.repeat(lengths, lengths)
     steps = np.repeat(below(draws, np.maximum(lengths, 1)), lengths)
-    rolled: Flags = mask[starts + (np.arange(len(mask)) - starts - steps) % np.maximum(sizes, 1)]
+    rolled: BoolArray = mask[
+        starts + (np.arange(len(mask)) - starts - steps) % np.maximum(sizes, 1)
+    ]
     return rolled
 
 

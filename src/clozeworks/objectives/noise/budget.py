@@ -15,13 +15,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Words, shares
-from clozeworks.core.spec import Slot, spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Flags, Numbers
+from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
+from clozeworks.rng import shares
+from clozeworks.spec import Slot, spec
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -33,11 +33,11 @@ class BudgetSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives.noise"
 
-    def tokens(self, clean: Arranged, draws: Draws) -> Numbers:
+    def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """Which single tokens are taken, in ascending order, (n,)."""
         raise NotImplementedError
 
-    def words(self, clean: Arranged, draws: Draws, words: TextWords) -> Flags:
+    def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Which whole words are taken, (U,)."""
         raise NotImplementedError
 
@@ -47,7 +47,7 @@ class Counted(BudgetSpec):
 
     is_slot: ClassVar[bool] = True
 
-    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+    def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """How many tokens each example should hide, (B,).
 
         Args:
@@ -57,12 +57,12 @@ class Counted(BudgetSpec):
         """
         raise NotImplementedError
 
-    def counts(self, clean: Arranged, draws: Words) -> Numbers:
+    def counts(self, clean: ExampleArrays, draws: Uint32Array) -> Int64Array:
         """How many tokens each example hides at most, (B,); never more than it has."""
         pieces = pieces_of_examples(clean)
         return np.minimum(self.wanted(clean.lengths, pieces, draws), pieces)
 
-    def tokens(self, clean: Arranged, draws: Draws) -> Numbers:
+    def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The first tokens in a random order, as many as the budget says."""
         counts = self.counts(clean, draws.own)
         most = int(counts.max(initial=0))
@@ -76,7 +76,7 @@ class Counted(BudgetSpec):
         places.sort()
         return places
 
-    def words(self, clean: Arranged, draws: Draws, words: TextWords) -> Flags:
+    def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Whole words in a random order; one that would exceed the budget is passed over."""
         # Paper: a word is skipped, not cut, and smaller words after it may still fit.
         counts = self.counts(clean, draws.own).tolist()
@@ -108,10 +108,10 @@ class Exact(Counted):
         if self.most is not None and self.most < 1:
             raise SettingError(f"budget.most is {self.most}; it must be at least 1.")
 
-    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+    def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """min(most, max(1, round(share * length))); special tokens count in the length."""
         # Compat: rint rounds halves to the even neighbour, as Python's round does: 2.5 is 2.
-        counts: Numbers = np.maximum(1, np.rint(lengths * self.share).astype(np.int64))
+        counts: Int64Array = np.maximum(1, np.rint(lengths * self.share).astype(np.int64))
         return counts if self.most is None else np.minimum(self.most, counts)
 
 
@@ -126,7 +126,7 @@ class RandomRounding(Counted):
     def __post_init__(self) -> None:
         check_share(self.share)
 
-    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+    def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """int(share * length + a draw from 0 to 1); special tokens count in the length."""
         return (lengths * self.share + shares(draws)).astype(np.int64)
 
@@ -142,9 +142,9 @@ class Ceiling(Counted):
     def __post_init__(self) -> None:
         check_share(self.share)
 
-    def wanted(self, lengths: Numbers, pieces: Numbers, draws: Words) -> Numbers:
+    def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """ceil(share * pieces)."""
-        counts: Numbers = np.ceil(pieces * self.share).astype(np.int64)
+        counts: Int64Array = np.ceil(pieces * self.share).astype(np.int64)
         return counts
 
 
@@ -159,12 +159,12 @@ class Bernoulli(BudgetSpec):
     def __post_init__(self) -> None:
         check_share(self.share)
 
-    def tokens(self, clean: Arranged, draws: Draws) -> Numbers:
+    def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """Each token of text with the same chance."""
         heads = (shares(draws.hide) < self.share)[clean.real]
         return np.flatnonzero(heads & ~clean.special)
 
-    def words(self, clean: Arranged, draws: Draws, words: TextWords) -> Flags:
+    def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Each word with the same chance, whatever its length."""
         return shares(draws.hide[words.rows, words.begins]) < self.share
 

@@ -9,9 +9,9 @@ Shapes: B examples, L the longest example, n draws.
 
 from dataclasses import dataclass
 
-from clozeworks.core.chance import Chance, Words
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array, Uint32Array
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.rng import RandomStream
 
 
 @dataclass(frozen=True)
@@ -22,34 +22,36 @@ class Draws:
         own: One for each example, (B,).
         hide: One for each place in an example, to choose by, (B, L).
         show: One for each place, to decide what is shown there, (B, L).
-        chance: Where they come from.
+        rng: Where they come from.
         epochs: The epoch of each example, (B,).
         indices: Its number, (B,).
     """
 
-    own: Words
-    hide: Words
-    show: Words
-    chance: Chance
-    epochs: Numbers
-    indices: Numbers
+    own: Uint32Array
+    hide: Uint32Array
+    show: Uint32Array
+    rng: RandomStream
+    epochs: Int64Array
+    indices: Int64Array
 
     @classmethod
-    def of(cls, clean: Arranged, chance: Chance, epochs: Numbers | None = None) -> "Draws":
+    def of(
+        cls, clean: ExampleArrays, rng: RandomStream, epochs: Int64Array | None = None
+    ) -> "Draws":
         """Draws for the examples of a batch.
 
         Args:
             clean: The batch.
-            chance: The stream.
+            rng: The stream.
             epochs: Other epochs than the examples' own, (B,).
         """
         epochs = clean.epochs if epochs is None else epochs
         longest = int(clean.lengths.max(initial=0))
-        words = chance.words(epochs, clean.indices, 2 + 2 * longest)
+        words = rng.words(epochs, clean.indices, 2 + 2 * longest)
         pairs = words.reshape(len(clean), 1 + longest, 2)
-        return cls(pairs[:, 0, 0], pairs[:, 1:, 0], pairs[:, 1:, 1], chance, epochs, clean.indices)
+        return cls(pairs[:, 0, 0], pairs[:, 1:, 0], pairs[:, 1:, 1], rng, epochs, clean.indices)
 
-    def more(self, name: str, count: int, example: int | None = None) -> Words:
+    def more(self, name: str, count: int, example: int | None = None) -> Uint32Array:
         """Further draws, (B, n); or those of one example, (1, n).
 
         Args:
@@ -58,9 +60,9 @@ class Draws:
             example: The one example they are for.
         """
         chosen = slice(None) if example is None else slice(example, example + 1)
-        return self.chance.stream(name).words(self.epochs[chosen], self.indices[chosen], count)
+        return self.rng.stream(name).words(self.epochs[chosen], self.indices[chosen], count)
 
-    def four(self, name: str, rows: Numbers, within: Numbers) -> Words:
+    def four(self, name: str, rows: Int64Array, within: Int64Array) -> Uint32Array:
         """Four further draws for each of some tokens, (n, 4).
 
         Args:
@@ -68,4 +70,4 @@ class Draws:
             rows: The tokens' examples, (n,).
             within: Their places there, (n,).
         """
-        return self.chance.stream(name).four(self.epochs[rows], self.indices[rows], within)
+        return self.rng.stream(name).four(self.epochs[rows], self.indices[rows], within)

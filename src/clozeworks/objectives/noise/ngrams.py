@@ -16,15 +16,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Words, shares
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Flags, Numbers
+from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Counted, Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords
+from clozeworks.rng import shares
+from clozeworks.spec import spec
 
 
 @spec
@@ -41,13 +41,13 @@ class NGrams(ChoiceSpec):
         if self.longest < 1:
             raise SettingError(f"hide.longest is {self.longest}; it must be at least 1.")
 
-    def lengths(self, draws: Words) -> Numbers:
+    def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length for each draw."""
         chances = 1 / np.arange(1, self.longest + 1)
         limits = np.cumsum(chances[:-1] / chances.sum())
         return 1 + np.searchsorted(limits, shares(draws), side="right")
 
-    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         words = TextWords.of(clean)
         order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
@@ -56,7 +56,9 @@ class NGrams(ChoiceSpec):
         return words.places(_visit(words, order, self.lengths(lengths), counts))
 
 
-def _visit(words: TextWords, order: list[list[int]], lengths: Numbers, counts: Numbers) -> Flags:
+def _visit(
+    words: TextWords, order: list[list[int]], lengths: Int64Array, counts: Int64Array
+) -> BoolArray:
     """Which words are taken, (U,)."""
     stops = np.minimum(np.arange(len(lengths)) + lengths, words.segment_ends).tolist()
     starts, ends = words.starts.tolist(), words.ends.tolist()

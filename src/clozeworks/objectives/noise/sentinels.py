@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Flags, Numbers
+from clozeworks.arrays import BoolArray, Int64Array
+from clozeworks.data.examples.examples import ExampleArrays
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Corrupted:
         merged: How many spans each example has too many for the sentinels there are, (B,).
     """
 
-    inputs: Numbers
-    input_lengths: Numbers
-    targets: Numbers
-    target_lengths: Numbers
-    merged: Numbers
+    inputs: Int64Array
+    input_lengths: Int64Array
+    targets: Int64Array
+    target_lengths: Int64Array
+    merged: Int64Array
 
 
-def corrupt(clean: Arranged, places: Numbers, sentinels: Numbers, end: int) -> Corrupted:
+def corrupt(clean: ExampleArrays, places: Int64Array, sentinels: Int64Array, end: int) -> Corrupted:
     """Shows sentinels for hidden tokens, and asks for these.
 
     What the template put around a text stays in the input; where it stands between two texts it
@@ -73,7 +73,7 @@ def corrupt(clean: Arranged, places: Numbers, sentinels: Numbers, end: int) -> C
     return Corrupted(ids[0], lengths[0], targets, lengths[1] + 1, merged)
 
 
-def between_texts(clean: Arranged, rows: Numbers) -> Flags:
+def between_texts(clean: ExampleArrays, rows: Int64Array) -> BoolArray:
     """Which tokens are text, or stand between two tokens of text of their example, (N,)."""
     text = np.flatnonzero(~clean.special)
     first = np.full(len(clean), len(clean.ids), dtype=np.int64)
@@ -81,19 +81,21 @@ def between_texts(clean: Arranged, rows: Numbers) -> Flags:
     np.minimum.at(first, rows[text], text)
     np.maximum.at(last, rows[text], text)
     every = np.arange(len(clean.ids))
-    inner: Flags = (every >= first[rows]) & (every <= last[rows])
+    inner: BoolArray = (every >= first[rows]) & (every <= last[rows])
     return inner
 
 
-def _begins(hidden: Flags, inner: Flags, rows: Numbers) -> Flags:
+def _begins(hidden: BoolArray, inner: BoolArray, rows: Int64Array) -> BoolArray:
     """Which tokens are the first of a run of hidden or of kept ones, (N,)."""
     goes_on = np.zeros_like(hidden)
     goes_on[1:] = (hidden[1:] == hidden[:-1]) & inner[:-1] & (rows[1:] == rows[:-1])
-    begins: Flags = inner & ~goes_on
+    begins: BoolArray = inner & ~goes_on
     return begins
 
 
-def _merge(clean: Arranged, hidden: Flags, inner: Flags, rows: Numbers, most: int) -> Numbers:
+def _merge(
+    clean: ExampleArrays, hidden: BoolArray, inner: BoolArray, rows: Int64Array, most: int
+) -> Int64Array:
     """Hides what stands between the spans an example has too many; says how many there were."""
     merged = np.zeros(len(clean), dtype=np.int64)
     for row in np.flatnonzero(_runs(hidden, inner, rows, len(clean)) > most):
@@ -111,9 +113,9 @@ def _merge(clean: Arranged, hidden: Flags, inner: Flags, rows: Numbers, most: in
     return merged
 
 
-def _runs(hidden: Flags, inner: Flags, rows: Numbers, examples: int) -> Numbers:
+def _runs(hidden: BoolArray, inner: BoolArray, rows: Int64Array, examples: int) -> Int64Array:
     """The sentinels each example needs, (B,): for its hidden runs, or for its kept ones."""
     begins = _begins(hidden, inner, rows)
     both = (np.bincount(rows[begins & kind], minlength=examples) for kind in (hidden, ~hidden))
-    runs: Numbers = np.maximum(*both)
+    runs: Int64Array = np.maximum(*both)
     return runs

@@ -8,12 +8,12 @@ Prefer it for: a baseline, and for speed. The end of a word is often plain from 
 
 from typing import ClassVar
 
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec, Exact
 from clozeworks.objectives.noise.draws import Draws
+from clozeworks.spec import spec
 
 
 @spec
@@ -24,6 +24,6 @@ class SingleTokens(ChoiceSpec):
 
     budget: BudgetSpec = Exact()
 
-    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         return self.budget.tokens(clean, draws)

@@ -22,15 +22,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Words, below, shares
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array, Uint32Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Counted, Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import segment_begins
+from clozeworks.rng import below, shares
+from clozeworks.spec import spec
 
 
 @spec
@@ -50,13 +50,13 @@ class SpacedSpans(ChoiceSpec):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name)}; it must be at least 1.")
 
-    def lengths(self, draws: Words) -> Numbers:
+    def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length in tokens for each draw."""
         chances = 1 / np.arange(1, self.longest + 1)
         limits = np.cumsum(chances[:-1] / chances.sum())
         return 1 + np.searchsorted(limits, shares(draws), side="right")
 
-    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to ask for."""
         counts = self.budget.counts(clean, draws.own).tolist()
         begins = segment_begins(clean)

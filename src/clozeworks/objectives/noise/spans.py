@@ -24,15 +24,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from clozeworks.core.chance import Words, below, shares
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array, Uint32Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Counted
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
+from clozeworks.rng import below, shares
+from clozeworks.spec import spec
 
 
 @spec
@@ -53,13 +53,13 @@ class Spans(ChoiceSpec):
         if self.longest < 1:
             raise SettingError(f"hide.longest is {self.longest}; it must be at least 1.")
 
-    def lengths(self, draws: Words) -> Numbers:
+    def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length in words for each draw."""
         chances = self.p * (1 - self.p) ** np.arange(self.longest)
         limits = np.cumsum(chances[:-1] / chances.sum())
         return 1 + np.searchsorted(limits, shares(draws), side="right")
 
-    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         counts = self.budget.counts(clean, draws.own).tolist()
         possible = _Possible(clean)
@@ -91,13 +91,15 @@ class Spans(ChoiceSpec):
 class _Possible:
     """From draws to spans: where a span would begin and end if nothing were in its way."""
 
-    def __init__(self, clean: Arranged) -> None:
+    def __init__(self, clean: ExampleArrays) -> None:
         self._words = TextWords.of(clean)
         self._text = np.flatnonzero(~clean.special)
         self._pieces = pieces_of_examples(clean)
         self._before = np.cumsum(self._pieces) - self._pieces
 
-    def spans(self, lengths: Numbers, anchors: Words, rows: slice) -> list[list[list[int]]]:
+    def spans(
+        self, lengths: Int64Array, anchors: Uint32Array, rows: slice
+    ) -> list[list[list[int]]]:
         """Anchor, beginning and end of each span of each example.
 
         Args:

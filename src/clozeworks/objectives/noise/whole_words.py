@@ -10,13 +10,13 @@ words were marked by a segmenter; characters as words give single tokens.
 
 from typing import ClassVar
 
-from clozeworks.core.spec import spec
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Numbers
+from clozeworks.arrays import Int64Array
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec, Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords
+from clozeworks.spec import spec
 
 
 @spec
@@ -27,7 +27,7 @@ class WholeWords(ChoiceSpec):
 
     budget: BudgetSpec = Exact()
 
-    def places(self, clean: Arranged, draws: Draws) -> Numbers:
+    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         words = TextWords.of(clean)
         return words.places(self.budget.words(clean, draws, words))

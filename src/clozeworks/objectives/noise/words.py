@@ -11,12 +11,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from clozeworks.core.chance import Words as Draws
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.shards import Flags, Numbers
+from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
+from clozeworks.data.examples.examples import ExampleArrays
 
 
-def segment_begins(clean: Arranged) -> Flags:
+def segment_begins(clean: ExampleArrays) -> BoolArray:
     """Which tokens are the first of a segment, (N,)."""
     text = ~clean.special
     goes_on = np.zeros_like(text)
@@ -25,14 +24,14 @@ def segment_begins(clean: Arranged) -> Flags:
     return text & ~goes_on
 
 
-def pieces_of_examples(clean: Arranged) -> Numbers:
+def pieces_of_examples(clean: ExampleArrays) -> Int64Array:
     """How many tokens of text each example has, (B,)."""
-    before: Numbers = np.concatenate([np.zeros(1, np.int64), np.cumsum(~clean.special)])
-    pieces: Numbers = before[clean.starts + clean.lengths] - before[clean.starts]
+    before: Int64Array = np.concatenate([np.zeros(1, np.int64), np.cumsum(~clean.special)])
+    pieces: Int64Array = before[clean.starts + clean.lengths] - before[clean.starts]
     return pieces
 
 
-def rows_of(clean: Arranged, places: Numbers) -> Numbers:
+def rows_of(clean: ExampleArrays, places: Int64Array) -> Int64Array:
     """The example each of some tokens belongs to, (n,)."""
     return np.repeat(np.arange(len(clean)), clean.lengths)[places]
 
@@ -49,14 +48,14 @@ class TextWords:
         begins: Each word's first token within its example, (U,).
     """
 
-    starts: Numbers
-    ends: Numbers
-    segment_ends: Numbers
-    rows: Numbers
-    begins: Numbers
+    starts: Int64Array
+    ends: Int64Array
+    segment_ends: Int64Array
+    rows: Int64Array
+    begins: Int64Array
 
     @classmethod
-    def of(cls, clean: Arranged) -> "TextWords":
+    def of(cls, clean: ExampleArrays) -> "TextWords":
         """Finds the words of a batch."""
         segments = segment_begins(clean)
         firsts = segments | clean.word_starts
@@ -74,15 +73,15 @@ class TextWords:
             starts - clean.starts[rows],
         )
 
-    def places(self, taken: Flags) -> Numbers:
+    def places(self, taken: BoolArray) -> Int64Array:
         """All tokens of the taken words (U,), in ascending order."""
         starts = self.starts[taken]
         sizes = self.ends[taken] - starts
         before = np.cumsum(sizes) - sizes
-        places: Numbers = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
+        places: Int64Array = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
         return places
 
-    def in_order(self, draws: Draws, examples: int) -> list[list[int]]:
+    def in_order(self, draws: Uint32Array, examples: int) -> list[list[int]]:
         """The words of each example in the order of a draw (U,) for each."""
         # Stable, so that a word's place decides between equal draws.
         order = np.argsort((self.rows << 32) | draws, kind="stable").tolist()

@@ -20,14 +20,9 @@ from difflib import SequenceMatcher
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.metrics.bootstrap import (
-    Numbers,
-    Values,
-    check_lengths,
-    intervals_from_sums,
-    ratio,
-)
+from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
 from clozeworks.tasks.metrics.measured import Measured
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -40,8 +35,6 @@ _PIECES = re.compile(
     r"|[^\W\u4e00-\u9fa5]+(?:\.[^\W\u4e00-\u9fa5]+|,\d+[^\W\u4e00-\u9fa5]*)*"
     r"|[^\w\s]"
 )
-
-Scores = NDArray[np.float64]
 
 
 def squad(
@@ -196,8 +189,8 @@ def cmrc_pieces(text: str) -> list[str]:
 
 
 def best_threshold(
-    scores: Scores,
-    doubts: Scores,
+    scores: Float64Array,
+    doubts: Float64Array,
     answerable: NDArray[np.bool_],
     spoken: NDArray[np.bool_],
 ) -> tuple[float, float]:
@@ -238,7 +231,7 @@ def _each(
     predicted: Sequence[str | None],
     exact: Callable[[str, str], float],
     f1: Callable[[str, str], float],
-) -> Scores:
+) -> Float64Array:
     """Exact match and F1 of each question with the right answer that suits it best, (n, 2)."""
     return np.array(
         [
@@ -258,7 +251,7 @@ def _missing(asked: NDArray[np.bool_], fate: str) -> tuple[str, ...]:
 
 
 def _measured(
-    scores: Scores,
+    scores: Float64Array,
     groups: dict[str, NDArray[np.bool_]],
     *,
     notes: tuple[str, ...],
@@ -278,7 +271,7 @@ def _measured(
     parts = [np.column_stack([which, scores * which[:, None]]) for which in groups.values()]
     statistics = np.concatenate(parts, axis=1)  # (n, 3 for each group)
 
-    def values(sums: Numbers) -> Values:
+    def values(sums: Float64Array) -> Values:
         found = {}
         for place, name in enumerate(groups):
             count, exact, f1 = sums[:, 3 * place : 3 * place + 3].T

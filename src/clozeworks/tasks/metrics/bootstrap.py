@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeworks.core.chance import Chance, below
+from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError
+from clozeworks.rng import RandomStream, below
 from clozeworks.tasks.metrics.measured import Measured
 
 DRAWS = 1000
@@ -24,14 +25,13 @@ _ENDS = (0.025, 0.975)
 # them waits for the threads of the one before.
 _BLOCK = 2**20
 
-Numbers = NDArray[np.float64]
-Values = Mapping[str, Numbers]
+Values = Mapping[str, Float64Array]
 Intervals = dict[str, tuple[float, float]]
 
 
 def resampled(
     size: int, *, kinds: NDArray[np.int64] | None = None, draws: int = DRAWS, seed: int = 0
-) -> Iterator[Numbers]:
+) -> Iterator[Float64Array]:
     """Draws items with replacement, as many as there are, again and again.
 
     Args:
@@ -43,12 +43,12 @@ def resampled(
     Yields:
         How often each kind came, (D, g), for a few draws at a time.
     """
-    chance = Chance(seed, "bootstrap")
+    rng = RandomStream(seed, "bootstrap")
     count = size if kinds is None else int(kinds.max()) + 1
     step = max(1, _BLOCK // max(size, count))
     for begin in range(0, draws, step):
         numbers = np.arange(begin, min(begin + step, draws))
-        drawn = below(chance.words(0, numbers, size), size)  # (D, n)
+        drawn = below(rng.words(0, numbers, size), size)  # (D, n)
         drawn = drawn if kinds is None else kinds[drawn]
         drawn += np.arange(len(numbers))[:, None] * count
         counts = np.bincount(drawn.ravel(), minlength=len(numbers) * count)
@@ -57,7 +57,7 @@ def resampled(
 
 def intervals_from_counts(
     size: int,
-    values: Callable[[Numbers], Values],
+    values: Callable[[Float64Array], Values],
     *,
     kinds: NDArray[np.int64] | None = None,
     draws: int = DRAWS,
@@ -82,7 +82,7 @@ def intervals_from_counts(
 
 def intervals_from_sums(
     statistics: NDArray[Any],
-    values: Callable[[Numbers], Values],
+    values: Callable[[Float64Array], Values],
     *,
     draws: int = DRAWS,
     seed: int = 0,
@@ -122,16 +122,16 @@ def intervals_of(
     """
     items = np.arange(size)
 
-    def values(counts: Numbers) -> Values:
+    def values(counts: Float64Array) -> Values:
         drawn = (np.repeat(items, row) for row in counts.astype(np.int64))
         return {name: np.array([function(places) for places in drawn], dtype=np.float64)}
 
     return intervals_from_counts(size, values, draws=draws, seed=seed)
 
 
-def ratio(part: Numbers, whole: Numbers) -> Numbers:
+def ratio(part: Float64Array, whole: Float64Array) -> Float64Array:
     """A part of a whole, 0 where there is no whole."""
-    shares: Numbers = np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole != 0)
+    shares: Float64Array = np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole != 0)
     return shares
 
 
@@ -169,7 +169,7 @@ def f1_from_counts(
     )
 
 
-def _f1(sums: Numbers) -> Values:
+def _f1(sums: Float64Array) -> Values:
     right, found, there = sums.T
     return {
         "precision": ratio(right, found),

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.tasks.metrics.bootstrap import (
-    Numbers,
     Values,
     intervals_from_counts,
     intervals_from_sums,
@@ -117,7 +117,7 @@ def several_labels(
     total = statistics.sum(axis=0, dtype=np.float64)
     absent = size - int(_split(total, size).occurs.sum())
 
-    def values(sums: Numbers) -> Values:
+    def values(sums: Float64Array) -> Values:
         tallies = _split(sums, size)
         return {
             "micro_f1": tallies.micro_f1(),
@@ -154,27 +154,27 @@ class _Pairs:
             (due * self.size + given) * wide + named, return_inverse=True, return_counts=True
         )
         self.kinds: NDArray[np.int64] = kinds
-        self.counts: Numbers = counts[None].astype(np.float64)  # (1, g)
+        self.counts: Float64Array = counts[None].astype(np.float64)  # (1, g)
         pairs, self.named = pairs // wide, pairs % wide  # (g,)
         self.due, self.given = pairs // self.size, pairs % self.size  # (g,)
 
-    def tallies(self, counts: Numbers) -> Tallies:
+    def tallies(self, counts: Float64Array) -> Tallies:
         """From how often each pair came, (D, g), to what is known about each label, (D, C)."""
         return self._tallied(counts, self.given, self.size)
 
-    def _tallied(self, counts: Numbers, given: NDArray[np.int64], size: int) -> Tallies:
+    def _tallied(self, counts: Float64Array, given: NDArray[np.int64], size: int) -> Tallies:
         right = counts * (self.due == given)
         parts = ((right, self.due), (counts, given), (counts, self.due))
         return Tallies(*(self._by_label(part, labels, size) for part, labels in parts))
 
-    def _by_label(self, counts: Numbers, labels: NDArray[np.int64], size: int) -> Numbers:
+    def _by_label(self, counts: Float64Array, labels: NDArray[np.int64], size: int) -> Float64Array:
         order = np.argsort(labels, kind="stable")
         present, begins = np.unique(labels[order], return_index=True)
         sums = np.zeros((len(counts), size))
         sums[:, present] = np.add.reduceat(counts[:, order], begins, axis=1)
         return sums
 
-    def values(self, counts: Numbers) -> Values:
+    def values(self, counts: Float64Array) -> Values:
         """From how often each pair came, (D, g), to the values."""
         tallies = self.tallies(counts)
         total = tallies.due.sum(axis=1)
@@ -192,7 +192,7 @@ class _Pairs:
         return found
 
 
-def _matthews(tallies: Tallies) -> Numbers:
+def _matthews(tallies: Tallies) -> Float64Array:
     """The correlation of right and given labels, 0 where one of the two is constant."""
     total = tallies.due.sum(axis=1)
     shared = tallies.right.sum(axis=1) * total - (tallies.due * tallies.given).sum(axis=1)
@@ -200,7 +200,7 @@ def _matthews(tallies: Tallies) -> Numbers:
     return ratio(shared, np.sqrt(spread[0]) * np.sqrt(spread[1]))
 
 
-def _split(sums: Numbers, size: int) -> Tallies:
+def _split(sums: Float64Array, size: int) -> Tallies:
     parts = (sums[..., begin : begin + size] for begin in range(0, 3 * size, size))
     return Tallies(*parts)
 
@@ -218,7 +218,7 @@ def _positive(labels: Sequence[str], positive: str | None) -> int | None:
     return list(labels).index(positive)
 
 
-def _checked(shares: NDArray[np.floating], count: int, size: int) -> Numbers:
+def _checked(shares: NDArray[np.floating], count: int, size: int) -> Float64Array:
     if np.shape(shares) != (count, size):
         raise InputError(
             f"shares has the shape {np.shape(shares)}; for {count:,} items and {size:,} labels it "
@@ -236,9 +236,9 @@ def _checked(shares: NDArray[np.floating], count: int, size: int) -> Numbers:
     return sure
 
 
-def _losses(due: NDArray[np.int64], sure: Numbers) -> Numbers:
+def _losses(due: NDArray[np.int64], sure: Float64Array) -> Float64Array:
     """What the right labels cost; no more than a probability of the smallest step from 0 to 1."""
     least = np.finfo(np.float64).eps
     right = sure[np.arange(len(due)), due]
-    losses: Numbers = -np.log(np.clip(right, least, 1 - least))
+    losses: Float64Array = -np.log(np.clip(right, least, 1 - least))
     return losses

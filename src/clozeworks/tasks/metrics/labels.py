@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError
-from clozeworks.tasks.metrics.bootstrap import Numbers, check_lengths, ratio
+from clozeworks.tasks.metrics.bootstrap import check_lengths, ratio
 
 _NAMED = 5  # labels a note names before it only counts them
 
@@ -25,22 +26,22 @@ class Tallies:
         due: How often it was due.
     """
 
-    right: Numbers
-    given: Numbers
-    due: Numbers
+    right: Float64Array
+    given: Float64Array
+    due: Float64Array
 
     @property
-    def precision(self) -> Numbers:
+    def precision(self) -> Float64Array:
         """The share of what was given that was due."""
         return ratio(self.right, self.given)
 
     @property
-    def recall(self) -> Numbers:
+    def recall(self) -> Float64Array:
         """The share of what was due that was given."""
         return ratio(self.right, self.due)
 
     @property
-    def f1(self) -> Numbers:
+    def f1(self) -> Float64Array:
         """The harmonic mean of the two."""
         return ratio(2 * self.right, self.given + self.due)
 
@@ -50,7 +51,7 @@ class Tallies:
         occurs: NDArray[np.bool_] = (self.given + self.due) > 0
         return occurs
 
-    def macro_f1(self, absent: int = 0) -> Numbers:
+    def macro_f1(self, absent: int = 0) -> Float64Array:
         """The mean F1 of the labels that occur.
 
         Args:
@@ -58,7 +59,7 @@ class Tallies:
         """
         return ratio(self.f1.sum(axis=-1), self.occurs.sum(axis=-1) + float(absent))
 
-    def micro_f1(self) -> Numbers:
+    def micro_f1(self) -> Float64Array:
         """The F1 of all labels together."""
         due, given = self.due.sum(axis=-1), self.given.sum(axis=-1)
         return ratio(2 * self.right.sum(axis=-1), given + due)

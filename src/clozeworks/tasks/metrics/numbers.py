@@ -10,14 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError
-from clozeworks.tasks.metrics.bootstrap import (
-    Numbers,
-    Values,
-    check_lengths,
-    intervals_from_counts,
-    ratio,
-)
+from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_counts, ratio
 from clozeworks.tasks.metrics.measured import Measured
 
 # What rounding leaves of the spread of equal numbers, beside their squares.
@@ -65,14 +60,14 @@ def numbers(
 class _Pairs:
     """Right and given numbers, ready for any number of draws."""
 
-    def __init__(self, right: Numbers, said: Numbers) -> None:
-        self.once: Numbers = np.ones((1, len(right)))
+    def __init__(self, right: Float64Array, said: Float64Array) -> None:
+        self.once: Float64Array = np.ones((1, len(right)))
         x, y = _centred(right), _centred(said)
         off = said - right
         self.sums = np.column_stack([x, y, x * x, y * y, x * y, np.abs(off), off * off])
         self.right, self.said = _Ranks(right), _Ranks(said)
 
-    def values(self, counts: Numbers) -> Values:
+    def values(self, counts: Float64Array) -> Values:
         """From how often each item came, (D, n), to the values."""
         x, y, xx, yy, xy, absolute, squared = (counts @ self.sums / counts.shape[1]).T
         pearson = _correlation(xy - x * y, xx - x * x, yy - y * y, xx, yy)
@@ -85,7 +80,7 @@ class _Pairs:
             "mean_squared_error": squared,
         }
 
-    def _spearman(self, counts: Numbers) -> Numbers:
+    def _spearman(self, counts: Float64Array) -> Float64Array:
         x, xx = self.right.ranks(counts)
         y, yy = self.said.ranks(counts)
         shared = np.einsum("dn,dn,dn->d", counts, x, y)
@@ -96,7 +91,7 @@ class _Pairs:
 class _Ranks:
     """Where each number stands among all of them, in any draw."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Float64Array) -> None:
         self.order = np.argsort(numbers, kind="stable")
         _, self.begins, self.group = np.unique(
             numbers[self.order], return_index=True, return_inverse=True
@@ -104,31 +99,33 @@ class _Ranks:
         self.group_of = np.empty(len(numbers), dtype=np.int64)
         self.group_of[self.order] = self.group
 
-    def ranks(self, counts: Numbers) -> tuple[Numbers, Numbers]:
+    def ranks(self, counts: Float64Array) -> tuple[Float64Array, Float64Array]:
         """The rank of each item less the mean rank, (D, n), and the sum of their squares, (D,)."""
         times = np.add.reduceat(counts[:, self.order], self.begins, axis=1)  # (D, g)
         # Those before it, and the middle of its equals; the mean of all ranks is (n + 1) / 2.
         ranks = np.cumsum(times, axis=1) - times / 2 - counts.shape[1] / 2
-        squares: Numbers = np.einsum("dg,dg,dg->d", times, ranks, ranks)
+        squares: Float64Array = np.einsum("dg,dg,dg->d", times, ranks, ranks)
         return ranks[:, self.group_of], squares
 
 
-def _correlation(shared: Numbers, xx: Numbers, yy: Numbers, x: Numbers, y: Numbers) -> Numbers:
+def _correlation(
+    shared: Float64Array, xx: Float64Array, yy: Float64Array, x: Float64Array, y: Float64Array
+) -> Float64Array:
     """A correlation from spreads, 0 where one of them is no more than rounding leaves of x or y."""
     spread = (xx > _NO_SPREAD * x) & (yy > _NO_SPREAD * y)
     whole = np.sqrt(np.where(spread, xx, 0)) * np.sqrt(np.where(spread, yy, 0))
     return np.clip(ratio(shared, whole), -1, 1)
 
 
-def _centred(numbers: Numbers) -> Numbers:
+def _centred(numbers: Float64Array) -> Float64Array:
     """Numbers around 0 and at most 1, which changes no correlation and keeps squares finite."""
     centred = numbers - numbers.mean()
     largest = np.abs(centred).max()
-    scaled: Numbers = centred / largest if largest else centred
+    scaled: Float64Array = centred / largest if largest else centred
     return scaled
 
 
-def _finite(name: str, numbers: Sequence[float] | NDArray[np.generic]) -> Numbers:
+def _finite(name: str, numbers: Sequence[float] | NDArray[np.generic]) -> Float64Array:
     found = np.asarray(numbers, dtype=np.float64)
     if wrong := np.flatnonzero(~np.isfinite(found)).tolist():
         raise InputError(

@@ -7,14 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError
-from clozeworks.tasks.metrics.bootstrap import (
-    Numbers,
-    Values,
-    check_lengths,
-    intervals_from_sums,
-    ratio,
-)
+from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
 from clozeworks.tasks.metrics.measured import Measured
 
 
@@ -53,7 +48,7 @@ def token_accuracy(
     if total[1] == 0:
         raise InputError("the sentences have no words; there is nothing to measure; give some.")
 
-    def values(sums: Numbers) -> Values:
+    def values(sums: Float64Array) -> Values:
         right, words, whole = sums.T
         return {"token_accuracy": ratio(right, words), "sentence_accuracy": whole / len(rows)}
 

@@ -19,21 +19,16 @@ from statistics import fmean
 
 import numpy as np
 
+from clozeworks.arrays import Float64Array
 from clozeworks.data.labelled.items import ChatItem, SourceItem
 from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.answers import squad
-from clozeworks.tasks.metrics.bootstrap import (
-    Numbers,
-    Values,
-    check_lengths,
-    intervals_from_sums,
-    ratio,
-)
+from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
 from clozeworks.tasks.metrics.classification import one_label
 from clozeworks.tasks.metrics.glue import with_primary
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.metrics.numbers import numbers
-from clozeworks.tasks.text_to_text_formats import NO_LABEL, Format
+from clozeworks.tasks.text_to_text.formats import NO_LABEL, Format
 from clozeworks.text.characters import is_chinese, words_of
 
 USUAL = "chrf"
@@ -210,7 +205,7 @@ def plain_texts(
     ends = np.cumsum([part.shape[1] for part in parts.values()])[:-1]
     count = len(texts)
 
-    def values(sums: Numbers) -> Values:
+    def values(sums: Float64Array) -> Values:
         bleu, chrf, rouge, right = np.split(sums, ends, axis=1)
         return {
             "bleu": bleu_from(bleu),
@@ -257,7 +252,7 @@ def mostly_latin(texts: Sequence[str]) -> bool:
     return 2 * sum(each.isascii() for each in signs) >= len(signs)
 
 
-def bleu_counts(targets: Sequence[str], texts: Sequence[str], *, chinese: bool) -> Numbers:
+def bleu_counts(targets: Sequence[str], texts: Sequence[str], *, chinese: bool) -> Float64Array:
     """What BLEU is made of for each text: matches and n-grams of each order, lengths, (n, 10)."""
     from sacrebleu.metrics.bleu import BLEU
 
@@ -269,7 +264,7 @@ def bleu_counts(targets: Sequence[str], texts: Sequence[str], *, chinese: bool) 
     return np.array(found, np.float64)
 
 
-def bleu_from(sums: Numbers) -> Numbers:
+def bleu_from(sums: Float64Array) -> Float64Array:
     """BLEU of sums (D, 10), smoothed as sacreBLEU does: each order without a match halves."""
     right, total = sums[:, :_ORDERS], sums[:, _ORDERS : 2 * _ORDERS]
     said, due = sums[:, -2], sums[:, -1]
@@ -279,7 +274,7 @@ def bleu_from(sums: Numbers) -> Numbers:
     known = (total > 0).all(axis=1) & (right.sum(axis=1) > 0)
     logs = np.log(np.where(shares > 0, shares, 1.0)).mean(axis=1)
     short = np.where(said < due, np.exp(1 - ratio(due, np.maximum(said, 1e-9))), 1.0)
-    found: Numbers = np.where(known, short * np.exp(logs), 0.0)
+    found: Float64Array = np.where(known, short * np.exp(logs), 0.0)
     return found
 
 
@@ -297,7 +292,7 @@ def chrf_counts(target: str, text: str) -> list[float]:
     return found
 
 
-def chrf_from(sums: Numbers) -> Numbers:
+def chrf_from(sums: Float64Array) -> Float64Array:
     """The chrF of sums, (D, 18); orders that one of the two does not have are left out."""
     said, due, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
     both = (said > 0) & (due > 0)
@@ -323,7 +318,7 @@ class _Words:
         return [word for word in words if any(map(str.isalnum, word))]
 
 
-def rouge_scores(targets: Sequence[str], texts: Sequence[str], *, latin: bool) -> Numbers:
+def rouge_scores(targets: Sequence[str], texts: Sequence[str], *, latin: bool) -> Float64Array:
     """ROUGE-1, 2 and L of each text: F1, (n, 3)."""
     from rouge_score.rouge_scorer import RougeScorer
 

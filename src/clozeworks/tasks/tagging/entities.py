@@ -18,9 +18,9 @@ from clozeworks.tasks.tagging.tags import (
     NO_TAG,
     OUTSIDE,
     PLAIN_SPELLING,
-    Entity,
+    EntitySpan,
+    ParsedTag,
     Spelling,
-    Tag,
     spelling_of,
 )
 
@@ -33,7 +33,7 @@ def entities_of(
     *,
     spelling: Spelling | None = None,
     invalid: Invalid = "promote",
-) -> list[Entity]:
+) -> list[EntitySpan]:
     """The entities of a sentence.
 
     Args:
@@ -62,7 +62,7 @@ def entities_of(
     return scheme.spans(tags)
 
 
-def promoted(tags: Sequence[Tag]) -> list[Entity]:
+def promoted(tags: Sequence[ParsedTag]) -> list[EntitySpan]:
     """The entities of a sentence as conlleval reads them; every tag but O is part of one."""
     found = []
     begin = 0
@@ -70,19 +70,19 @@ def promoted(tags: Sequence[Tag]) -> list[Entity]:
         if _is_one(previous, tag):
             continue
         if previous.role != OUTSIDE:
-            found.append(Entity(previous.type, begin, place))
+            found.append(EntitySpan(previous.type, begin, place))
         begin = place
     return found
 
 
-def _is_one(previous: Tag, tag: Tag) -> bool:
+def _is_one(previous: ParsedTag, tag: ParsedTag) -> bool:
     """Says whether two neighbours belong to one entity, or both to none."""
     if previous.role == OUTSIDE or tag.role == OUTSIDE:
         return previous.role == tag.role
     return previous.role in "BI" and tag.role in "IE" and previous.type == tag.type
 
 
-def _insist_on_rules(tags: Sequence[Tag], labels: Sequence[str], scheme: Scheme) -> None:
+def _insist_on_rules(tags: Sequence[ParsedTag], labels: Sequence[str], scheme: Scheme) -> None:
     place = scheme.fault(tags)
     if place is None:
         return
@@ -123,7 +123,7 @@ class EntityScores:
 
 
 def entity_counts(
-    gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]
+    gold: Sequence[Sequence[EntitySpan]], predicted: Sequence[Sequence[EntitySpan]]
 ) -> EntityCounts:
     """Counts entities that are right: same sentence, type, first and last word.
 

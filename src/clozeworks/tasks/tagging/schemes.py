@@ -24,9 +24,9 @@ from clozeworks.tasks.tagging.tags import (
     NO_TAG,
     NOT_TAGS,
     OUTSIDE,
-    Entity,
+    EntitySpan,
+    ParsedTag,
     Spelling,
-    Tag,
     spelling_of,
 )
 
@@ -58,17 +58,17 @@ class Scheme:
         """The roles it knows, without O."""
         return "".join(role for role in "BIES" if role in self.begins + self.follows + self.parts)
 
-    def continues(self, previous: Tag, tag: Tag) -> bool:
+    def continues(self, previous: ParsedTag, tag: ParsedTag) -> bool:
         """Says whether a tag goes on with the entity of the tag before it."""
         same = previous.type == tag.type and previous.role in _OPEN
         return same and tag.role in self.follows
 
-    def may_begin(self, previous: Tag, tag: Tag) -> bool:
+    def may_begin(self, previous: ParsedTag, tag: ParsedTag) -> bool:
         """Says whether a tag can begin an entity behind another tag."""
         touches = previous.role != OUTSIDE and previous.type == tag.type
         return tag.role in self.begins or (touches and tag.role in self.parts)
 
-    def may_follow(self, previous: Tag, tag: Tag) -> bool:
+    def may_follow(self, previous: ParsedTag, tag: ParsedTag) -> bool:
         """Says whether a tag may stand behind another; O stands for both ends of a sentence."""
         if not self.begins:
             return True
@@ -77,14 +77,14 @@ class Scheme:
         whole = previous.role == OUTSIDE or previous.role in self.ends
         return whole and (tag.role == OUTSIDE or self.may_begin(previous, tag))
 
-    def fault(self, tags: Sequence[Tag]) -> int | None:
+    def fault(self, tags: Sequence[ParsedTag]) -> int | None:
         """The first word whose tag breaks the rules, or the number of words if the end does."""
         for place, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
             if not self.may_follow(previous, tag):
                 return place
         return None
 
-    def spans(self, tags: Sequence[Tag]) -> list[Entity]:
+    def spans(self, tags: Sequence[ParsedTag]) -> list[EntitySpan]:
         """The entities that are spelled as the rules want; whatever breaks them is left out.
 
         Raises:
@@ -97,11 +97,13 @@ class Scheme:
             if begin is not None and self.continues(previous, tag):
                 continue
             if begin is not None and previous.role in self.ends:
-                found.append(Entity(previous.type, begin, place))
+                found.append(EntitySpan(previous.type, begin, place))
             begin = place if self.may_begin(previous, tag) else None
         return found
 
-    def tags(self, entities: Iterable[Entity], length: int, *, merge: bool = False) -> list[Tag]:
+    def tags(
+        self, entities: Iterable[EntitySpan], length: int, *, merge: bool = False
+    ) -> list[ParsedTag]:
         """The tags of a sentence from its entities.
 
         Args:
@@ -117,7 +119,7 @@ class Scheme:
         """
         self.insist_on_entities()
         tags = [NO_TAG] * length
-        before = Entity("", 0, 0)
+        before = EntitySpan("", 0, 0)
         for entity in sorted(entities, key=lambda entity: entity.begin_word):
             _check_place(entity, before, length)
             touches = before[::2] == (entity.type, entity.begin_word) and entity.begin_word > 0
@@ -135,15 +137,15 @@ class Scheme:
     def _tells_apart(self) -> bool:
         return "B" in self.begins or bool(self.parts)
 
-    def _entity_tags(self, entity: Entity, touches: bool) -> list[Tag]:
+    def _entity_tags(self, entity: EntitySpan, touches: bool) -> list[ParsedTag]:
         words = entity.end_word - entity.begin_word
         if words == 1 and "S" in self.begins:
-            return [Tag("S", entity.type)]
+            return [ParsedTag("S", entity.type)]
         first = self.parts if touches and self.parts else self.begins[0]
         roles = [first] + ["I"] * (words - 1)
         if "E" in self.follows:
             roles[-1] = "E"
-        return [Tag(role, entity.type) for role in roles]
+        return [ParsedTag(role, entity.type) for role in roles]
 
     def insist_on_entities(self) -> None:
         """Complains if the scheme has no entities."""
@@ -154,7 +156,7 @@ class Scheme:
             )
 
 
-def _check_place(entity: Entity, before: Entity, length: int) -> None:
+def _check_place(entity: EntitySpan, before: EntitySpan, length: int) -> None:
     shown = f"the entity {entity.type!r} of words {entity.begin_word + 1:,} to {entity.end_word:,}"
     if not 0 <= entity.begin_word < entity.end_word <= length:
         raise InputError(

@@ -20,10 +20,10 @@ ROLE_OF_LETTER = {
 # Labels of published checkpoints that stand for padding, special tokens and later sub-tokens.
 NOT_TAGS = frozenset({"X", "PAD", "[PAD]", "[CLS]", "[SEP]", "<pad>", "<s>", "</s>", "<PAD>"})
 
-Order = Literal["before", "behind", "bare"]
+AffixOrder = Literal["before", "behind", "bare"]
 
 
-class Tag(NamedTuple):
+class ParsedTag(NamedTuple):
     """A label that was read.
 
     Attributes:
@@ -35,7 +35,7 @@ class Tag(NamedTuple):
     type: str = ""
 
 
-class Entity(NamedTuple):
+class EntitySpan(NamedTuple):
     """Some words in a row that are one thing.
 
     Attributes:
@@ -49,7 +49,7 @@ class Entity(NamedTuple):
     end_word: int
 
 
-NO_TAG = Tag(OUTSIDE)
+NO_TAG = ParsedTag(OUTSIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,18 @@ class Spelling:
         letters: The letters of B, I, E and S.
     """
 
-    order: Order = "before"
+    order: AffixOrder = "before"
     separator: str = "-"
     letters: str = "BIES"
 
-    def read(self, label: str) -> Tag | None:
+    def read(self, label: str) -> ParsedTag | None:
         """Role and type of a label; None if it is not written this way.
 
         Any letter and any separator that is known is read, whatever this spelling writes.
         """
         return _read(self.order, label)
 
-    def read_all(self, labels: Sequence[str]) -> list[Tag]:
+    def read_all(self, labels: Sequence[str]) -> list[ParsedTag]:
         """Role and type of each label of a sentence.
 
         Raises:
@@ -84,7 +84,7 @@ class Spelling:
         for place, label in enumerate(labels):
             tag = self.read(label)
             if tag is None:
-                example = self.write(Tag("B", "PER"))
+                example = self.write(ParsedTag("B", "PER"))
                 raise InputError(
                     f"word {place + 1:,}: the tag is {label!r}; it must be O or be written like "
                     f"{example}; correct it."
@@ -92,7 +92,7 @@ class Spelling:
             tags.append(tag)
         return tags
 
-    def write(self, tag: Tag) -> str:
+    def write(self, tag: ParsedTag) -> str:
         """The label of a role and a type."""
         if tag.role == OUTSIDE:
             return OUTSIDE
@@ -110,19 +110,19 @@ PLAIN_SPELLING = Spelling()
 
 
 @lru_cache(maxsize=4096)
-def _read(order: Order, label: str) -> Tag | None:
+def _read(order: AffixOrder, label: str) -> ParsedTag | None:
     if label == OUTSIDE:
         return NO_TAG
     if order == "bare":
-        return Tag("I", label)
+        return ParsedTag("I", label)
     letter, separator, kind = label[:1], label[1:2], label[2:]
     if order == "behind":
         letter, separator, kind = label[-1:], label[-2:-1], label[:-2]
     if letter not in ROLE_OF_LETTER:  # also when there is none
         return None
     if label == letter:
-        return Tag(ROLE_OF_LETTER[letter])
-    return Tag(ROLE_OF_LETTER[letter], kind) if separator in SEPARATORS and kind else None
+        return ParsedTag(ROLE_OF_LETTER[letter])
+    return ParsedTag(ROLE_OF_LETTER[letter], kind) if separator in SEPARATORS and kind else None
 
 
 def spelling_of(labels: Iterable[str]) -> Spelling | None:
@@ -141,7 +141,7 @@ def spelling_of(labels: Iterable[str]) -> Spelling | None:
     inside = sorted(names - {OUTSIDE} - NOT_TAGS)
     if not inside:
         return PLAIN_SPELLING if OUTSIDE in names else None
-    orders: tuple[Order, ...] = ("before", "behind")
+    orders: tuple[AffixOrder, ...] = ("before", "behind")
     for order in orders:
         if all(_read(order, label) for label in inside):
             return _spelling(order, inside)
@@ -149,7 +149,7 @@ def spelling_of(labels: Iterable[str]) -> Spelling | None:
     return Spelling(order="bare") if OUTSIDE in names and not lettered else None
 
 
-def _spelling(order: Order, labels: Sequence[str]) -> Spelling:
+def _spelling(order: AffixOrder, labels: Sequence[str]) -> Spelling:
     end = 0 if order == "before" else -1
     used = {label[end] for label in labels}
     between = [label[1] if order == "before" else label[-2] for label in labels if len(label) > 1]

@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 
 from clozeworks.errors import SettingError
 from clozeworks.tasks.tagging.schemes import Scheme, scheme_of
-from clozeworks.tasks.tagging.tags import NO_TAG, NOT_TAGS, OUTSIDE, Spelling, Tag, spelling_of
+from clozeworks.tasks.tagging.tags import (
+    NO_TAG,
+    NOT_TAGS,
+    OUTSIDE,
+    ParsedTag,
+    Spelling,
+    spelling_of,
+)
 from clozeworks.wording import counted
 
 
-class Moves(NamedTuple):
+class AllowedTransitions(NamedTuple):
     """What is allowed.
 
     Attributes:
@@ -38,7 +45,7 @@ class Moves(NamedTuple):
 
 def transitions(
     labels: Sequence[str], scheme: Scheme, *, spelling: Spelling | None = None
-) -> Moves:
+) -> AllowedTransitions:
     """The moves a scheme allows between the labels of a model.
 
     Labels for padding and special tokens (`[CLS]`, `X`) are never allowed beside those of a scheme.
@@ -53,10 +60,12 @@ def transitions(
     """
     count = len(labels)
     if not scheme.begins:
-        return Moves(np.ones(count, bool), np.ones((count, count), bool), np.ones(count, bool))
+        return AllowedTransitions(
+            np.ones(count, bool), np.ones((count, count), bool), np.ones(count, bool)
+        )
     spelling = spelling or spelling_of(labels) or Spelling()
     tags = [_tag_of(label, labels, scheme, spelling) for label in labels]
-    moves = Moves(
+    moves = AllowedTransitions(
         np.array([_allowed(scheme, NO_TAG, tag) for tag in tags], bool),
         np.array([[_allowed(scheme, row, tag) for tag in tags] for row in tags], bool),
         np.array([_allowed(scheme, tag, NO_TAG) for tag in tags], bool),
@@ -65,11 +74,13 @@ def transitions(
     return moves
 
 
-def _allowed(scheme: Scheme, previous: Tag | None, tag: Tag | None) -> bool:
+def _allowed(scheme: Scheme, previous: ParsedTag | None, tag: ParsedTag | None) -> bool:
     return previous is not None and tag is not None and scheme.may_follow(previous, tag)
 
 
-def _tag_of(label: str, labels: Sequence[str], scheme: Scheme, spelling: Spelling) -> Tag | None:
+def _tag_of(
+    label: str, labels: Sequence[str], scheme: Scheme, spelling: Spelling
+) -> ParsedTag | None:
     if label in NOT_TAGS and spelling.order != "bare":
         return None
     tag = spelling.read(label)
@@ -82,7 +93,7 @@ def _tag_of(label: str, labels: Sequence[str], scheme: Scheme, spelling: Spellin
     return tag
 
 
-def _insist_on_paths(moves: Moves, labels: Sequence[str], scheme: Scheme) -> None:
+def _insist_on_paths(moves: AllowedTransitions, labels: Sequence[str], scheme: Scheme) -> None:
     """Complains if there is a length that no allowed path has."""
     reached: NDArray[np.bool_] = moves.start
     seen: set[bytes] = set()

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeworks.tasks.tagging.transitions import Moves
+from clozeworks.arrays import Float64Array
+from clozeworks.tasks.tagging.transitions import AllowedTransitions
 
-Array = NDArray[np.float64]
 # Below this a score says impossible. It must stay finite: where everything is impossible, the rules
 # still count. It must not be huge: beside it, other words' scores would be rounded away.
 _LOWEST = -1e9
@@ -36,7 +36,7 @@ class MoveScores(NamedTuple):
 
 
 def best_path(
-    scores: NDArray[np.floating], moves: Moves, learned: MoveScores | None = None
+    scores: NDArray[np.floating], moves: AllowedTransitions, learned: MoveScores | None = None
 ) -> NDArray[np.int64]:
     """The allowed labels with the highest sum of scores.
 
@@ -71,8 +71,8 @@ def best_path(
 
 
 def marginals(
-    scores: NDArray[np.floating], moves: Moves, learned: MoveScores | None = None
-) -> Array:
+    scores: NDArray[np.floating], moves: AllowedTransitions, learned: MoveScores | None = None
+) -> Float64Array:
     """The probability of each label for each word among all allowed paths, (T, K).
 
     Args:
@@ -91,16 +91,16 @@ def marginals(
         both[word] += after
         after = _log_sum((after + scores[word])[:, None] + move.T)
     shares = np.exp(both - both.max(axis=1, keepdims=True))
-    probabilities: Array = shares / shares.sum(axis=1, keepdims=True)
+    probabilities: Float64Array = shares / shares.sum(axis=1, keepdims=True)
     return probabilities
 
 
 def path_probabilities(
     path: NDArray[np.int64],
     scores: NDArray[np.floating],
-    moves: Moves,
+    moves: AllowedTransitions,
     learned: MoveScores | None = None,
-) -> Array:
+) -> Float64Array:
     """The probability of each word's label in a path, among all allowed paths, (T,).
 
     Args:
@@ -109,18 +109,20 @@ def path_probabilities(
         moves: What is allowed.
         learned: Scores of moves that are added, if the model has them.
     """
-    probabilities: Array = marginals(scores, moves, learned)[np.arange(len(path)), path]
+    probabilities: Float64Array = marginals(scores, moves, learned)[np.arange(len(path)), path]
     return probabilities
 
 
-def _finite(scores: NDArray[np.floating]) -> Array:
+def _finite(scores: NDArray[np.floating]) -> Float64Array:
     """The same scores for every purpose here: a word's scores may all be shifted."""
-    finite: Array = np.maximum(scores, _LOWEST, dtype=np.float64)
+    finite: Float64Array = np.maximum(scores, _LOWEST, dtype=np.float64)
     finite -= finite.max(axis=1, keepdims=True)
     return finite
 
 
-def _costs(moves: Moves, learned: MoveScores | None) -> tuple[Array, Array, Array]:
+def _costs(
+    moves: AllowedTransitions, learned: MoveScores | None
+) -> tuple[Float64Array, Float64Array, Float64Array]:
     allowed = [np.where(mask, 0.0, -np.inf) for mask in moves]
     if learned is not None:
         allowed = [mask + score for mask, score in zip(allowed, learned, strict=True)]
@@ -128,10 +130,10 @@ def _costs(moves: Moves, learned: MoveScores | None) -> tuple[Array, Array, Arra
     return start, move, end
 
 
-def _log_sum(x: Array) -> Array:
+def _log_sum(x: Float64Array) -> Float64Array:
     """The logarithm of the sum of exp over the rows: (n, m) to (m,)."""
     highest = x.max(axis=0)
     highest = np.where(np.isfinite(highest), highest, 0.0)
     with np.errstate(divide="ignore"):
-        total: Array = np.log(np.exp(x - highest).sum(axis=0)) + highest
+        total: Float64Array = np.log(np.exp(x - highest).sum(axis=0)) + highest
     return total

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus import Split, in_memory
-from clozeworks.data.shards import Shard, ShardEntry
-from clozeworks.text.style import ByteLevelStyle
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.data.corpus.corpus import Split, in_memory
+from clozeworks.data.corpus.shards import Shard, ShardEntry
+from clozeworks.text.tokenizer.styles import ByteLevelStyle
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 FIRST = 1000
 """The id of token 0 of a numbered split; special tokens are below it."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.arrangements.blocks import Blocks
+from clozeworks.data.examples.blocks import Blocks
 from clozeworks.errors import SettingError
 
 

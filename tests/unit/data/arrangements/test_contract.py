@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from clozeworks import config, registry
-from clozeworks.data.arranged import Arranged
-from clozeworks.data.arrangements import ArrangementSpec
-from clozeworks.data.corpus import Split
+from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import InputError
 
 KINDS = {
@@ -33,15 +33,15 @@ def usual(drawn):
     return lambda spec: groups if registry.kind(type(spec)) == GIVEN else others
 
 
-def same(one: Arranged, other: Arranged) -> bool:
+def same(one: ExampleArrays, other: ExampleArrays) -> bool:
     return all(
         np.array_equal(getattr(one, field.name), getattr(other, field.name))
-        for field in dataclasses.fields(Arranged)
+        for field in dataclasses.fields(ExampleArrays)
     )
 
 
 def test_the_folder_holds_what_its_table_says():
-    import clozeworks.data.arrangements as folder
+    import clozeworks.data.examples as folder
 
     assert KINDS and all(kind.__name__ in (folder.__doc__ or "") for kind in KINDS.values())
     assert all(kind.paper for kind in KINDS.values())
@@ -62,30 +62,30 @@ def test_any_order_gives_the_same_examples(spec, usual, bert):
     fresh = spec.arrange(split, bert, seed=1)
     pieces = [fresh.take(0, order[begin : begin + 7]) for begin in range(0, size, 7)]
     back = np.argsort(order)
-    shuffled = Arranged.join(pieces)
+    shuffled = ExampleArrays.join(pieces)
     assert same(
         whole,
-        Arranged.join([pick(shuffled, number, arrangement.views) for number in back]),
+        ExampleArrays.join([pick(shuffled, number, arrangement.views) for number in back]),
     )
     twice = arrangement.take(0, np.array([5, 5, 0]))
     assert same(
-        twice, Arranged.join([pick(whole, number, arrangement.views) for number in (5, 5, 0)])
+        twice, ExampleArrays.join([pick(whole, number, arrangement.views) for number in (5, 5, 0)])
     )
 
 
-def pick(arranged: Arranged, number: int, views: int) -> Arranged:
+def pick(arranged: ExampleArrays, number: int, views: int) -> ExampleArrays:
     """One example of a batch."""
     rows = slice(number * views, (number + 1) * views)
     begin = arranged.starts[rows][0]
     places = slice(begin, begin + arranged.lengths[rows].sum())
     by_token = {"ids", "types", "special", "word_starts"}
     values = {}
-    for field in dataclasses.fields(Arranged):
+    for field in dataclasses.fields(ExampleArrays):
         value = getattr(arranged, field.name)
         if isinstance(value, np.ndarray):
             value = value[places if field.name in by_token else rows]
         values[field.name] = value
-    return Arranged(**values)
+    return ExampleArrays(**values)
 
 
 def test_examples_are_numbered_and_fit(spec, usual, bert):
@@ -187,7 +187,7 @@ def test_a_tokenizer_without_special_tokens(spec, usual):
     from tokenizers import Tokenizer as Backend
     from tokenizers.models import WordLevel
 
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     plain = Tokenizer(Backend(WordLevel({"a": 0, "b": 1}, unk_token="a")))
     arrangement = spec.arrange(usual(spec), plain, seed=0)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
-from clozeworks.core.chance import Chance
-from clozeworks.data.arrangements.cutting import heads, remaining
+from clozeworks.data.examples.cutting import heads, remaining
+from clozeworks.rng import RandomStream
 
 
 def one_at_a_time(first, second, room):
@@ -39,7 +39,7 @@ def test_texts_that_are_too_long_fill_the_room_and_end_equal():
 @pytest.mark.parametrize("tosses", [1, 5, 32, 40, 129])
 def test_heads_are_binomial(tosses):
     count = 40_000
-    found = heads(Chance(0, "test"), 0, np.arange(count), np.full(count, tosses))
+    found = heads(RandomStream(0, "test"), 0, np.arange(count), np.full(count, tosses))
     assert fits(found, tosses)
     # Tails only, and half of the tosses every time, are what a wrong cut gives.
     assert not fits(np.zeros(count, dtype=np.int64), tosses)
@@ -56,11 +56,11 @@ def fits(found, tosses):
 
 
 def test_heads_depend_on_the_place_alone():
-    chance = Chance(3, "test")
+    rng = RandomStream(3, "test")
     tosses = np.array([0, 1, 127, 128, 129, 5000, 100_000, 7])
     places = np.array([5, 9, 2, 8, 1, 7, 4, 2**40])
-    together = heads(chance, 1, places, tosses)
-    alone = [heads(chance, 1, places[[i]], tosses[[i]])[0] for i in range(len(tosses))]
+    together = heads(rng, 1, places, tosses)
+    alone = [heads(rng, 1, places[[i]], tosses[[i]])[0] for i in range(len(tosses))]
     assert together.tolist() == alone
     assert together[0] == 0 and (together <= tosses).all()
     assert abs(together[6] - 50_000) < 3 * np.sqrt(25_000)
@@ -68,10 +68,13 @@ def test_heads_depend_on_the_place_alone():
 
 def test_tosses_drawn_a_few_at_a_time_are_the_same(monkeypatch):
     tosses = np.random.default_rng(0).integers(0, 2000, 300)
-    whole = heads(Chance(0, "test"), 0, np.arange(300), tosses)
-    monkeypatch.setattr("clozeworks.data.arrangements.cutting._TOGETHER", 50)
-    assert np.array_equal(heads(Chance(0, "test"), 0, np.arange(300), tosses), whole)
+    whole = heads(RandomStream(0, "test"), 0, np.arange(300), tosses)
+    monkeypatch.setattr("clozeworks.data.examples.cutting._TOGETHER", 50)
+    assert np.array_equal(heads(RandomStream(0, "test"), 0, np.arange(300), tosses), whole)
 
 
 def test_nothing_to_toss():
-    assert heads(Chance(0, "test"), 0, np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
+    assert (
+        heads(RandomStream(0, "test"), 0, np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist()
+        == []
+    )

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.arrangements.document_pieces import DocumentPieces
+from clozeworks.data.examples.document_chunks import DocumentPieces
 from clozeworks.errors import InputError, SettingError
-from clozeworks.text.style import GPT2_STYLE, LLAMA_STYLE
-from clozeworks.text.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.styles import GPT2_STYLE, LLAMA_STYLE
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 FIRST = 1000
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from clozeworks.data.arrangements.index import HELD, narrow
-from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
-from clozeworks.data.arrangements.single_sequences import SingleSequences
-from clozeworks.data.arrangements.whole_sentences import DocSentences, FullSentences
-from clozeworks.data.shards import map_arrays
+from clozeworks.data.corpus.shards import map_arrays
+from clozeworks.data.examples.index import HELD, narrow
+from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
+from clozeworks.data.examples.single_sequences import SingleSequences
+from clozeworks.data.examples.whole_sentences import DocSentences, FullSentences
 
 SPECS = [
     NextSentencePairs(length=32),
@@ -44,7 +44,7 @@ def test_a_file_is_written_once_and_used(spec, split, bert, tmp_path, monkeypatc
 
     # A second one reads the file: neither sentences nor random numbers are looked at.
     for module in ("pair_loop", "single_sequences", "whole_sentences"):
-        monkeypatch.setattr(f"clozeworks.data.arrangements.{module}.chain", None)
+        monkeypatch.setattr(f"clozeworks.data.examples.{module}.chain", None)
     again = spec.arrange(split, bert, seed=3, cache=cache)
     assert np.array_equal(ids(again), expected)
     assert path.read_bytes() == data

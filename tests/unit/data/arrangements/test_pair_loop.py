@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from clozeworks.core.chance import Chance
-from clozeworks.data.arrangements.outline import Outline
-from clozeworks.data.arrangements.pair_loop import (
+from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.pair_loop import (
     NextSentenceLoop,
     PureSentenceOrderLoop,
     SentenceOrderLoop,
 )
+from clozeworks.rng import RandomStream
 
 LOOPS = {
     "next": NextSentenceLoop,
@@ -23,17 +23,17 @@ def reference(documents, rule, room, short, seed, copy):
 
     Documents are lists of sentences of tokens. Gives (A, B, label) by token.
     """
-    chance = Chance(seed, "pairs")
+    rng = RandomStream(seed, "pairs")
     every = np.arange(sum(map(len, documents)))
     words_of = {
-        name: chance.stream(name).words(copy, every, count)
+        name: rng.stream(name).words(copy, every, count)
         for name, count in (("chunk", 4), ("document", 9), ("cut first", 16), ("cut second", 16))
     }
     pick = lambda word, limit: int(word) * limit >> 32  # noqa: E731
     found = []
     before = 0  # sentences in the documents before
     for number, document in enumerate(documents):
-        words = chance.stream("target").words(copy, number, 2)[0]
+        words = rng.stream("target").words(copy, number, 2)[0]
         target = room
         if words[0] / 2**32 < short:
             target = 2 + pick(words[1], room - 1)  # randint(2, room)
@@ -96,7 +96,7 @@ def made(documents, rule, room, short, seed, copy, group=1 << 18):
     """The same from the arrays."""
     bounds = np.cumsum([0, *(len(sentence) for document in documents for sentence in document)])
     outline = Outline(bounds, np.cumsum([0, *map(len, documents)]))
-    arrays = LOOPS[rule](outline, room, short, Chance(seed, "pairs"), copy).build(group)
+    arrays = LOOPS[rule](outline, room, short, RandomStream(seed, "pairs"), copy).build(group)
     columns = (arrays[name].tolist() for name in arrays)
     return [
         ([*range(a, a + size_a)], [*range(b, b + size_b)], label)

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from clozeworks.core.chance import Chance
-from clozeworks.data.arrangements.chain import chain
-from clozeworks.data.arrangements.outline import Outline
-from clozeworks.data.arrangements.pair_loop import (
+from clozeworks.data.examples.chain import chain
+from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.pair_loop import (
     NextSentenceLoop,
     SentenceOrderLoop,
 )
-from clozeworks.data.arrangements.pairs import NextSentencePairs, SentenceOrderPairs
+from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.errors import InputError, SettingError
+from clozeworks.rng import RandomStream
 
 LENGTH = 64
 ROOM = LENGTH - 3
@@ -31,7 +31,7 @@ def uncut(loop):
 
 
 def next_sentence(split, room=ROOM, short=0.1, seed=0, copy=0, kind=NextSentenceLoop):
-    return kind(Outline.of(split), room, short, Chance(seed, "pairs"), copy)
+    return kind(Outline.of(split), room, short, RandomStream(seed, "pairs"), copy)
 
 
 def document_of(outline, tokens):
@@ -112,7 +112,7 @@ def test_a_tenth_of_documents_has_a_short_target_and_all_its_chunks_share_it(num
     loop = next_sentence(split)
     assert targets_are_right(loop.targets, len(loop.targets))
     # The target is that of the document: chunks that end before it are as long as it says.
-    pairs = uncut(SentenceOrderLoop(loop.outline, ROOM, 0.1, Chance(0, "pairs"), 0))
+    pairs = uncut(SentenceOrderLoop(loop.outline, ROOM, 0.1, RandomStream(0, "pairs"), 0))
     document = loop.outline.document_of(pairs.chunks)
     ends = loop.chunk_ends(pairs.chunks)
     inner = ends < loop.outline.documents[document + 1]

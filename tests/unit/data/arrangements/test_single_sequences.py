@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.arrangements.single_sequences import SingleSequences
+from clozeworks.data.examples.single_sequences import SingleSequences
 from clozeworks.errors import InputError, SettingError
 
 CLS, SEP = 2, 3

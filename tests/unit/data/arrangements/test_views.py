@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clozeworks.data.arrangements.views import Given, Neighbours, Twice
+from clozeworks.data.examples.views import Given, Neighbours, Twice
 from clozeworks.errors import InputError, SettingError
 
 

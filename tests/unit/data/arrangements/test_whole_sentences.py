@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clozeworks.data.arrangements.whole_sentences import DocSentences, FullSentences
+from clozeworks.data.examples.whole_sentences import DocSentences, FullSentences
 from clozeworks.errors import SettingError
 
 FIRST = 1000
@@ -157,7 +157,7 @@ def test_a_tokenizer_without_a_separator_is_refused(numbered):
     from tokenizers import Tokenizer as Backend
     from tokenizers.models import WordLevel
 
-    from clozeworks.text.tokenizer import Tokenizer
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     plain = Tokenizer(Backend(WordLevel({"a": 0, "b": 1}, unk_token="a")))
     with pytest.raises(SettingError) as caught:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from clozeworks.core.chance import Chance
 from clozeworks.data.augment.delete import Delete
-from clozeworks.data.augment.guess import Guess
+from clozeworks.data.augment.guess import ReplaceByModel
 from clozeworks.data.augment.insert import Insert
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.several import Several
 from clozeworks.data.augment.swap import Swap
 from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.rng import RandomStream
 
 SYNONYMS = {
     "old": ("ancient", "aged"),
@@ -25,7 +25,7 @@ WAYS = {
     "insert": Insert(rate=0.3, words=("very", "很", "quite so")),
     "insert synonyms": Insert(rate=0.3, synonyms=SYNONYMS),
     "replace": Replace(rate=0.5, synonyms=SYNONYMS),
-    "guess": Guess(rate=0.3),
+    "guess": ReplaceByModel(rate=0.3),
     "several": Several(parts=(Delete(rate=0.2), Swap(), Replace(synonyms=SYNONYMS)), share=0.8),
 }
 TEXT = 'The old cat sat (very still), in New York, on "a mat": 我很高兴，在北京。 Yes 😀!'
@@ -42,8 +42,8 @@ def guess_of_a_model():
 
 
 @pytest.fixture(scope="session")
-def chance():
-    return Chance(7, "augment")
+def rng():
+    return RandomStream(7, "augment")
 
 
 @pytest.fixture(params=WAYS, ids=str)

@@ -12,15 +12,15 @@ import pytest
 
 import clozeworks
 from clozeworks import config, registry
-from clozeworks.core.chance import Chance
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.errors import SettingError
+from clozeworks.rng import RandomStream
 
 KINDS = registry.specs(AugmentSpec)
 # What becomes of items, asked for in any order; run here, and in processes of their own.
 SCRIPT = """
 from clozeworks import config
-from clozeworks.core.chance import Chance
+from clozeworks.rng import Chance
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.data.labelled.items import *
 
@@ -84,8 +84,8 @@ def test_another_process_gives_the_same(ways, items, seed):
 
 def test_each_place_and_each_seed_draws_anew(augment, items):
     def outcomes(seed, epochs, indices):
-        chance = Chance(seed, "augment")
-        return {augment(items[0], chance, e, i).text for e in epochs for i in indices}
+        rng = RandomStream(seed, "augment")
+        return {augment(items[0], rng, e, i).text for e in epochs for i in indices}
 
     assert len(outcomes(0, range(12), [4])) > 4
     assert len(outcomes(0, [0], range(12))) > 4
@@ -93,10 +93,10 @@ def test_each_place_and_each_seed_draws_anew(augment, items):
     assert len({text for _ in range(12) for text in outcomes(0, [0], [0])}) == 1
 
 
-def test_items_are_not_changed_in_place(augment, items, chance):
+def test_items_are_not_changed_in_place(augment, items, rng):
     before = repr(items)
     for item in items:
-        assert type(augment(item, chance, 0, 0)) is type(item)
+        assert type(augment(item, rng, 0, 0)) is type(item)
     assert repr(items) == before
 
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeworks.core.chance import Chance
 from clozeworks.data.augment.changing import Draw
 from clozeworks.data.augment.delete import Delete
-from clozeworks.data.augment.guess import Guess
+from clozeworks.data.augment.guess import ReplaceByModel
 from clozeworks.data.augment.passage import Passage
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.swap import Swap
 from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
+from clozeworks.rng import RandomStream
 
-CHANCE = Chance(3, "augment")
+CHANCE = RandomStream(3, "augment")
 WORDS = ["old", "cat", "New", "York", "高", "兴", "a", ",", "(", "😀", "é", "don't"]
 SCHEMES = {
     "IO": ["O", "O", "PER", "LOC"],
@@ -28,28 +28,28 @@ context_letters = st.sampled_from("ab  \t\n.,(é我京😀1")
 
 
 @pytest.mark.parametrize("augment", ["several"], indirect=True)
-def test_all_else_is_as_it_was(augment, chance, items):
+def test_all_else_is_as_it_was(augment, rng, items):
     texts = {"text", "first", "second", "spans", "tags", "question", "context", "answers"}
     for item in items:
-        changed = [augment(item, chance, epoch, 0) for epoch in range(20)]
+        changed = [augment(item, rng, epoch, 0) for epoch in range(20)]
         assert any(new != item for new in changed)
         for field in dataclasses.fields(item):
             if field.name not in texts:
                 assert {getattr(new, field.name) for new in changed} == {getattr(item, field.name)}
 
 
-def test_both_texts_of_a_pair_are_changed_each_in_its_own_way(chance):
+def test_both_texts_of_a_pair_are_changed_each_in_its_own_way(rng):
     text = "one two three four five six seven eight"
     augment = Delete(rate=0.5).build()
-    pairs = [augment(PairItem(text, text), chance, 0, index) for index in range(30)]
+    pairs = [augment(PairItem(text, text), rng, 0, index) for index in range(30)]
     assert sum(pair.first != text for pair in pairs) > 20
     assert sum(pair.second != text for pair in pairs) > 20
     assert sum(pair.first != pair.second for pair in pairs) > 20
 
 
-def test_a_question_is_changed_and_so_is_the_rest_of_the_context(augment, chance, items):
+def test_a_question_is_changed_and_so_is_the_rest_of_the_context(augment, rng, items):
     item = items[-1]
-    changed = [augment(item, chance, 0, index) for index in range(60)]
+    changed = [augment(item, rng, 0, index) for index in range(60)]
     assert any(new.question != item.question for new in changed)
     assert any(new.context != item.context for new in changed)
 
@@ -128,7 +128,7 @@ def test_words_of_entities_are_replaced_only_if_that_is_wanted():
 
 def test_words_of_entities_are_guessed_only_if_that_is_wanted():
     item = WordsItem.of_words(["old", "Ann", "Lee"], ["O", "B-PER", "I-PER"])
-    spec = Guess(rate=1.0)
+    spec = ReplaceByModel(rate=1.0)
     for inside, words in ((False, ("x", "Ann", "Lee")), (True, ("x", "X", "X"))):
         augment = dataclasses.replace(spec, inside_entities=inside).build(
             lambda texts: [["x"]] * len(texts)
@@ -175,10 +175,10 @@ def test_every_answer_stands_where_it_is_said_to(augment_of, item, index):
             assert new.context[answer.begin : answer.end] == answer.text, name
 
 
-def test_answers_that_touch_others_survive(augment, chance, items):
+def test_answers_that_touch_others_survive(augment, rng, items):
     item = items[-1]
     for index in range(100):
-        new = augment(item, chance, 0, index)
+        new = augment(item, rng, 0, index)
         assert [new.context[a.begin : a.end] for a in new.answers] == [
             "London",
             "London",

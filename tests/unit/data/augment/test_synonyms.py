@@ -7,13 +7,13 @@ import pytest
 from clozeworks import config
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.data.augment.delete import Delete
-from clozeworks.data.augment.guess import Guess
+from clozeworks.data.augment.guess import ReplaceByModel
 from clozeworks.data.augment.insert import Insert
 from clozeworks.data.augment.passage import Passage
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.several import Several
 from clozeworks.data.augment.swap import Swap
-from clozeworks.data.augment.synonyms import Found, Synonyms, like
+from clozeworks.data.augment.synonyms import SynonymMatch, Synonyms, like
 from clozeworks.data.labelled.items import TextItem
 from clozeworks.errors import ClozeworksError, InputError, SettingError, UnknownName
 
@@ -42,7 +42,7 @@ def refusal(call, *arguments, error=ClozeworksError, **options):
     ],
 )
 def test_files(save, name, content):
-    others = [Found(1, 1, ("huge", "very large", "vast")), Found(3, 4, ("快乐",))]
+    others = [SynonymMatch(1, 1, ("huge", "very large", "vast")), SynonymMatch(3, 4, ("快乐",))]
     assert found(save(name, content), "A big, 高兴") == others
 
 
@@ -191,20 +191,20 @@ def test_settings_that_cannot_be_used():
     assert refusal(Several.eda, file="near.tsv", copies=0, error=SettingError) == (
         "copies is 0; it must be at least 1."
     )
-    assert refusal(Guess, most=0, error=SettingError) == (
+    assert refusal(ReplaceByModel, most=0, error=SettingError) == (
         "augment.most is 0; it must be at least 1."
     )
 
 
-def test_a_guess_needs_a_model(chance):
+def test_a_guess_needs_a_model(rng):
     needed = (
         "augment.kind is 'guess', and there is no model that guesses; it needs a masked language "
         "model; hand one in with build(guess=...), or choose another kind."
     )
-    assert refusal(Guess().build, error=SettingError) == needed
-    assert refusal(Several(parts=(Delete(), Guess())).build, error=SettingError) == needed
-    augment = Guess(rate=1.0).build(lambda texts: [["x"]])
-    assert refusal(augment, TextItem("one two"), chance, 0, 0, error=SettingError) == (
+    assert refusal(ReplaceByModel().build, error=SettingError) == needed
+    assert refusal(Several(parts=(Delete(), ReplaceByModel())).build, error=SettingError) == needed
+    augment = ReplaceByModel(rate=1.0).build(lambda texts: [["x"]])
+    assert refusal(augment, TextItem("one two"), rng, 0, 0, error=SettingError) == (
         "guess gave words for 1 of 2 texts; it must give a list of words for each; correct the "
         "function."
     )

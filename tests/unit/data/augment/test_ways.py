@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2_contingency, chisquare
 
-from clozeworks.core.chance import Chance
 from clozeworks.data.augment.delete import Delete
-from clozeworks.data.augment.guess import Guess
+from clozeworks.data.augment.guess import ReplaceByModel
 from clozeworks.data.augment.insert import Insert
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.several import Several
 from clozeworks.data.augment.swap import Swap
 from clozeworks.data.labelled.items import TextItem
+from clozeworks.rng import RandomStream
 
 TEN = "a b c d e f g h i j"
 SIX = "a b c d e f"
 
 
 def changed(spec, text, count, epoch=0, seed=1, guess=None):
-    augment, chance = spec.build(guess), Chance(seed, "augment")
-    return [augment(TextItem(text), chance, epoch, index).text for index in range(count)]
+    augment, rng = spec.build(guess), RandomStream(seed, "augment")
+    return [augment(TextItem(text), rng, epoch, index).text for index in range(count)]
 
 
 @cache
@@ -185,18 +185,21 @@ class TestGuess:
             asked.extend(texts)
             return [["##s", "b", ".", "x y", "x", "y", "z"]] * len(texts)
 
-        counts = Counter(changed(Guess(rate=0.5, most=2), "a, b", 400, guess=guess))
+        counts = Counter(changed(ReplaceByModel(rate=0.5, most=2), "a, b", 400, guess=guess))
         assert set(asked) == {"[MASK], b", "a, [MASK]"} and len(asked) == 400
         # The word itself, pieces, marks and phrases are not among the best two.
         assert set(counts) == {"b, b", "x, b", "a, x", "a, y"}
         assert is_even(list(counts.values()))
 
     def test_no_guess_no_change(self):
-        assert changed(Guess(), SIX, 3, guess=lambda texts: [[]] * len(texts)) == [SIX] * 3
+        assert changed(ReplaceByModel(), SIX, 3, guess=lambda texts: [[]] * len(texts)) == [SIX] * 3
 
     def test_a_text_with_a_gap_of_its_own_stays(self):
         text = "one [MASK] two"
-        assert changed(Guess(), text, 3, guess=lambda texts: [["x"]] * len(texts)) == [text] * 3
+        assert (
+            changed(ReplaceByModel(), text, 3, guess=lambda texts: [["x"]] * len(texts))
+            == [text] * 3
+        )
 
 
 class TestSeveral:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
-from clozeworks.data.labelled.parting import Shares, counts_of, parted
+from clozeworks.data.labelled.parting import SplitFractions, counts_of, parted
 from clozeworks.errors import InputError, SettingError
 
 
@@ -43,7 +43,7 @@ pairs = st.tuples(st.sampled_from(["", " "]), st.integers(0, 30), st.sampled_fro
 def test_no_text_is_in_two_parts(rows, dev, test, seed):
     items = texts(*((f"{space}text {text}", label) for space, text, label in rows))
     try:
-        found = checked(items, Shares(dev, test), seed)
+        found = checked(items, SplitFractions(dev, test), seed)
     except InputError as error:
         assert str(error).startswith("nothing is left for the part ")
         return
@@ -52,7 +52,7 @@ def test_no_text_is_in_two_parts(rows, dev, test, seed):
     assert list(found.parts) == ["train", "dev", "test"]
     known = set(counts_of(found.parts["train"]))
     assert all(set(counts_of(some)) <= known for some in found.parts.values())
-    assert found == parted(list(items), Shares(dev, test), seed)
+    assert found == parted(list(items), SplitFractions(dev, test), seed)
 
 
 @given(
@@ -63,7 +63,7 @@ def test_no_text_is_in_two_parts(rows, dev, test, seed):
 )
 def test_shares_and_labels(labels, dev, test, seed):
     items = texts(*((f"text {number}", label) for number, label in enumerate(labels)))
-    found = checked(items, Shares(dev, test), seed)
+    found = checked(items, SplitFractions(dev, test), seed)
     for name, share in (("dev", dev), ("test", test)):
         for label, total in Counter(labels).items():
             if total > 20:
@@ -73,29 +73,29 @@ def test_shares_and_labels(labels, dev, test, seed):
 def test_each_label_keeps_its_share_whatever_the_seed():
     items = texts(*((f"text {n}", "rare" if n % 10 == 0 else "usual") for n in range(1000)))
     for seed in range(5):
-        found = checked(items, Shares(0.1, 0.2), seed)
+        found = checked(items, SplitFractions(0.1, 0.2), seed)
         counts = {name: counts_of(some) for name, some in found.parts.items()}
         assert counts == {
             "train": {"usual": 630, "rare": 70},
             "dev": {"usual": 90, "rare": 10},
             "test": {"usual": 180, "rare": 20},
         }
-    assert parted(items, Shares(), 1) != parted(items, Shares(), 2)
+    assert parted(items, SplitFractions(), 1) != parted(items, SplitFractions(), 2)
 
 
 def test_a_part_that_is_not_asked_for_is_not_there():
     items = texts(*((f"text {n}", "ab"[n % 2]) for n in range(100)))
-    assert sizes(checked(items, Shares(0.1, 0))) == {"train": 90, "dev": 10}
-    assert sizes(checked(items, Shares(0, 0.2))) == {"train": 80, "test": 20}
+    assert sizes(checked(items, SplitFractions(0.1, 0))) == {"train": 90, "dev": 10}
+    assert sizes(checked(items, SplitFractions(0, 0.2))) == {"train": 80, "test": 20}
 
 
 def test_pairs_and_sentences_stay_together():
     both = [PairItem("one", f"other {n // 3}", "ab"[n % 2], f"row {n}") for n in range(90)]
-    found = checked(both, Shares(0.2, 0.2))
+    found = checked(both, SplitFractions(0.2, 0.2))
     seconds = [{item.second for item in some} for some in found.parts.values()]
     assert sum(map(len, seconds)) == 30
     words = [WordsItem.of_words([f"w{n // 2}"], ["O"], f"line {n}") for n in range(60)]
-    found = checked(words, Shares(0.2, 0.2))
+    found = checked(words, SplitFractions(0.2, 0.2))
     assert sum(len({item.text for item in some}) for some in found.parts.values()) == 30
 
 
@@ -104,7 +104,7 @@ def test_a_label_that_training_would_lack_is_trained_on():
     rows = [(f"text {n}", "usual") for n in range(10)]
     items = texts(*rows, ("text 3", "rare"))
     for seed in range(20):
-        found = checked(items, Shares(0.3, 0.3), seed)
+        found = checked(items, SplitFractions(0.3, 0.3), seed)
         assert "rare" in counts_of(found.parts["train"])
 
 
@@ -117,7 +117,7 @@ def test_questions_about_a_context_are_in_one_part(contexts, seed):
     if len(set(contexts)) < 3:
         return
     try:
-        found = checked(questions(contexts), Shares(0.2, 0.2), seed)
+        found = checked(questions(contexts), SplitFractions(0.2, 0.2), seed)
     except InputError:
         return
     assert found.together == "context"
@@ -128,24 +128,24 @@ def test_questions_about_a_context_are_in_one_part(contexts, seed):
 def test_questions_about_an_article_are_in_one_part():
     items = questions([number // 2 for number in range(400)])
     titles = {item.place: f"title {number // 10}" for number, item in enumerate(items)}
-    found = checked(items, Shares(), 0, titles)
+    found = checked(items, SplitFractions(), 0, titles)
     assert found.together == "article"
     assert sizes(found) == {"train": 320, "dev": 40, "test": 40}
     seen = [{titles[item.place] for item in some} for some in found.parts.values()]
     assert sum(map(len, seen)) == 40
     # A context that two articles share makes them one.
     shared = [*items, QuestionItem("q", "context 0", place="q last")]
-    found = checked(shared, Shares(), 0, titles | {"q last": "title 39"})
+    found = checked(shared, SplitFractions(), 0, titles | {"q last": "title 39"})
     for some in found.parts.values():
         held = {(titles | {"q last": "title 39"})[item.place] for item in some}
         assert len(held & {"title 0", "title 39"}) in (0, 2)
     # Too few articles for such small parts, or one that is not known.
     few = {item.place: f"title {number // 50}" for number, item in enumerate(items)}
-    assert checked(items, Shares(), 0, few).together == "context"
-    assert checked(items, Shares(0.2, 0), 0, few).together == "article"
-    assert checked(items, Shares(0.2, 0), 0, {**few, "q 0": "x"}).together == "article"
+    assert checked(items, SplitFractions(), 0, few).together == "context"
+    assert checked(items, SplitFractions(0.2, 0), 0, few).together == "article"
+    assert checked(items, SplitFractions(0.2, 0), 0, {**few, "q 0": "x"}).together == "article"
     del few["q 3"]
-    assert checked(items, Shares(0.2, 0), 0, few).together == "context"
+    assert checked(items, SplitFractions(0.2, 0), 0, few).together == "context"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_questions_about_an_article_are_in_one_part():
 )
 def test_shares_that_are_none(dev, test, sentence):
     with pytest.raises(SettingError) as caught:
-        Shares(dev, test)
+        SplitFractions(dev, test)
     assert str(caught.value) == sentence.format("write for example --dev 0.1 --test 0.1.")
 
 
@@ -171,7 +171,7 @@ def test_too_few():
         (texts(("a", "x"), ("a ", "x"), (" a", "x")), "test"),
     ):
         with pytest.raises(InputError) as caught:
-            parted(items, Shares(), 0)
+            parted(items, SplitFractions(), 0)
         assert str(caught.value) == (
             f"nothing is left for the part {name!r}: there are {len(items)} items; for each part "
             "there must be another text with the same label, or another context; add some."

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
-from clozeworks.data.labelled.oddities import Example, findings
+from clozeworks.data.labelled.oddities import OddRow, findings
 from clozeworks.data.labelled.report import Amount, Spread, report_on
 from clozeworks.errors import SettingError
-from clozeworks.text.train import train_from_iterator
+from clozeworks.text.training.train import train_from_iterator
 
 
 def found(items, dev=()):
@@ -34,10 +34,10 @@ def test_duplicates_and_contradictions():
     odd = found(items)
     assert odd["duplicates"].count == 2
     assert odd["duplicates"].examples == (
-        Example("f.csv, row 3", "same ", "first in row 2"),
-        Example("g.csv, row 2", "same", "first in f.csv, row 2"),
+        OddRow("f.csv, row 3", "same ", "first in row 2"),
+        OddRow("g.csv, row 2", "same", "first in f.csv, row 2"),
     )
-    assert odd["contradictions"].examples == (Example("f.csv, row 4", "same", "b, in row 2 a"),)
+    assert odd["contradictions"].examples == (OddRow("f.csv, row 4", "same", "b, in row 2 a"),)
     several = [TextItem("x", ("a", "b"), "f, row 1"), TextItem("x", (), "f, row 2")]
     assert found(several)["contradictions"].examples[0].note == ", in row 1 a+b"
 
@@ -46,7 +46,7 @@ def test_contradictions_of_pairs_tags_and_answers():
     pairs = [PairItem("x", "y", 1.5, "f, row 1"), PairItem("y", "x", 2.5, "f, row 2")]
     assert found(pairs) == {}
     assert found([*pairs, PairItem("x", "y", 2.5, "f, row 3")])["contradictions"].examples == (
-        Example("f, row 3", "x | y", "2.5, in row 1 1.5"),
+        OddRow("f, row 3", "x | y", "2.5, in row 1 1.5"),
     )
     one = WordsItem.of_words(["New", "York"], ["B-LOC", "I-LOC"], "f, line 1")
     two = WordsItem.of_words(["New", "York"], ["B-LOC", "O"], "f, line 4")
@@ -62,7 +62,7 @@ def test_contradictions_of_pairs_tags_and_answers():
 
 def test_in_both_parts():
     odd = found(texts("one", "two"), [TextItem("two", "b", "d.csv, row 9")])
-    assert odd["in both"].examples == (Example("d.csv, row 9", "two", "also in f.csv, row 3"),)
+    assert odd["in both"].examples == (OddRow("d.csv, row 9", "two", "also in f.csv, row 3"),)
     asked = [QuestionItem("q", "c", place="f, question 1")]
     odd = found(asked, [QuestionItem("p", "c", place="d, question 1")])
     assert set(odd) == {"context in both"}
@@ -87,7 +87,7 @@ def test_debris(name, text):
     odd = found(texts(*plain, text))
     assert set(odd) == {name}
     assert odd[name].count == 1
-    assert odd[name].examples == (Example("f.csv, row 8", text),)
+    assert odd[name].examples == (OddRow("f.csv, row 8", text),)
 
 
 def test_rows_count_once_and_examples_are_three():

@@ -15,9 +15,9 @@ TWO, FOUR = ("no", "yes"), ("a", "b", "c", "d")
 
 def made_up(size, seed, *, items=50):
     """Right labels, and given ones of which some are right."""
-    chance = np.random.default_rng(seed)
-    gold = chance.integers(0, size, items)
-    return gold, np.where(chance.random(items) < 0.6, gold, chance.integers(0, size, items))
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, size, items)
+    return gold, np.where(rng.random(items) < 0.6, gold, rng.integers(0, size, items))
 
 
 CASES = {
@@ -136,11 +136,11 @@ class TestShares:
         assert "calibration_error" not in found.intervals
 
     def test_calibration_error_equals_a_plain_count(self):
-        chance = np.random.default_rng(0)
-        shares = chance.dirichlet(np.ones(4), 300)
+        rng = np.random.default_rng(0)
+        shares = rng.dirichlet(np.ones(4), 300)
         shares[:20] = [0.6, 0.4, 0, 0]  # an edge of a bin
         shares[20] = [1, 0, 0, 0]
-        gold, said = chance.integers(0, 4, 300), shares.argmax(axis=1)
+        gold, said = rng.integers(0, 4, 300), shares.argmax(axis=1)
         error = 0.0
         for place in range(15):
             inside = [

@@ -85,15 +85,15 @@ def test_chinese_f1_takes_the_longest_run():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_chinese_scores_equal_the_plain_rules(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
 
     def text():
-        return "".join(chance.choices(CHINESE, k=chance.randint(0, 8)))
+        return "".join(rng.choices(CHINESE, k=rng.randint(0, 8)))
 
-    gold = [[text() for _ in range(chance.randint(1, 3))] for _ in range(150)]
+    gold = [[text() for _ in range(rng.randint(1, 3))] for _ in range(150)]
     said = [
-        (chance.choice(texts)[chance.randint(0, 2) :] + chance.choice(CHINESE))
-        if chance.random() < 0.9
+        (rng.choice(texts)[rng.randint(0, 2) :] + rng.choice(CHINESE))
+        if rng.random() < 0.9
         else None
         for texts in gold
     ]

@@ -11,9 +11,9 @@ from clozeworks.tasks.metrics.numbers import numbers
 
 
 def pairs(seed, *, ties, size=60):
-    chance = np.random.default_rng(seed)
-    gold = chance.normal(size=size)
-    said = gold + chance.normal(size=size)
+    rng = np.random.default_rng(seed)
+    gold = rng.normal(size=size)
+    said = gold + rng.normal(size=size)
     return (np.round(2 * gold), np.round(2 * said)) if ties else (gold, said)
 
 

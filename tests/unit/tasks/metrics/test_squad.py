@@ -92,14 +92,14 @@ def version_2(gold, said, doubts, threshold):
     return found
 
 
-def english(chance, most=5):
-    return " ".join(chance.choices(ENGLISH, k=chance.randint(0, most)))
+def english(rng, most=5):
+    return " ".join(rng.choices(ENGLISH, k=rng.randint(0, most)))
 
 
-def similar(chance, texts):
+def similar(rng, texts):
     """One of the texts, often with a few words changed."""
-    words = (chance.choice(texts) if texts else english(chance)).split()
-    return " ".join(word if chance.random() < 0.7 else chance.choice(ENGLISH) for word in words)
+    words = (rng.choice(texts) if texts else english(rng)).split()
+    return " ".join(word if rng.random() < 0.7 else rng.choice(ENGLISH) for word in words)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_scores_of_one_answer(right, given, exact, first, second):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_version_1_equals_the_plain_rules(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     gold = [
-        [f"{english(chance)} {chance.choice('xyz')}" for _ in range(chance.randint(1, 3))]
+        [f"{english(rng)} {rng.choice('xyz')}" for _ in range(rng.randint(1, 3))]
         for _ in range(200)
     ]
-    said = [similar(chance, texts) if chance.random() < 0.95 else None for texts in gold]
+    said = [similar(rng, texts) if rng.random() < 0.95 else None for texts in gold]
     exact, f1 = version_1(gold, said)
     found = squad(gold, said)
     assert found.values == pytest.approx({"exact_match": exact, "f1": f1})
@@ -155,15 +155,13 @@ def test_version_1_equals_the_plain_rules(seed):
 
 
 def questions(seed, *, missing):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     gold = [
-        [english(chance) or "x" for _ in range(chance.randint(1, 3))]
-        if chance.random() < 0.6
-        else []
+        [english(rng) or "x" for _ in range(rng.randint(1, 3))] if rng.random() < 0.6 else []
         for _ in range(200)
     ]
-    said = [similar(chance, texts) if chance.random() > missing else None for texts in gold]
-    doubts = [chance.gauss(0 if texts else 1, 1) for texts in gold]
+    said = [similar(rng, texts) if rng.random() > missing else None for texts in gold]
+    doubts = [rng.gauss(0 if texts else 1, 1) for texts in gold]
     return gold, said, doubts
 
 
@@ -275,17 +273,17 @@ def test_real_questions(name):
     path = Path(os.environ.get("CLOZEWORKS_DATA", beside)) / "answer" / f"{name}.json.gz"
     if not path.is_file():
         pytest.skip(f"{path} is not there")
-    chance = random.Random(0)
+    rng = random.Random(0)
     gold, said = [], []
     for part in json.loads(gzip.decompress(path.read_bytes()))["data"]:
         for paragraph in part["paragraphs"]:
             words = paragraph["context"].split()
             for question in paragraph["qas"]:
                 gold.append([answer["text"] for answer in question["answers"]])
-                begin = chance.randrange(len(words))
-                span = " ".join(words[begin : begin + chance.randint(1, 5)])
-                said.append(chance.choice([*gold[-1], span, ""]))
-    doubts = [chance.random() for _ in gold]
+                begin = rng.randrange(len(words))
+                span = " ".join(words[begin : begin + rng.randint(1, 5)])
+                said.append(rng.choice([*gold[-1], span, ""]))
+    doubts = [rng.random() for _ in gold]
     perfect = squad(gold, [texts[0] if texts else "" for texts in gold])
     assert perfect.values["exact_match"] == 1
     if "v1" in name:

@@ -18,9 +18,9 @@ def test_words_and_whole_sentences_are_counted():
 
 
 def test_sentences_are_resampled():
-    chance = np.random.default_rng(0)
-    gold = [["A"] * size for size in chance.integers(1, 9, 60)]
-    said = [["A"] * len(tags) if chance.random() < 0.6 else ["B"] * len(tags) for tags in gold]
+    rng = np.random.default_rng(0)
+    gold = [["A"] * size for size in rng.integers(1, 9, 60)]
+    said = [["A"] * len(tags) if rng.random() < 0.6 else ["B"] * len(tags) for tags in gold]
     found = token_accuracy(gold, said, intervals=True)
 
     def accuracy(places):

@@ -15,7 +15,7 @@ from clozeworks.tasks.metrics.written import (
     plain_texts,
     rouge_scores,
 )
-from clozeworks.tasks.text_to_text_formats import format_of
+from clozeworks.tasks.text_to_text.formats import format_of
 
 WORDS = [
     "the",
@@ -39,15 +39,15 @@ WORDS = [
 CHINESE = list("我爱学习你好世界中国人民。，天地")
 
 
-def texts(chance, count, words=WORDS, join=" "):
-    return [join.join(chance.choice(words, size=chance.integers(1, 14))) for _ in range(count)]
+def texts(rng, count, words=WORDS, join=" "):
+    return [join.join(rng.choice(words, size=rng.integers(1, 14))) for _ in range(count)]
 
 
 def pairs(seed, count=40, words=WORDS, join=" "):
     """Texts, some of them equal to their targets, some near, some far, one empty."""
-    chance = np.random.default_rng(seed)
-    targets = texts(chance, count, words, join)
-    said = texts(chance, count, words, join)
+    rng = np.random.default_rng(seed)
+    targets = texts(rng, count, words, join)
+    said = texts(rng, count, words, join)
     for place in range(0, count, 3):
         said[place] = targets[place]
     for place in range(1, count, 3):

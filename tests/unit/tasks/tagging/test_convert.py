@@ -10,7 +10,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.tagging.convert import convert
 from clozeworks.tasks.tagging.entities import entities_of
 from clozeworks.tasks.tagging.schemes import BIO, BIOES, BMES, IO, IOB1, PLAIN, SCHEMES
-from clozeworks.tasks.tagging.tags import Entity, Spelling
+from clozeworks.tasks.tagging.tags import EntitySpan, Spelling
 
 WITH_ENTITIES = [scheme for scheme in SCHEMES.values() if scheme.begins]
 
@@ -22,7 +22,7 @@ def sentences(draw):
     for kind, before, words in draw(
         st.lists(st.tuples(st.sampled_from(["A", "B-C"]), st.integers(0, 1), st.integers(1, 4)))
     ):
-        entities.append(Entity(kind, place + before, place + before + words))
+        entities.append(EntitySpan(kind, place + before, place + before + words))
         place += before + words
     return entities, place + draw(st.integers(0, 2))
 

@@ -14,7 +14,7 @@ from clozeworks.tasks.tagging.entities import (
     scores_by_type,
 )
 from clozeworks.tasks.tagging.schemes import BIO, BIOES, PLAIN
-from clozeworks.tasks.tagging.tags import Entity, Spelling
+from clozeworks.tasks.tagging.tags import EntitySpan, Spelling
 
 
 def found(sentence, *arguments, **options):
@@ -127,7 +127,7 @@ def test_many_draws_at_once():
 
 def test_other_sentences():
     with pytest.raises(InputError) as caught:
-        entity_counts([[Entity("A", 0, 1)]], [])
+        entity_counts([[EntitySpan("A", 0, 1)]], [])
     assert str(caught.value) == (
         "there are gold entities of 1 sentences and predicted ones of 0; they must be the same "
         "sentences; give an empty list where nothing was found."

@@ -14,7 +14,7 @@ from clozeworks.tasks.tagging.schemes import (
     scheme_of,
     scheme_of_sequences,
 )
-from clozeworks.tasks.tagging.tags import Entity, Spelling, Tag, spelling_of
+from clozeworks.tasks.tagging.tags import EntitySpan, ParsedTag, Spelling, spelling_of
 
 BEFORE = Spelling()
 
@@ -32,26 +32,26 @@ class TestSpelling:
     @pytest.mark.parametrize(
         ("order", "label", "tag"),
         [
-            ("before", "O", Tag("O")),
-            ("before", "B-PER", Tag("B", "PER")),
-            ("before", "I_PER", Tag("I", "PER")),
-            ("before", "B-GPE-CITY", Tag("B", "GPE-CITY")),
-            ("before", "L-a_b", Tag("E", "a_b")),
-            ("before", "U-LOC", Tag("S", "LOC")),
-            ("before", "W-LOC", Tag("S", "LOC")),
-            ("before", "M-LOC", Tag("I", "LOC")),
-            ("before", "S", Tag("S")),
+            ("before", "O", ParsedTag("O")),
+            ("before", "B-PER", ParsedTag("B", "PER")),
+            ("before", "I_PER", ParsedTag("I", "PER")),
+            ("before", "B-GPE-CITY", ParsedTag("B", "GPE-CITY")),
+            ("before", "L-a_b", ParsedTag("E", "a_b")),
+            ("before", "U-LOC", ParsedTag("S", "LOC")),
+            ("before", "W-LOC", ParsedTag("S", "LOC")),
+            ("before", "M-LOC", ParsedTag("I", "LOC")),
+            ("before", "S", ParsedTag("S")),
             ("before", "PER", None),
             ("before", "B-", None),
             ("before", "B+PER", None),
             ("before", "", None),
-            ("behind", "PER-B", Tag("B", "PER")),
-            ("behind", "GPE-CITY_E", Tag("E", "GPE-CITY")),
+            ("behind", "PER-B", ParsedTag("B", "PER")),
+            ("behind", "GPE-CITY_E", ParsedTag("E", "GPE-CITY")),
             ("behind", "B-PER", None),
             ("behind", "-B", None),
-            ("behind", "M", Tag("I")),
-            ("bare", "PER", Tag("I", "PER")),
-            ("bare", "O", Tag("O")),
+            ("behind", "M", ParsedTag("I")),
+            ("bare", "PER", ParsedTag("I", "PER")),
+            ("bare", "O", ParsedTag("O")),
         ],
     )
     def test_reading(self, order, label, tag):
@@ -82,9 +82,11 @@ class TestSpelling:
     @pytest.mark.parametrize("letters", ["BIES", "BMES", "BILU", "BMEW"])
     def test_what_is_written_is_read(self, order, separator, letters):
         spelling = Spelling(order, separator, letters)
-        for tag in [Tag(role, kind) for role in "BIES" for kind in ("A-B", "")] + [Tag("O")]:
+        for tag in [ParsedTag(role, kind) for role in "BIES" for kind in ("A-B", "")] + [
+            ParsedTag("O")
+        ]:
             assert spelling.read(spelling.write(tag)) == tag
-        assert spelling.write(Tag("S", "X")) in {
+        assert spelling.write(ParsedTag("S", "X")) in {
             f"{letters[3]}{separator}X",
             f"X{separator}{letters[3]}",
         }
@@ -219,14 +221,17 @@ class TestRules:
         ],
     )
     def test_writing(self, scheme, sentence):
-        entities = [Entity("B", 6, 7), Entity("A", 1, 3), Entity("A", 3, 6)]
+        entities = [EntitySpan("B", 6, 7), EntitySpan("A", 1, 3), EntitySpan("A", 3, 6)]
         assert written(scheme.tags(entities, 7)) == sentence
 
     def test_a_first_entity_without_a_type_touches_nothing(self):
-        assert IOB1.tags([Entity("", 0, 1), Entity("", 1, 2)], 2) == [Tag("I"), Tag("B")]
+        assert IOB1.tags([EntitySpan("", 0, 1), EntitySpan("", 1, 2)], 2) == [
+            ParsedTag("I"),
+            ParsedTag("B"),
+        ]
 
     def test_entities_that_io_cannot_tell_apart(self):
-        entities = [Entity("A", 0, 1), Entity("A", 1, 3), Entity("B", 3, 4)]
+        entities = [EntitySpan("A", 0, 1), EntitySpan("A", 1, 3), EntitySpan("B", 3, 4)]
         with pytest.raises(InputError) as caught:
             IO.tags(entities, 4)
         assert str(caught.value) == (
@@ -238,15 +243,15 @@ class TestRules:
 
     def test_entities_out_of_place(self):
         with pytest.raises(InputError) as caught:
-            BIO.tags([Entity("A", 2, 4)], 3)
+            BIO.tags([EntitySpan("A", 2, 4)], 3)
         assert str(caught.value) == (
             "the entity 'A' of words 3 to 4 does not fit; an entity has at least one word, and "
             "the sentence has 3; correct its words."
         )
         with pytest.raises(InputError, match="does not fit"):
-            BIO.tags([Entity("A", 1, 1)], 3)
+            BIO.tags([EntitySpan("A", 1, 1)], 3)
         with pytest.raises(InputError) as caught:
-            BIO.tags([Entity("A", 0, 2), Entity("B", 1, 3)], 3)
+            BIO.tags([EntitySpan("A", 0, 2), EntitySpan("B", 1, 3)], 3)
         assert str(caught.value) == (
             "the entity 'B' of words 2 to 3 overlaps 'A' of words 1 to 2; a word can have one "
             "tag; remove one."
@@ -254,7 +259,7 @@ class TestRules:
 
     def test_plain_tags_spell_nothing(self):
         with pytest.raises(SettingError) as caught:
-            PLAIN.spans([Tag("I", "NOUN")])
+            PLAIN.spans([ParsedTag("I", "NOUN")])
         assert str(caught.value) == (
             "the scheme is 'plain'; its tags stand alone and spell no entities; choose one of: "
             "BIO, IOB1, BIOES, BMES, IO."

@@ -122,7 +122,9 @@ class TestTransitions:
     def test_a_longer_length_without_a_path(self):
         from clozeworks.tasks.tagging import transitions as module
 
-        moves = module.Moves(np.array([True, False]), np.eye(2, k=1) > 0, np.array([True, True]))
+        moves = module.AllowedTransitions(
+            np.array([True, False]), np.eye(2, k=1) > 0, np.array([True, True])
+        )
         with pytest.raises(SettingError, match="a sentence of 3 words could have no tags"):
             module._insist_on_paths(moves, ["S-A"] * 2, BIOES)
 

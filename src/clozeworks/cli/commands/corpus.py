@@ -1,0 +1,246 @@
+"""`clozeworks corpus`: from raw text to tokens on disk, and a look at what a step will see."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from clozeworks.errors import InputError, SettingError
+from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.data.corpus.build import Built
+
+MOST_STEPS = 2**40
+app = App(
+    name="clozeworks corpus",
+    help="Turn raw text into a corpus to train on, and look into it.",
+    help_format="plaintext",
+    version_flags=[],
+)
+
+
+@app.command
+def build(
+    *inputs: str,
+    tokenizer: str,
+    out: Annotated[Path, Parameter(alias="-o")],
+    documents: Literal["blank-line", "file", "line"] = "blank-line",
+    column: Annotated[list[str] | None, Parameter(negative="")] = None,
+    encoding: str = "utf-8",
+    sentences: Literal["split", "wrapped", "lines", "whole"] = "split",
+    words: str | None = None,
+    validation: float = 0.01,
+    keep_duplicates: Annotated[bool, Parameter(negative="")] = False,
+    skip_bad_files: Annotated[bool, Parameter(negative="")] = False,
+    workers: int | None = None,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Build a corpus from text files. A build that was stopped goes on where it was.
+
+    Args:
+        inputs: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
+        tokenizer: A tokenizer or model folder.
+        out: The corpus folder.
+        documents: A document of a .txt file: what stands between blank lines, the file, or a line.
+        column: The column or field that holds the text; "text" if not given.
+            Several, as pairs and triplets have them, become a line each; see --sentences lines.
+        encoding: What text files are written in.
+        sentences: split finds sentences in English and Chinese; the end of a line ends one.
+            wrapped is for text wrapped at some column; lines takes each line as a sentence;
+            whole keeps a document as it is, ends of lines among it: for models that write.
+        words: A segmenter for whole words in Chinese: jieba. Without it each character is a word.
+        validation: The share of documents that is held out.
+        keep_duplicates: Keep documents that came before.
+        skip_bad_files: Leave out the rest of a file that cannot be read, and say so.
+        workers: Processes; as many as there are cores if not given.
+        overwrite: Replace the corpus that stands there.
+    """
+    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.data.corpus.build import BuildSettings, build_corpus
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+    if not inputs:
+        raise InputError("no input was named; give files, folders or globs.")
+    if workers is not None and workers < 1:
+        raise SettingError(f"--workers is {workers}; it must be at least 1.")
+    settings = BuildSettings(
+        documents=documents,
+        columns=tuple(column or ()),
+        encoding=encoding,
+        sentences=sentences,
+        words=words,
+        validation=validation,
+        keep_duplicates=keep_duplicates,
+        skip_bad_files=skip_bad_files,
+    )
+    begin = time.monotonic()
+    try:
+        with ProgressBar("bytes") as progress:
+            built = build_corpus(
+                inputs,
+                out,
+                Tokenizer.load(tokenizer),
+                settings,
+                workers=workers,
+                overwrite=overwrite,
+                progress=progress,
+            )
+    except (KeyboardInterrupt, SystemExit) as stop:
+        stop.add_note("Run the same command again to go on.")
+        raise
+    _report(built, out, time.monotonic() - begin)
+
+
+def _report(built: "Built", out: Path, seconds: float) -> None:
+    from clozeworks.cli.display.corpus_page import counts
+    from clozeworks.data.files.discovery import TOKENIZER_FILES
+
+    for sentence in built.skipped:
+        print(f"Skipped: {sentence}", file=sys.stderr)
+    if built.ignored:
+        # First those that somebody might have meant to be read.
+        ignored = sorted(built.ignored, key=lambda path: path.name not in TOKENIZER_FILES)
+        names = ", ".join(path.name for path in ignored[:3])
+        more = " …" if len(built.ignored) > 3 else ""
+        print(f"Files of other kinds were left alone: {names}{more}", file=sys.stderr)
+    if built.resumed:
+        left = counted(built.resumed, "shard was", "shards were")
+        print(f"{left} left by an earlier run.", file=sys.stderr)
+    tokens = sum(split["tokens"] for split in built.corpus.manifest["splits"].values())
+    print(counts(built.corpus.manifest))
+    if built.standing:
+        print("It stood there already, made of files of these names and sizes; nothing was done.")
+    else:
+        rate = "" if built.resumed else f" ({tokens / max(seconds, 1e-9):,.0f} a second)"
+        print(f"{counted(tokens, 'token')} in {seconds:.1f} s{rate}")
+    print(f"Look into it: clozeworks corpus show {shlex.quote(str(out))}")
+
+
+@app.command
+def show(
+    corpus: Path,
+    /,
+    *,
+    samples: int = 3,
+    seed: int = 0,
+) -> None:
+    """Print what a corpus holds: counts, lengths, unknown tokens, samples.
+
+    Args:
+        corpus: The corpus folder.
+        samples: How many sentences of each part are shown.
+        seed: Chooses them.
+    """
+    from clozeworks.cli.display.corpus_page import page
+    from clozeworks.data.corpus.corpus import Corpus
+
+    _check_not_negative("--samples", samples)
+    print(page(Corpus.open(corpus), samples, seed))
+
+
+@app.command
+def verify(corpus: Path, /) -> None:
+    """Check every byte of a corpus against its manifest.
+
+    Args:
+        corpus: The corpus folder.
+    """
+    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.data.corpus.corpus import Corpus
+    from clozeworks.data.corpus.verify import verify as check
+
+    opened = Corpus.open(corpus)
+    with ProgressBar("bytes") as progress:
+        wrong = check(opened, progress)
+    if wrong:
+        rest = counted(len(wrong) - 3, "more is wrong", "more are wrong")
+        more = f" {rest}." if len(wrong) > 3 else ""
+        raise InputError(
+            " ".join(wrong[:3]) + more + " Build the corpus again from the raw text with "
+            "--overwrite."
+        )
+    count = sum(len(split["shards"]) for split in opened.manifest["splits"].values())
+    shards = "1 shard is" if count == 1 else f"All {count:,} shards are"
+    print(f"{corpus}: {shards} as the manifest says.")
+
+
+@app.command
+def batch(
+    corpus: Path,
+    /,
+    *,
+    objective: str = "bert",
+    step: int = 0,
+    length: int | None = None,
+    tokens: int = 4096,
+    seed: int = 0,
+    split: str = "train",
+    rank: int = 0,
+    ranks: int = 1,
+    show: int = 3,
+) -> None:
+    """Print the batch that any step of training will see.
+
+    Args:
+        corpus: The corpus folder.
+        objective: What is learned: bert, roberta, t5, gpt2 or another paper's, or a table as in a
+            recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
+        step: Which step, counted from 0.
+        length: The most tokens of an example; as in the paper if not given.
+        tokens: Tokens of a step.
+        seed: The seed of the run.
+        split: train or validation.
+        rank: Which process of several is asked.
+        ranks: How many processes share a step.
+        show: How many examples are printed.
+    """
+    from clozeworks.cli.display.corpus_batch import lines
+    from clozeworks.data.corpus.corpus import INDEX_FOLDER, Corpus
+    from clozeworks.data.examples.loader import Loader
+    from clozeworks.objectives.batch import Vocabularies
+    from clozeworks.objectives.published import written
+
+    _check_not_negative("--step", step)
+    _check_not_negative("--show", show)
+    if step >= MOST_STEPS:
+        raise SettingError(f"--step is {step:,}; it must be below {MOST_STEPS:,}.")
+    opened = Corpus.open(corpus)
+    part = opened.split(split)
+    chosen = written(objective, length)
+    arrangement = chosen.arranged().arrange(
+        part, opened.tokenizer, seed, opened.folder / INDEX_FOLDER
+    )
+    source = Vocabularies.of(opened.tokenizer, part)
+    loader = Loader(
+        arrangement,
+        lambda clean: (clean, chosen.batch(clean, seed, source)),
+        seed=seed,
+        tokens=tokens,
+        rank=rank,
+        ranks=ranks,
+        workers=0,
+    )
+    clean, made = loader.batch(step)
+    asked = ", ".join(f"{name} {number:,}" for name, number in made.counts().items())
+    named = " + ".join(chosen.loss_names) if objective.lstrip().startswith("{") else objective
+    print(
+        f"step {step:,} of {named}, epoch {loader.epoch_of(step):,.2f}: "
+        f"{counted(len(clean) // made.views, 'example')}, {counted(len(made.ids), 'token')}; "
+        f"asked: {asked}"
+    )
+    if ranks > 1:
+        print(f"rank {rank} of {ranks}")
+    print()
+    # With one document, which of two texts is a random one cannot be told by it.
+    known = arrangement if part.documents > 1 else None
+    for line in lines(clean, made, opened.tokenizer, show, known):
+        print(line)
+
+
+def _check_not_negative(name: str, value: int) -> None:
+    if value < 0:
+        raise SettingError(f"{name} is {value}; it must be at least 0.")

@@ -1,0 +1,220 @@
+"""`clozeworks data split`: labelled files in parts to learn from, to choose by, to measure on."""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from clozeworks.cli.display.data_page import MOST_LABELS, finding_lines
+from clozeworks.cli.display.table import aligned
+from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.data.labelled.columns import Column
+    from clozeworks.data.labelled.items import Item
+    from clozeworks.data.labelled.reading import Labelled
+
+PARTS = ("train", "dev", "test")
+UNITS = {"tag": "sentence", "answer": "question"}
+
+
+def split(
+    *files: Path,
+    task: Literal["classify", "compare", "tag", "answer", "text-to-text"],
+    out: Annotated[Path, Parameter(alias="-o")],
+    dev: float = 0.1,
+    test: float = 0.1,
+    seed: int = 0,
+    columns: str | None = None,
+    header: bool | None = None,
+    labels: Literal["one", "several", "numbers"] | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Split labelled files: a part to learn from, one to choose by, one to measure on once.
+
+    Each label keeps its share. A text that stands several times is in one part only, and so are
+    the questions about one article, or about one context where articles are few or not named. Rows
+    are written as they stood, in UTF-8 and unpacked; the same files and seed give the same parts.
+
+    Args:
+        files: Files to split: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, packed or not.
+        task: What they are for.
+        out: The folder for train, dev and test, made if it is not there.
+        dev: The share to choose by; 0 for none.
+        test: The share to measure on once; 0 for none.
+        seed: Another seed gives other parts.
+        columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
+            Roles: text, label; first, second; words, tags; question, context, answers; source,
+            target, input, prefix, task, messages.
+        header: Whether the first row of .csv and .tsv is a header; found out if not given.
+        labels: One label per row, several, or numbers; found out if not given.
+        separator: What stands between several labels of one cell, such as |.
+        encoding: What text files are written in.
+        skip_bad_rows: Leave out and count rows that cannot be used.
+        overwrite: Replace parts that stand in the folder.
+    """
+    from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.labelled.columns import parse_columns
+    from clozeworks.data.labelled.labels import check_labels
+    from clozeworks.data.labelled.oddities import repeated
+    from clozeworks.data.labelled.parting import SplitFractions, parted
+    from clozeworks.data.labelled.readers.written_rows import written_rows
+    from clozeworks.data.labelled.reading import Reading, read_labelled
+
+    if not files:
+        raise InputError("no file was named; give at least one.")
+    if seed < 0:
+        raise SettingError(f"--seed is {seed}; it must be at least 0.")
+    shares = SplitFractions(dev, test)
+    named = {} if columns is None else parse_columns(columns, task)
+    reading = Reading(named, header, labels, separator, encoding)
+    data = read_labelled(files, task, reading, bad=BadRows(skip=skip_bad_rows))
+    warnings = check_labels(data).warnings
+    rows = written_rows(data, files)
+    targets = {name: out / f"{name}{rows.suffix}" for name in PARTS}
+    _check(out, targets, files, overwrite)
+    found = parted(data.items, shares, seed, rows.titles)
+    contents = {
+        targets[name]: rows.some({item.place for item in items})
+        for name, items in found.parts.items()
+    }
+    _write(out, contents, overwrite)
+    for name in PARTS:
+        if name not in found.parts:  # else what was there before would be taken for a part of this
+            targets[name].unlink(missing_ok=True)
+
+    print(data.found)
+    print("\n".join(["", *_table(found.parts, UNITS.get(task, "row")), ""]))
+    if found.together != "text":
+        print(f"The questions about one {found.together} are in one part.")
+    findings = [finding for finding in repeated(data.items) if finding.count]
+    for finding in findings if found.together == "text" else ():
+        print("\n".join(finding_lines(finding)))
+    if findings and found.together == "text":
+        print("Equal texts are in one part.")
+    if data.bad.rows:
+        print(f"Left out: {counted(len(data.bad.rows), 'bad row')}, the first: {data.bad.rows[0]}.")
+    if rows.header:
+        print(f"There was no header; the parts have one: {', '.join(rows.header)}.")
+    for warning in warnings:
+        print(warning)
+    print(f"Train on it: {_next(data, targets, found.parts, bool(rows.header), labels)}")
+
+
+def _check(out: Path, targets: Mapping[str, Path], files: Sequence[Path], overwrite: bool) -> None:
+    """Complains about what cannot or should not be written."""
+    for path in targets.values():
+        if path.is_dir():
+            raise OutputError(f"{path} is a folder; choose another one with --out.")
+        same = next((file for file in files if path.exists() and path.samefile(file)), None)
+        if same is not None:
+            raise OutputError(
+                f"{same} would be replaced by a part of itself; choose another folder with --out."
+            )
+        if path.exists() and not overwrite:
+            raise OutputError(
+                f"{path} exists; choose another folder, or replace the parts with --overwrite."
+            )
+    blocking = next((place for place in (out, *out.parents) if place.exists()), out)
+    if blocking.exists() and not blocking.is_dir():
+        raise OutputError(f"{out} cannot be made: {blocking} is a file; choose another place.")
+
+
+def _write(out: Path, contents: Mapping[Path, bytes], overwrite: bool) -> None:
+    """Writes all parts; they take their places once every one is complete.
+
+    Raises:
+        OutputError: A part could not take its place; the others have taken theirs. Or one could
+            not be written; then none is there.
+    """
+    made = not out.exists()
+    refused: list[str] = []
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            for path, content in contents.items():
+                file = stack.enter_context(_part(path, overwrite, refused))
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())  # a full disk is noticed before the first takes its place
+        if refused:
+            raise OutputError(" ".join(sorted(refused)))
+    except BaseException as error:
+        if made:
+            with suppress(OSError):
+                out.rmdir()
+        if isinstance(error, OSError) and not isinstance(error, OutputError):
+            raise OutputError(
+                f"{out} cannot be made: {error.strerror or error}; choose another place."
+            ) from error
+        raise
+
+
+@contextmanager
+def _part(path: Path, overwrite: bool, refused: list[str]) -> Iterator[IO[bytes]]:
+    """Opens a part; that it could not take its place is noted, so that the others do."""
+    from clozeworks.storage.atomic import atomic_file
+
+    complete = False
+    try:
+        with atomic_file(path, overwrite=overwrite) as file:
+            yield file
+            complete = True
+    except OutputError as error:
+        if not complete:
+            raise
+        refused.append(str(error))
+
+
+def _table(parts: "Mapping[str, Sequence[Item]]", unit: str) -> list[str]:
+    """How many rows of each part have each label."""
+    from clozeworks.cli.display.corpus_page import visible
+    from clozeworks.data.labelled.labels import ordered
+    from clozeworks.data.labelled.parting import counts_of
+
+    counts = [counts_of(items) for items in parts.values()]
+    labels = ordered(label for each in counts for label in each)
+    lines = [["", *parts]]
+    lines += [
+        [visible(label), *(f"{each[label]:,}" for each in counts)] for label in labels[:MOST_LABELS]
+    ]
+    lines.append([f"all {unit}s", *(f"{len(items):,}" for items in parts.values())])
+    table = aligned(lines)
+    rest = len(labels) - MOST_LABELS
+    return [*table[:-1], *([f"and {rest:,} more"] if rest > 0 else []), table[-1]]
+
+
+def _next(
+    data: "Labelled",
+    targets: Mapping[str, Path],
+    parts: "Mapping[str, Sequence[Item]]",
+    with_new_header: bool,
+    labels: str | None,
+) -> str:
+    """What to type next, with what was said or found out about the files."""
+    words = [data.task, "MODEL", str(targets["train"])]
+    words += ["--dev", str(targets["dev"])] if "dev" in parts else []
+    if not with_new_header and any(column.how in ("named", "content") for column in data.columns):
+        # In a part it may not be seen what a column holds.
+        said = {column.role: _said(column) for column in data.columns} | dict(data.reading.columns)
+        words += ["--columns", ",".join(f"{role}={column}" for role, column in said.items())]
+    if data.kind in ("several", "numbers") or (labels is not None and data.kind == "one"):
+        words.append(f"data.labels={data.kind}")
+    if data.reading.separator is not None:
+        words.append(f"data.separator={data.reading.separator}")
+    return f"clozeworks finetune {shlex.join(words)}"
+
+
+def _said(column: "Column") -> str:
+    """A column for `--columns`: its name, or its number where the name could not be read there."""
+    name = column.name
+    plain = name and name == name.strip() and not name.isdecimal() and not {",", "="} & {*name}
+    return name if plain else str(column.number)

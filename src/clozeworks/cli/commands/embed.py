@@ -1,0 +1,109 @@
+"""`clozeworks embed`: turn texts into vectors."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from clozeworks.wording import counted
+
+app = App(name="clozeworks embed", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def embed(
+    model: str,
+    source: str,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    column: str | None = None,
+    encoding: str | None = None,
+    skip_blank: Annotated[bool, Parameter(negative="")] = False,
+    prompt: str | None = None,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    max_length: int | None = None,
+    truncate: Annotated[bool, Parameter(negative="")] = False,
+    budget: int | None = None,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Turn texts into vectors.
+
+    Args:
+        model: A model folder or hub name.
+        source: A text, a file (.txt one text per line, .jsonl, .csv, .tsv, each also .gz), or - for
+            the lines of standard input.
+        out: Where vectors go: .npy, .jsonl or .parquet. Without it they are printed as JSON lines.
+        column: The field or column that holds the text; "text" if not given.
+        encoding: What the file is written in; utf-8 if not given.
+        skip_blank: Leave out blank lines instead of complaining about them.
+        prompt: What is put before each text: the name of a prompt of the model folder, or any other
+            text, "" for nothing. The folder's default, if it names one, if not given.
+        pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several with commas. As
+            the model folder says if not given, else mean, or last if the model is a decoder.
+        normalize: Scale vectors to length 1, or not. As the model folder says if not given.
+        max_length: The most tokens a text may have; the model's limit if not given.
+        truncate: Cut longer texts instead of complaining about them.
+        budget: Tokens per batch.
+        overwrite: Replace the output file if it exists.
+    """
+    from clozeworks.cli.texts import given_texts
+    from clozeworks.data.files.vectors import (
+        VECTOR_SUFFIXES,
+        check_output,
+        write_jsonl,
+        write_vectors,
+    )
+
+    if out is not None:
+        check_output(out, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
+    texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
+
+    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.language_model import load
+
+    loaded = load(model)
+    modes = None if pooling is None else [mode.strip() for mode in pooling.split(",")]
+    begin = time.monotonic()
+    with ProgressBar("tokens") as progress:
+        vectors = loaded.embed(
+            texts.texts,
+            prompt=prompt,
+            pooling=modes,
+            normalize=normalize,
+            max_length=max_length,
+            truncate=truncate,
+            budget=budget,
+            places=texts.places,
+            progress=progress,
+        )
+    seconds = time.monotonic() - begin
+    if out is None:
+        write_jsonl(sys.stdout.buffer, vectors, texts.texts)
+        sys.stdout.flush()
+    else:
+        write_vectors(out, vectors, texts.texts, overwrite=overwrite)
+    _say_how(loaded.pooling, modes, normalize)
+    if before := loaded.prompts.find(prompt):
+        print(f"Prompt: {before}.", file=sys.stderr)
+    skipped = f" ({counted(texts.skipped, 'blank one')} left out)" if texts.skipped else ""
+    print(
+        f"{counted(len(vectors), 'text')}{skipped} in {seconds:.1f} s; "
+        f"vectors of width {vectors.shape[1]:,}" + (f" in {out}" if out else ""),
+        file=sys.stderr,
+    )
+    if out is not None and out.suffix == ".npy":
+        print(f"Read them with: numpy.load({str(out)!r})", file=sys.stderr)
+
+
+def _say_how(pooling: object, modes: list[str] | None, normalize: bool | None) -> None:
+    """States how vectors were made, always."""
+    said = str(pooling)
+    if modes is not None:
+        said = f"{' + '.join(modes)} pooling (as asked)"
+    if normalize is not None:
+        said += "; scaled to length 1 (as asked)" if normalize else "; not scaled (as asked)"
+    print(f"Pooling: {said}.", file=sys.stderr)

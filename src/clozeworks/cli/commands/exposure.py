@@ -1,0 +1,142 @@
+"""`clozeworks exposure`: what a model loses when it reads its own words."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.inference.exposure import Exposure
+
+app = App(name="clozeworks exposure", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def exposure(
+    model: str,
+    source: str,
+    /,
+    *,
+    answers: str | None = None,
+    column: str | None = None,
+    answer_column: str | None = None,
+    encoding: str | None = None,
+    skip_blank: Annotated[bool, Parameter(negative="")] = False,
+    given: int = 16,
+    length: int = 64,
+    greedy: Annotated[bool, Parameter(negative="")] = False,
+    seed: int = 0,
+    chart: Path | None = None,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Compare the loss behind right tokens with that behind the model's own, place by place.
+
+    Both walk along the same texts. Also printed: how much the model repeats itself, and how long it
+    writes, beside the texts.
+
+    Args:
+        model: A model folder or hub name of a decoder or encoder-decoder with its head.
+        source: A file of texts (.txt one per line, .jsonl, .csv, .tsv, each also .gz), a text, or -
+            for the lines of standard input.
+        answers: The answers to the texts, for an encoder-decoder: a file with as many.
+        column: The field or column that holds the text; "text" if not given.
+        answer_column: The same for the answers, whose file may be the same.
+        encoding: What the files are written in; utf-8 if not given.
+        skip_blank: Leave out blank lines instead of complaining about them.
+        given: How many tokens of each text a decoder is given; it goes on from there.
+        length: How many tokens it is followed for.
+        greedy: Let the model read its likeliest tokens; otherwise it draws them.
+        seed: Decides what is drawn.
+        chart: Draw both curves into this file (.png).
+        overwrite: Replace the chart if it exists.
+        as_json: Print one JSON object instead of tables.
+    """
+    from clozeworks.cli.texts import given_texts, one_for_each
+    from clozeworks.data.files.vectors import check_output
+    from clozeworks.errors import SettingError
+
+    if chart is not None:
+        check_output(chart, overwrite=overwrite, suffixes=(".png",), name="exposure")
+    if skip_blank and answers is not None:
+        raise SettingError(
+            "--skip-blank and --answers are both given; texts and answers would no longer belong "
+            "together; leave one out."
+        )
+    texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
+    right = one_for_each(texts, answers, "answer", column=answer_column, encoding=encoding)
+
+    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.language_model import load
+
+    loaded = load(model)
+    with ProgressBar("texts") as progress:
+        found = loaded.exposure(
+            texts.texts,
+            right,
+            given=given,
+            length=length,
+            greedy=greedy,
+            seed=seed,
+            progress=progress,
+        )
+    if as_json:
+        record = asdict(found)
+        for name in ("places", "repetition"):
+            record[name] = [each._asdict() for each in getattr(found, name)]
+        print(json.dumps({"told": found.told, "own": found.own, **record}))
+    else:
+        _print(found)
+    if chart is not None:
+        from clozeworks.reports.exposure_chart import exposure_chart
+        from clozeworks.storage.atomic import atomic_file
+
+        with atomic_file(chart, "wb", overwrite=overwrite) as file:
+            file.write(exposure_chart(found))
+        print(f"The curves are in {chart}.", file=sys.stderr)
+
+
+def _print(found: "Exposure") -> None:
+    from clozeworks.cli.display.table import aligned
+
+    rows = [("tokens", "texts", "behind right ones", "behind its own", "more")]
+    begin = 1
+    while begin <= len(found.places):  # 1, 2, 3-4, 5-8, …
+        end = min(max(begin, 2 * (begin - 1)), len(found.places))
+        own = found.places[begin - 1 : end]
+        count = sum(place.texts for place in own)
+        told, free = (
+            sum(getattr(place, side) * place.texts for place in own) / count
+            for side in ("told", "own")
+        )
+        span = str(begin) if begin == end else f"{begin}–{end}"
+        texts = f"{own[0].texts:,}"
+        rows.append((span, texts, f"{told:.4f}", f"{free:.4f}", f"{free - told:+.4f}"))
+        begin = end + 1
+    more = found.own - found.told
+    rows.append(
+        ("all", f"{found.texts:,}", f"{found.told:.4f}", f"{found.own:.4f}", f"{more:+.4f}")
+    )
+    print("Loss in nats a token")
+    print("\n".join(aligned(rows)))
+    print()
+    repeated = [("repeated", "its own", "texts")]
+    for each in found.repetition:
+        name = "single tokens" if each.n == 1 else f"runs of {each.n}"
+        repeated.append((name, f"{each.own:.1%}", f"{each.reference:.1%}"))
+    print("\n".join(aligned(repeated)))
+    print()
+    if found.length_ratio is None:
+        print("The tokenizer has no token that ends a text, so every text goes on to the limit.")
+    else:
+        print(
+            f"It writes {found.length_ratio:.2f} tokens for each of the texts; "
+            f"{counted(found.ended, 'text')} of {found.texts:,} ended before the limit."
+        )
+    if found.skipped:
+        print(f"{counted(found.skipped, 'text')} too short, left out.", file=sys.stderr)

@@ -1,0 +1,254 @@
+"""`clozeworks finetune`: teach a model a task from labelled files."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from signal import SIGINT
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from clozeworks.cli.commands.pretrain import INTERRUPTED, TRY_AGAIN, say
+from clozeworks.cli.main import Terminated
+from clozeworks.errors import SettingError
+
+if TYPE_CHECKING:
+    from clozeworks.jobs.finetune.job import Finetuned
+    from clozeworks.jobs.finetune.search import Searched
+
+app = App(
+    name="clozeworks finetune",
+    help="Teach a model a task from labelled files. Run it again to go on where it was stopped.",
+    help_format="plaintext",
+    version_flags=[],
+)
+
+Files = Annotated[list[str] | None, Parameter(negative="")]
+# What to try with each task's model.
+_EXAMPLES = {
+    "classify": "'a text of yours'",
+    "compare": "'one text' 'another'",
+    "tag": "'a text of yours'",
+    "answer": "'a question?' 'a context that holds the answer'",
+    "text-to-text": "'a text of yours'",
+}
+
+# What the columns of each task may be.
+_COLUMNS = {
+    "classify": "text=review,label=stars",
+    "compare": "first=premise,second=hypothesis,label=relation",
+    "tag": "words=tokens,tags=entities",
+    "answer": "question=query,context=passage,answers=answer",
+    "text-to-text": "source=article,target=summary",
+}
+
+
+@app.default
+def recipe(
+    file: Path, /, *changes: str, device: Annotated[str | None, Parameter(alias="-d")] = None
+) -> None:
+    """Fine-tune as a recipe says.
+
+    Args:
+        file: A TOML file with run, model, task, data and what else differs from the defaults.
+        changes: Settings to change, for example training.epochs=5.
+        device: cpu, cuda or mps; the best there is if not given.
+    """
+    if file.suffix != ".toml":
+        from clozeworks.errors import InputError
+        from clozeworks.jobs.finetune.recipe import TASKS
+
+        raise InputError(
+            f"{file} is no task and no recipe; write finetune {'|'.join(map(_typed, TASKS))} MODEL "
+            "TRAIN, or name a .toml file."
+        )
+    _run(file, changes, ["finetune", str(file), *changes], device)
+
+
+def _command(task: str, what: str) -> None:
+    """Adds the command of a task."""
+
+    def run(
+        model: str,
+        /,
+        *train: str,
+        dev: Files = None,
+        out: Annotated[Path | None, Parameter(alias="-o")] = None,
+        columns: str | None = None,
+        encoding: str | None = None,
+        seeds: int = 1,
+        skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
+        probe: Annotated[bool, Parameter(negative="")] = False,
+        device: Annotated[str | None, Parameter(alias="-d")] = None,
+    ) -> None:
+        # The parser reads the help from here.
+        words = ["finetune", task, model, *train]
+        options: dict[str, Any] = {
+            "--dev": dev or [],
+            "--out": [str(out)] if out else [],
+            "--columns": [columns] if columns else [],
+            "--encoding": [encoding] if encoding else [],
+            "--seeds": [str(seeds)] if seeds != 1 else [],
+            "--device": [device] if device else [],
+        }
+        for name, values in options.items():
+            words += [part for value in values for part in (name, value)]
+        words += ["--skip-bad-rows"] if skip_bad_rows else []
+        words += ["--probe"] if probe else []
+        files = [word for word in train if "=" not in word or Path(word).exists()]
+        changes = [word for word in train if word not in files]
+        kind = _read_as(changes) if columns and task == "text-to-text" else task
+        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows, kind)
+        if encoding:
+            recipe["data"]["encoding"] = encoding
+        _run(recipe, changes, words, device, probe=probe)
+
+    run.__doc__ = f"""{what}
+
+    Args:
+        model: A model folder or hub name.
+        train: Labelled files (csv, tsv, jsonl, parquet, CoNLL columns, CoNLL-U, SQuAD json; packed
+            or not), and settings to change, for example training.epochs=5; with
+            search.rates=[2e-5,5e-5] (also epochs, items, trials) several are tried.
+        dev: A file to judge by; a part of the training files if not given. May stand several times.
+        out: The folder of the run; TASK-run if not given.
+        columns: Which column is what, for example {_COLUMNS[task]}; found if not given.
+        encoding: What text files are written in, such as gb18030; UTF-8 if not given.
+        seeds: How many models are trained, with seeds from 0; the best one is kept.
+        skip_bad_rows: Drop and count rows that cannot be used.
+        probe: Measure also what the frozen model's layers are worth, on the same items.
+        device: cpu, cuda or mps; the best there is if not given.
+    """
+    app.command(run, name=task)
+
+
+def settings(
+    task: str,
+    model: str,
+    files: Sequence[str],
+    dev: Sequence[str] | None,
+    out: Path | None,
+    columns: str | None,
+    seeds: int,
+    skip_bad_rows: bool,
+    kind: str | None = None,
+) -> dict[str, Any]:
+    """The recipe that a command line means.
+
+    `kind` says of which task the columns are, if of another.
+    """
+    from clozeworks.data.labelled.columns import parse_columns
+    from clozeworks.errors import InputError
+
+    if not files:
+        raise InputError("no labelled file was named; give at least one behind the model.")
+    if seeds < 1:
+        raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
+    data: dict[str, Any] = {"train": list(files), "dev": list(dev or [])}
+    if columns:
+        data["columns"] = parse_columns(columns, kind or task)  # type: ignore[arg-type]
+    if skip_bad_rows:
+        data["skip_bad_rows"] = True
+    return {
+        "run": str(out or f"{task}-run"),
+        "model": model,
+        "task": {"kind": task.replace("-", "_")},
+        "data": data,
+        "seeds": list(range(seeds)),
+    }
+
+
+def _typed(kind: str) -> str:
+    """A kind of task as its command is typed."""
+    return kind.replace("_", "-")
+
+
+def _read_as(changes: Sequence[str]) -> str:
+    """What the files of a task that writes are read as: its format may ask for something else."""
+    from clozeworks.tasks.text_to_text.formats import format_of
+
+    named = [change.partition("=")[2] for change in changes if change.startswith("task.format=")]
+    return format_of(named[-1], "task.format").kind if named else "text-to-text"
+
+
+def _run(
+    source: Path | dict[str, Any],
+    changes: Sequence[str],
+    words: list[str],
+    device: str | None,
+    *,
+    probe: bool = False,
+) -> None:
+    from clozeworks.cli.display.training import TrainingProgress
+    from clozeworks.jobs.finetune import job
+    from clozeworks.jobs.finetune.recipe import read_finetune_recipe
+    from clozeworks.jobs.finetune.search import search
+    from clozeworks.jobs.pretrain.recipe import changed
+    from clozeworks.runs.folder import command_line
+
+    data = changed(source, changes)
+    searches = "search" in data
+    settled = read_finetune_recipe({key: data[key] for key in data if key != "search"})
+    if probe and settled.task["kind"] in ("answer", "text_to_text"):
+        raise SettingError("--probe is for classify, compare and tag; leave it out.")
+    if probe and searches:
+        raise SettingError("--probe does not go with search; type clozeworks probe instead.")
+    ranks = os.environ.get("WORLD_SIZE", "")
+    command = command_line(words, int(ranks) if ranks.isdecimal() else 1)
+    try:
+        with TrainingProgress() as progress:
+            found = (
+                search(data, callback=progress, device=device)
+                if searches
+                else job.finetune(settled, callback=progress, device=device)
+            )
+    except (KeyboardInterrupt, Terminated) as stop:
+        say(f"Stopped; the newest snapshot counts. Go on with: {command}")
+        raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
+    _report(found, _typed(settled.task["kind"]), command)
+    if probe and isinstance(found, job.Finetuned) and found.model is not None:
+        _probe(found, settled.model)
+
+
+def _probe(found: "Finetuned", model: str) -> None:
+    """What the frozen model's vectors are worth on the same items."""
+    from clozeworks.cli.commands.probe import page
+    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.jobs.probe.job import probe
+    from clozeworks.language_model import load
+
+    with ProgressBar("tokens") as progress:
+        frozen = probe(load(model, dtype="float32"), *found.data.files, progress=progress)
+    print("\nWithout training the encoder:")
+    print("\n".join(page(frozen, model, "", 0)))
+    best, tuned = frozen.best.measured, found.best.measured
+    print(
+        f"Fine-tuned: {tuned.primary} {tuned.value:.3f}; frozen, best layers: {best.value:.3f}; "
+        f"baseline: {frozen.baseline.measured.value:.3f}."
+    )
+
+
+def _report(found: "Finetuned | Searched", task: str, command: str) -> None:
+    outcome = found.outcome
+    if outcome is not None and not outcome.finished:
+        say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
+        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
+    if found.model is None:
+        return  # another rank speaks
+    for line in found.summary():
+        print(line)
+    model = shlex.quote(str(found.model))
+    example = f"clozeworks {task} {model} {_EXAMPLES[task]}"
+    if found.chats:  # it learned texts as a template writes them, and no others
+        example = f"clozeworks generate {model} 'a text of yours' --chat"
+    print(f"The model is in {model}; try it: {example}")
+
+
+_command("classify", "Teach a model to label texts: one label, several, or a number.")
+_command("compare", "Teach a model to compare two texts: entailment, paraphrase, similarity.")
+_command("tag", "Teach a model to tag words: entities, parts of speech.")
+_command("answer", "Teach a model to find the answers to questions in a context.")
+_command(
+    "text-to-text", "Teach a model to write a text for a text: summaries, translations, chats."
+)

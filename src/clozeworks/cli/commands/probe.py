@@ -1,0 +1,179 @@
+"""`clozeworks probe`: what a frozen model's vectors are worth for a task."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from clozeworks.cli.display.table import aligned
+from clozeworks.errors import InputError
+from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.jobs.probe.job import Probed, ProbeRow
+
+app = App(name="clozeworks probe", help_format="plaintext", version_flags=[])
+
+
+@app.default
+def probe(
+    task: Literal["classify", "compare", "tag"],
+    model: str,
+    /,
+    *train: Path,
+    dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    layers: str | None = None,
+    pooling: str | None = None,
+    columns: str | None = None,
+    header: bool | None = None,
+    labels: Literal["one", "several", "numbers"] | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
+    limit: int | None = None,
+    seed: int = 0,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Measure what a frozen model's vectors are worth for a task: regressions on its layers.
+
+    Args:
+        task: What the data is for.
+        model: A model folder or hub name. It is not changed.
+        train: Labelled files to learn from, as clozeworks data check takes them.
+        dev: Files to measure on; a fifth of train, which is then not learned from, if not given.
+        layers: Which layers are read, with commas: last, sum_last_four, concatenate_last_four, mix
+            (a learned weighted sum of all), or numbers, 0 for the embeddings. All named ones that
+            the model has if not given.
+        pooling: How texts become vectors: first, mean, max; mean if not given. Not for tag.
+        columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
+        header: Whether the first row of .csv and .tsv is a header; found out if not given.
+        labels: One label per row, several, or numbers; found out if not given.
+        separator: What stands between several labels of one cell, such as |.
+        encoding: What text files are written in.
+        skip_bad_rows: Drop rows that cannot be used instead of complaining about them.
+        limit: The most items of train, and of dev, drawn at random.
+        seed: Decides what is drawn, and what is held out.
+        out: A folder to make: the model with the regression on its last layer as its head.
+        overwrite: Replace that folder if it holds something.
+        json_text: Print one JSON object.
+    """
+    from clozeworks.checkpoints.whole_folder import check_target
+    from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.labelled.columns import parse_columns
+    from clozeworks.data.labelled.reading import Reading, read_labelled
+
+    if not train:
+        raise InputError("no file was named; give at least one to learn from.")
+    if out is not None:
+        check_target(out, overwrite=overwrite)
+    asked = None if layers is None else [name.strip() for name in layers.split(",")]
+    named = {} if columns is None else parse_columns(columns, task)
+    reading = Reading(named, header, labels, separator, encoding)
+    known = read_labelled(train, task, reading, bad=BadRows(skip=skip_bad_rows))
+    judged = None
+    if dev:
+        judged = read_labelled(dev, task, known.reading, bad=BadRows(skip=skip_bad_rows))
+
+    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.jobs.probe import job
+    from clozeworks.jobs.probe import model as probed_model
+    from clozeworks.language_model import load
+
+    if out is not None:
+        probed_model.check_written(asked)
+    loaded = load(model, dtype="float32")
+    if out is not None:
+        probed_model.check_head(loaded, known.task)
+    with ProgressBar("tokens") as progress:
+        found = job.probe(
+            loaded,
+            known,
+            judged,
+            layers=asked,
+            pooling=pooling,
+            limit=limit,
+            seed=seed,
+            progress=progress,
+        )
+    if out is not None:
+        probed_model.with_regression(loaded, found).save(out, overwrite=overwrite)
+    if json_text:
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    dropped = [*known.bad.rows, *(judged.bad.rows if judged else ())]
+    print("\n".join(page(found, model, known.found, len(dropped))))
+    if out is not None:
+        print(f"\n{out}: the regression on the last layer as a head.")
+        if found.long and task != "tag":
+            print(
+                "There a text of several windows gets the mean of its windows' probabilities; here "
+                "it had the mean of their vectors."
+            )
+        print(f"Ask it: clozeworks {task} {shlex.quote(str(out))} …")
+    words = [task, model, *map(str, train), *(["--dev", *map(str, dev)] if dev else [])]
+    words += ["--columns", columns] if columns else []
+    print(f"\nTrain the whole model: clozeworks finetune {shlex.join(words)}")
+
+
+def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
+    """What was found, as text."""
+    pooling = getattr(found.task, "pooling", None)
+    how = f"{pooling} pooling" if pooling else "the first piece of each word"
+    lines = [columns] if columns else []
+    if dropped:
+        lines.append(f"{counted(dropped, 'bad row was', 'bad rows were')} dropped.")
+    lines += [
+        *found.notes,
+        f"{model}, frozen; {how}; {counted(found.train, 'item')} to learn from, "
+        f"{found.dev:,} to measure on.",
+        f"The encoder took {found.seconds:.1f} s for all layers.",
+    ]
+    if found.long:
+        read = counted(found.long, "item was", "items were")
+        lines.append(f"{read} read through several windows.")
+    lines += ["", *_table(found), ""]
+    for row in found.rows:
+        if row.shares:
+            shares = ", ".join(f"{share:.2f}" for share in row.shares)
+            lines.append(f"{row.layers}, from the embeddings to the last layer: {shares}.")
+    best = found.best
+    if len(found.rows) > 1:
+        lines.append(
+            f"Best here: {best.layers}. It was chosen by these items, so its value is a little too "
+            "good; measure it on others."
+        )
+    return [*lines, _verdict(found)]
+
+
+def _verdict(found: "Probed") -> str:
+    """Whether the best layers are worth more than reading nothing."""
+    best, baseline = found.best.measured, found.baseline.measured
+    if not best.better_than(baseline):
+        return "No layers do better than the baseline, which reads nothing."
+    said = (
+        f"{found.best.layers} does better than the baseline, which reads nothing: {best.primary} "
+        f"{best.value:.3f} instead of {baseline.value:.3f}"
+    )
+    one, other = (each.intervals.get(best.primary) for each in (best, baseline))
+    if one and other and max(one[0], other[0]) <= min(one[1], other[1]):
+        items = counted(found.dev, "item")
+        return f"{said}; but their intervals overlap: with {items} it may be chance."
+    return f"{said}."
+
+
+def _table(found: "Probed") -> list[str]:
+    primary = found.baseline.measured.primary
+    head = ["layers", primary, "95 %", "strength", "seconds"]
+    return aligned([head, _cells(found.baseline), *map(_cells, found.rows)])
+
+
+def _cells(row: "ProbeRow") -> list[str]:
+    measured = row.measured
+    low, high = measured.intervals.get(measured.primary, (float("nan"),) * 2)
+    strength = f"{row.strength:g}" if row.strength is not None else ""
+    seconds = f"{row.seconds:.1f}" if row.strength is not None else ""
+    return [row.layers, f"{measured.value:.3f}", f"{low:.3f} to {high:.3f}", strength, seconds]

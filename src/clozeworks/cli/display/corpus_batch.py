@@ -1,0 +1,158 @@
+"""What `clozeworks corpus batch` prints: the examples of a step, readable."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.cli.display.corpus_page import visible
+from clozeworks.data.examples import Arrangement
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.objectives.batch import ANSWERS, Batch, TargetArrays
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import counted
+
+LABELS = {
+    "next_sentence": ("the second text follows", "the second text is a random one"),
+    "sentence_order": ("the texts stand in order", "the texts were swapped, or one is random"),
+}
+# Those who rewrite a text, and ask for another.
+ANSWERING = {"span_corruption", "prefix_lm", "denoisers"}
+# Where it is known from which documents the texts come: from one, or from two.
+WRONG_ORDER = ("the texts were swapped", "the second text is a random one")
+
+
+def lines(
+    clean: ExampleArrays,
+    batch: Batch,
+    tokenizer: Tokenizer,
+    most: int,
+    arrangement: Arrangement | None,
+) -> Iterator[str]:
+    """The first examples of a batch: tokens, what is hidden, what is asked, labels.
+
+    Args:
+        clean: The examples before anything was hidden.
+        batch: The same with what is hidden hidden.
+        tokenizer: Names the tokens.
+        most: How many examples are shown, each with all its views.
+        arrangement: Knows which documents they come from; None if that would say nothing.
+    """
+    for number in range(min(most * batch.views, len(clean))):
+        begin, length = int(clean.starts[number]), int(clean.lengths[number])
+        example, view = divmod(number, batch.views)
+        of_several = f", view {view + 1} of {batch.views}" if batch.views > 1 else ""
+        shown = int(batch.lengths[number])
+        others = f", {shown:,} shown" if shown != length else ""
+        yield (
+            f"example {example + 1} (epoch {clean.epochs[number]}, "
+            f"number {clean.indices[number] // batch.views:,}{of_several}): "
+            f"{counted(length, 'token')}{others}"
+        )
+        if ANSWERING & set(batch.parts):
+            yield f"  {_row(batch.ids, batch.lengths, tokenizer, number)}"
+        else:
+            yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
+        yield from _asked(clean, batch, tokenizer, number, arrangement)
+        yield ""
+
+
+def _tokens(clean: ExampleArrays, batch: Batch, tokenizer: Tokenizer, begin: int, end: int) -> str:
+    asked = set(batch.parts.get("masked_lm", {}).get("places", np.zeros(0)).tolist())
+    words = []
+    for place in range(begin, end):
+        shown = _token(tokenizer, batch.ids[place])
+        if place not in asked:
+            words.append(shown)
+        elif batch.ids[place] == clean.ids[place]:
+            words.append(f"⟨{shown}⟩")
+        else:
+            words.append(f"⟨{_token(tokenizer, clean.ids[place])}→{shown}⟩")
+    return " ".join(words)
+
+
+def _row(ids: Int64Array, lengths: Int64Array, tokenizer: Tokenizer, number: int) -> str:
+    """The tokens of one text of several."""
+    end = int(lengths[: number + 1].sum())
+    return " ".join(_token(tokenizer, token) for token in ids[end - int(lengths[number]) : end])
+
+
+def _token(tokenizer: Tokenizer, number: np.int64) -> str:
+    return visible(tokenizer.token_of(int(number)))
+
+
+def _asked(
+    clean: ExampleArrays,
+    batch: Batch,
+    tokenizer: Tokenizer,
+    number: int,
+    arrangement: Arrangement | None,
+) -> Iterator[str]:
+    begin, end = clean.starts[number], clean.starts[number] + clean.lengths[number]
+    for name, part in batch.parts.items():
+        if name == "masked_lm":
+            chosen = part["places"][(part["places"] >= begin) & (part["places"] < end)]
+            kept = int((batch.ids[chosen] == clean.ids[chosen]).sum())
+            masked = int((batch.ids[chosen] == tokenizer.mask_id).sum())
+            yield (
+                f"  {name}: {counted(len(chosen), 'token is', 'tokens are')} asked, {masked} "
+                f"of them shown as {tokenizer.special.mask}, {len(chosen) - masked - kept} as "
+                f"another token, {kept} as they are"
+            )
+        elif name == "span_boundary":
+            chosen = (part["left"] >= begin) & (part["left"] < end)
+            spans = sorted(set(zip(part["left"][chosen], part["right"][chosen], strict=True)))
+            said = [
+                f"{_token(tokenizer, clean.ids[left])} … {_token(tokenizer, clean.ids[right])}"
+                for left, right in spans
+            ]
+            between = " between " + "; ".join(said) if said else ""
+            yield f"  {name}: {counted(len(spans), 'span is', 'spans are')} asked{between}"
+        elif name == "replaced_tokens":
+            chosen = (part["judged"] >= begin) & (part["judged"] < end)
+            tokens = counted(int(chosen.sum()), "token is", "tokens are")
+            yield f"  {name}: {tokens} judged, once the generator has filled the gaps"
+        elif name in ANSWERING:
+            asked = counted(int(part["lengths"][number]), "token is", "tokens are")
+            yield f"  {name}: {asked} asked"
+            yield f"  {_row(part[ANSWERS], part['lengths'], tokenizer, number)}"
+        elif name == "causal_lm":
+            asked = counted(int(part["lengths"][number]), "token is", "tokens are")
+            yield f"  {name}: {asked} asked, each from those before it"
+        elif name == "permuted_lm":
+            yield f"  {name}: {_in_order(clean, part, tokenizer, number)}"
+        elif len(part[ANSWERS]) == len(clean):
+            answer = int(part[ANSWERS][number])
+            meaning = LABELS[name][answer] if name in LABELS else ""
+            if name == "sentence_order" and answer == 1:
+                meaning = _wrong_order(clean, number, arrangement) or meaning
+            yield f"  {name}: {answer}" + (f" ({meaning})" if meaning else "")
+        elif number % batch.views == 0:
+            positive = int(part[ANSWERS][number // batch.views])
+            yield f"  {name}: its positive is candidate {positive + 1}"
+
+
+def _in_order(clean: ExampleArrays, part: TargetArrays, tokenizer: Tokenizer, number: int) -> str:
+    """The tokens that are asked for, the first of the order first, and how long the memory is."""
+    ends = np.cumsum(clean.lengths - part["before"])  # of the texts without their memories
+    begin = int(ends[number] - clean.lengths[number] + part["before"][number])
+    own = part["targets"][(part["targets"] >= begin) & (part["targets"] < ends[number])]
+    ranked = own[np.argsort(part["sees"][own], kind="stable")]
+    before = int(part["before"][number])
+    places = ranked - begin + clean.starts[number] + before
+    words = " ".join(_token(tokenizer, clean.ids[place]) for place in places)
+    memory = f"; the first {counted(before, 'token is', 'tokens are')} memory" if before else ""
+    return f"{counted(len(own), 'token is', 'tokens are')} asked, in this order: {words}{memory}"
+
+
+def _wrong_order(clean: ExampleArrays, number: int, arrangement: Arrangement | None) -> str:
+    """What is wrong with the order of two texts; nothing if that cannot be told.
+
+    A random text comes from another document; ten draws look for one.
+    """
+    if arrangement is None:
+        return ""
+    found = arrangement.documents(int(clean.epochs[number]), clean.indices[number : number + 1])
+    if found is None:
+        return ""
+    return WRONG_ORDER[int(len(set(found[0].tolist())) > 1)]

@@ -1,0 +1,134 @@
+"""What `clozeworks corpus show` prints."""
+
+from itertools import zip_longest
+from typing import Any
+
+from clozeworks.cli.display.table import aligned
+from clozeworks.data.corpus.corpus import Corpus, Split
+from clozeworks.rng import RandomStream, far_below
+from clozeworks.wording import counted
+
+BAR = 40
+LONGEST_SAMPLE = 200
+
+
+def page(corpus: Corpus, samples: int, seed: int) -> str:
+    """The whole page."""
+    manifest = corpus.manifest
+    tokenizer = manifest["tokenizer"]
+    lines = [
+        f"{corpus.folder}",
+        f"tokenizer: {tokenizer['kind']}, {tokenizer['size']:,} entries, "
+        f"{tokenizer['fingerprint'].removeprefix('sha256:')[:12]}",
+        "",
+        counts(manifest),
+    ]
+    settings = manifest["made"]["settings"]
+    changed = {
+        name: value
+        for name, value in settings.items()
+        if value is not None and value is not False and value != []
+    }
+    lines += ["", "made with: " + ", ".join(f"{name}={_word(v)}" for name, v in changed.items())]
+    for what in ("sentence", "document"):
+        total = [sum(column) for column in zip_longest(*_lengths(manifest, what), fillvalue=0)]
+        lines += ["", f"{what}s by number of tokens", *histogram(total)]
+    if samples > 0:
+        lines += ["", "samples"]
+        for name in corpus.splits:
+            lines += _samples(corpus, corpus.split(name), samples, seed)
+    return "\n".join(lines)
+
+
+def counts(manifest: dict[str, Any]) -> str:
+    """A small table of what there is in each part."""
+    splits = manifest["splits"]
+    head = ["", *splits]
+    rows = [
+        [what, *(f"{split[what]:,}" for split in splits.values())]
+        for what in ("documents", "sentences", "tokens")
+    ]
+    rows.append(["tokens per word", *(_per_word(split) for split in splits.values())])
+    if manifest["tokenizer"].get("unknown") is not None:
+        rows.append(["unknown tokens", *(_unknown(split) for split in splits.values())])
+    rows.append(["shards", *(f"{len(split['shards']):,}" for split in splits.values())])
+    lines = aligned([head, *rows])
+    found = manifest["counts"]
+    read, dropped = found.get("documents_read", 0), found.get("duplicates_dropped", 0)
+    empty = sum(split["counts"].get("without_tokens", 0) for split in splits.values())
+    files = found.get("files_read", 0)
+    lines.append(
+        f"{counted(read, 'document')} read from {counted(files, 'file')}, "
+        f"{counted(dropped, 'exact duplicate')} dropped"
+        + (f", {empty:,} without any token" if empty else "")
+    )
+    return "\n".join(lines)
+
+
+def visible(text: str) -> str:
+    """A text in which what a terminal would obey instead of showing it is written out."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def histogram(classes: list[int]) -> list[str]:
+    """Bars for how many lengths have 0, 1, 2, ... binary digits."""
+    used = [number for number, amount in enumerate(classes) if amount]
+    if not used:
+        return ["  none"]
+    most = max(classes)
+    rows = []
+    for number in range(used[0], used[-1] + 1):
+        low, high = (1 << number) >> 1, (1 << number) - 1
+        label = f"{low:,}" if low >= high else f"{low:,}-{high:,}"
+        bar = "█" * round(BAR * classes[number] / most) or ("▏" if classes[number] else "")
+        rows.append((label, f"{classes[number]:,}", bar))
+    wide, amounts = (max(len(row[i]) for row in rows) for i in (0, 1))
+    return [
+        f"  {label:>{wide}}  {amount:>{amounts}}  {bar}".rstrip() for label, amount, bar in rows
+    ]
+
+
+def _lengths(manifest: dict[str, Any], what: str) -> list[list[int]]:
+    return [split[f"{what}_lengths"] for split in manifest["splits"].values()]
+
+
+def _per_word(split: dict[str, Any]) -> str:
+    return f"{split['tokens'] / max(1, split['counts']['words']):.2f}"
+
+
+def _unknown(split: dict[str, Any]) -> str:
+    share = split["counts"]["unknown"] / max(1, split["tokens"])
+    return f"{share:.3%}"
+
+
+def _word(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _samples(corpus: Corpus, split: Split, most: int, seed: int) -> list[str]:
+    offsets = split.sentence_offsets
+    lines = []
+    for number in _chosen(split.sentences, most, seed):
+        tokens, _ = split.read(int(offsets[number]), int(offsets[number + 1]))
+        text = visible(corpus.tokenizer.decode(tokens.tolist(), skip_special=False))
+        if len(text) > LONGEST_SAMPLE:
+            text = f"{text[:LONGEST_SAMPLE].rstrip()} … ({counted(len(tokens), 'token')})"
+        lines.append(f"  {split.name} sentence {number:,}: {text}")
+    return lines
+
+
+def _chosen(amount: int, most: int, seed: int) -> list[int]:
+    """Some numbers below an amount, in order and each once."""
+    if amount <= most:
+        return list(range(amount))
+    drawn: set[int] = set()
+    for number in far_below(
+        RandomStream(seed, "samples").words(0, range(most), 2), amount
+    ).tolist():
+        while number in drawn:
+            number = (number + 1) % amount
+        drawn.add(number)
+    return sorted(drawn)

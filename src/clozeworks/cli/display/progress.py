@@ -1,0 +1,107 @@
+"""Shows how far long work is: a bar in a terminal, plain lines elsewhere, always on stderr."""
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+
+class ProgressBar:
+    """Reports amounts done with rate and time left; called with (done, total)."""
+
+    def __init__(self, unit: str, stage: str = "", *, every: float = 5.0) -> None:
+        self.unit = unit
+        self.stage = stage
+        self._every = every
+        self._begin = self._shown = time.monotonic()
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> "ProgressBar":
+        if sys.stderr.isatty():
+            self._bar = _bar(self.unit)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Notes progress; outside a terminal a line is printed every few seconds."""
+        if self._bar is not None:
+            if self._task is None:
+                self._task = self._bar.add_task(self.stage, total=total or None)
+            self._bar.update(self._task, completed=done, total=total or None)
+            return
+        now = time.monotonic()
+        if now - self._shown >= self._every:
+            self._shown = now
+            print(self.line(done, total, now - self._begin), file=sys.stderr, flush=True)
+
+    def staged(self, stage: str, done: int, total: int) -> None:
+        """Notes progress of a named stage."""
+        if stage != self.stage:
+            self.stage = stage
+            self._begin = time.monotonic()
+            if self._bar is not None:
+                self._task = self._bar.add_task(stage, total=total or None)
+            else:
+                print(f"{stage} …", file=sys.stderr, flush=True)
+        self(done, total)
+
+    def line(self, done: int, total: int, seconds: float) -> str:
+        """One line: share, amount, rate, time left."""
+        label = f"{self.stage}: " if self.stage else ""
+        if total <= 0 or done <= 0:
+            return f"{label}{seconds:.0f} s"
+        rate = done / max(seconds, 1e-9)
+        return (
+            f"{label}{done / total:4.0%}  {done:,} of {total:,} {self.unit}, "
+            f"{rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
+        )
+
+
+def _bar(unit: str) -> "Bar":
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f} {unit} a second" if task.speed else "")
+
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the words of a clock: 45 s, 3 min, 2 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

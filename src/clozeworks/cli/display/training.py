@@ -1,0 +1,117 @@
+"""Shows how far a training run is: a live line in a terminal, plain lines elsewhere, on stderr."""
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from clozeworks.cli.display.progress import duration
+
+# Seconds between two plain lines.
+EVERY = 10.0
+
+
+class TrainingProgress:
+    """Tells a person what a run does.
+
+    Args:
+        every: Seconds between two plain lines.
+    """
+
+    def __init__(self, *, every: float = EVERY) -> None:
+        self.steps = 0
+        self._every = every
+        self._shown = 0.0
+        self._live = sys.stderr.isatty()
+        self._began: tuple[int, float] | None = None
+
+    def __enter__(self) -> "TrainingProgress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._clear()
+
+    def note(self, sentence: str) -> None:
+        """Prints a sentence."""
+        self._clear()
+        _print(sentence + "\n")
+
+    def began(self, steps: int) -> None:
+        """Notes how many steps there are."""
+        self.steps, self._began, self._shown = steps, None, 0.0
+
+    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+        """Shows the newest numbers."""
+        now = time.monotonic()
+        self._began = self._began or (step, now)
+        if self._live:
+            self._clear()
+            _print(self._line(step, record, now)[: _width()])
+        elif now - self._shown >= self._every or step == self.steps:
+            self._shown = now
+            _print(self._line(step, record, now) + "\n")
+
+    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+        """Prints what was measured on held-out text."""
+        judged = record.get("judged")
+        more = f"; {_judgement(judged)}" if judged else ""
+        self.note(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}{more}")
+
+    def _line(self, step: int, record: Mapping[str, Any], now: float) -> str:
+        assert self._began is not None
+        first, then = self._began
+        each = (now - then) / (step - first) if step > first else 0.0
+        left = (
+            f", {duration((self.steps - step) * each)} left" if each and step < self.steps else ""
+        )
+        peak = record.get("share_of_peak")
+        share = f" ({peak:.0%} of peak)" if peak else ""
+        # What a narrow terminal cuts off comes last.
+        return (
+            f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}{left}): {parts_of(record)}, "
+            f"{record['tokens_per_second']:,.0f} tokens/s{share}, rate {record['rate']:.2e}"
+        )
+
+    def _clear(self) -> None:
+        if self._live:
+            _print("\r\x1b[K")
+
+
+def _print(text: str) -> None:
+    # Whoever reads this may have left; a run must not end for it.
+    with suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def parts_of(record: Mapping[str, Any]) -> str:
+    """Loss and accuracy of each part, in a few words."""
+
+    def right(part: Mapping[str, Any]) -> str:
+        return f" ({part['accuracy']:.1%} right)" if "accuracy" in part else ""
+
+    return ", ".join(
+        f"{name} {part['loss']:.3f}{right(part)}"
+        for name, part in record.items()
+        if isinstance(part, Mapping) and "loss" in part
+    )
+
+
+def _judgement(judged: Mapping[str, Any]) -> str:
+    """What a model was found to be worth, in a few words."""
+    name = judged["primary"]
+    best = ", the best so far" if judged["best"] else ""
+    return f"{name} {judged['values'][name]:.4f}{best}"
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns - 1

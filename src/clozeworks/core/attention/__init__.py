@@ -1,0 +1,1 @@
+"""Attention on packed tokens: masks, key-value caches, the attention layers."""

@@ -1,0 +1,205 @@
+"""Keys and values of earlier passes, so that a text can grow token by token.
+
+The idea: a text is a row; all rows end in the same column, so the next token of every text is
+written side by side, whatever the texts' lengths. The memory for the longest text that may come is
+taken at the beginning, and is never copied to grow.
+The first pass over texts of any lengths is packed, as every other pass; what it leaves here, later
+passes look at. Those bring equally many tokens of every text.
+
+Shapes: B texts, N tokens, H query heads, K key heads, D head width, Lq new tokens of each text, R
+room, L columns in use.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clozeworks.core.attention.attend import Relate, attend, merged, shared_heads
+from clozeworks.core.attention.kv_cache_protocol import KVCache
+from clozeworks.core.attention.masks import Full, MaskSpec
+from clozeworks.core.layout import Group, Layout
+
+
+class LayerKeysValues:
+    """Keys and values of one attention, as rows that end together, (B, K, R, D)."""
+
+    def __init__(self, k: Tensor, v: Tensor, layout: Layout, room: int) -> None:
+        """Keeps packed keys and values (N, K, D), with room for more."""
+        count, longest = len(layout), layout.longest
+        self.k, self.v = (x.new_empty(count, x.shape[1], room, x.shape[2]) for x in (k, v))
+        self._spare: tuple[Tensor, ...] | None = None
+        if set(layout.lengths) == {longest}:
+            for rows, x in ((self.k, k), (self.v, v)):
+                rows[:, :, :longest] = x.view(count, longest, *x.shape[1:]).transpose(1, 2)
+            return
+        texts = layout.rows(k.device)
+        columns = layout.positions(k.device) + (longest - layout.sizes(k.device))[texts]
+        for rows, x in ((self.k, k), (self.v, v)):
+            # What is never seen must still be finite: nothing times no number is no number.
+            rows[:, :, :longest] = 0
+            rows.transpose(1, 2)[texts, columns] = x
+
+    def add(self, k: Tensor, v: Tensor, used: int) -> None:
+        """Writes keys and values (B * Lq, K, D) of equally many new tokens of each text."""
+        for rows, x in ((self.k, k), (self.v, v)):
+            new = x.view(len(rows), -1, *x.shape[1:])
+            rows[:, :, used : used + new.shape[1]] = new.transpose(1, 2)
+
+    def choose(self, texts: Tensor, used: int) -> None:
+        """Goes on with these texts, in this order; one may be there several times."""
+        if self._spare is None or len(self._spare[0]) != len(texts):
+            self._spare = tuple(x.new_empty(len(texts), *x.shape[1:]) for x in (self.k, self.v))
+        for rows, spare in zip((self.k, self.v), self._spare, strict=True):
+            spare[:, :, :used] = rows[:, :, :used].index_select(0, texts)
+        (self.k, self.v), self._spare = self._spare, (self.k, self.v)
+
+
+class GrowingCache(KVCache):
+    """What every attention of a tower keeps, and where the texts begin.
+
+    One cache belongs to one batch of texts. A pass hands it to its flow; attentions take their
+    turns in it as they run.
+    """
+
+    def __init__(self, room: int) -> None:
+        """Takes how many tokens the longest text will have in the end."""
+        self.room = room
+        self.used = 0
+        self.begins: tuple[int, ...] = ()
+        """The column of each text's first token."""
+        self._kept: list[LayerKeysValues] = []
+        self._sources: dict[Hashable, LayerKeysValues] = {}
+        self._source_begins: tuple[int, ...] = ()
+        self._turn = 0
+        self._group: Group | None = None
+
+    def begin(self, layout: Layout) -> None:
+        """Before a pass over more tokens of the texts."""
+        self._turn = 0
+        if not self.used:
+            self.begins = tuple(layout.longest - length for length in layout.lengths)
+            return
+        new = layout.longest
+        assert set(layout.lengths) == {new}, "a later pass brings equally many tokens of each text"
+        assert self.used + new <= self.room, "the cache is full"
+
+    def end(self, layout: Layout) -> None:
+        """Behind a pass: its tokens are now among those before."""
+        self.used += layout.longest
+        self._group = None
+
+    def following(self, each: int = 1) -> Layout:
+        """The layout of the next tokens of every text."""
+        before = [self.used - begin for begin in self.begins]
+        return Layout([each] * len(before), before)
+
+    def choose(self, texts: Sequence[int]) -> None:
+        """Goes on with these texts, in this order; one may be there several times."""
+        if list(texts) == list(range(len(self.begins))):
+            return
+        self.begins = tuple(self.begins[text] for text in texts)
+        index = torch.tensor(texts)
+        for kept in self._kept:
+            kept.choose(index.to(kept.k.device), self.used)
+
+    def choose_sources(self, texts: Sequence[int]) -> None:
+        """Goes on with what an encoder made of these texts, in this order."""
+        if not self._sources or list(texts) == list(range(len(self._source_begins))):
+            return
+        self._source_begins = tuple(self._source_begins[text] for text in texts)
+        index = torch.tensor(texts)
+        for kept in self._sources.values():
+            kept.choose(index.to(kept.k.device), kept.k.shape[2])
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        queries: Layout,
+        keys: Layout,
+        sees: MaskSpec | None = None,
+        relate: Relate | None = None,
+        scale: float | None = None,
+        **rest: Any,
+    ) -> Tensor:
+        """`core.attend.attend`, where keys and values of earlier passes are looked at, too."""
+        turn, self._turn = self._turn, self._turn + 1
+        if not self.used:
+            self._kept.append(LayerKeysValues(k, v, keys, self.room))
+            own = {"sees": sees, "relate": relate, "scale": scale, **rest}
+            return attend(q, k, v, queries=queries, keys=keys, **own)
+        traced = rest.get("weights") is not None
+        assert not traced and not rest.get("dropout"), "cached passes are for generation"
+        kept = self._kept[turn]
+        kept.add(k, v, self.used)
+        used = self.used + queries.longest
+        rows = q.view(len(queries), -1, *q.shape[1:]).transpose(1, 2)  # (B, H, Lq, D)
+        k_rows, v_rows = kept.k[:, :, :used], kept.v[:, :, :used]  # (B, K, L, D)
+        group = self._columns(queries, q.device)
+        bias = None
+        if relate is not None:
+            rows, k_rows, bias = relate(rows, k_rows, group)
+        allowed = (sees or Full()).allowed(group)  # (1, Lq, L)
+        real = _real(self.begins, group.keys.at)  # (B, 1, L)
+        if allowed is None or real is None:
+            allowed = real if allowed is None else allowed
+        else:
+            allowed = allowed & real
+        mask = merged(bias, None if allowed is None else allowed[:, None])
+        return _mixed(rows, k_rows, v_rows, mask, scale)
+
+    def attend_source(
+        self,
+        attention: Hashable,
+        q: Tensor,
+        project: Callable[[], tuple[Tensor, Tensor]],
+        *,
+        queries: Layout,
+        keys: Layout,
+        scale: float | None = None,
+    ) -> Tensor:
+        """Looks at what an encoder made; several rows may ask about a text, side by side."""
+        if not self.used:
+            k, v = project()
+            self._sources[attention] = LayerKeysValues(k, v, keys, keys.longest)
+            self._source_begins = tuple(keys.longest - length for length in keys.lengths)
+            return attend(q, k, v, queries=queries, keys=keys, scale=scale)
+        kept = self._sources[attention]
+        rows = q.view(len(kept.k), -1, *q.shape[1:]).transpose(1, 2)  # (B, H, rows of it, D)
+        real = _real(self._source_begins, torch.arange(kept.k.shape[2], device=q.device))
+        return _mixed(rows, kept.k, kept.v, None if real is None else real[:, None], scale)
+
+    def _columns(self, queries: Layout, device: torch.device) -> Group:
+        """The new tokens and all columns: distances between columns are those between places."""
+        if self._group is None:
+            each = queries.longest
+            self._group = Group(Layout([each]), Layout([self.used + each]), [0], device)
+        return self._group
+
+
+def _real(begins: Sequence[int], columns: Tensor) -> Tensor | None:
+    """Which columns hold a token of each text, (B, 1, L); None when all do."""
+    if not any(begins):
+        return None
+    return (columns >= torch.tensor(begins, device=columns.device)[:, None])[:, None]
+
+
+def _mixed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
+    """Queries (B, H, Lq, D) on keys and values (B, K, L, D), packed again, (B * Lq, H, D)."""
+    count, heads, each, _ = q.shape
+    shared = heads // k.shape[1]
+    if shared > 1 and each == 1:
+        # Query heads that share a key head are as good as queries that follow each other.
+        folded = q.view(count, k.shape[1], shared, -1)
+        if mask is not None and mask.shape[1] > 1:
+            mask = mask.view(len(mask), k.shape[1], shared, -1)
+        mixed = F.scaled_dot_product_attention(folded, k, v, attn_mask=mask, scale=scale)
+        return mixed.reshape(count, heads, -1)
+    k, v = shared_heads(k, heads), shared_heads(v, heads)
+    mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    return mixed.transpose(1, 2).reshape(count * each, heads, -1)

@@ -1,0 +1,105 @@
+"""What the parts of one forward pass share.
+
+Shapes: N tokens, M tokens that are looked at, W width.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.attention.kv_cache_protocol import KVCache
+from clozeworks.core.attention.masks import MaskSpec
+from clozeworks.core.layout import Group, Layout
+
+
+@dataclass
+class Trace:
+    """Keeps what happens inside a forward pass, for those who want to look.
+
+    `hidden` holds the embeddings and then the output of every layer, each (N, W), the last one
+    behind the tower's last norm if it has one. `attention` holds, per attention in running order,
+    one (heads, queries, keys) tensor per text; None leaves them out, which saves computing them.
+    """
+
+    hidden: list[Tensor] = field(default_factory=list)
+    attention: list[list[Tensor]] | None = field(default_factory=list)
+
+
+@dataclass
+class AttentionSource:
+    """What queries look at where it is not themselves: a memory before them, another stream."""
+
+    tokens: Tensor
+    """Keys and values are made of these, (M, W)."""
+    layout: Layout
+    """Where the texts of these begin and end: the same texts in the same order."""
+    types: Tensor | None = None
+    """Their segment types, (M,)."""
+    places: Tensor | None = None
+    """The place of each query among the keys of its text, (N,); the last ones if not given."""
+
+
+@dataclass
+class ForwardContext:
+    """Handed to every part of every layer."""
+
+    layout: Layout
+    trace: Trace | None = None
+    types: Tensor | None = None
+    """The segment type of each token, (N,), for positions that ask for it."""
+    source: AttentionSource | None = None
+    """What attention looks at; the tokens themselves if not given."""
+    sees: MaskSpec | None = None
+    """Who sees whom in this pass, in place of what the layers say."""
+    shared: Any = None
+    """What the position schemes of all layers share: made once per pass by the tower."""
+    embedded: Tensor | None = None
+    """The tokens as they came into the tower, (N, W), for parts that look at them again."""
+    encoded: AttentionSource | None = None
+    """What an encoder made of the texts that a decoder answers."""
+    cache: KVCache | None = None
+    """Keys and values of earlier passes over the same texts."""
+
+    def seen(self, x: Tensor) -> Tensor:
+        """The tokens that keys and values are made of, (M, W)."""
+        return x if self.source is None else self.source.tokens
+
+    @property
+    def seen_layout(self) -> Layout:
+        """Where the texts of these begin and end."""
+        return self.layout if self.source is None else self.source.layout
+
+    def query_at(self, device: torch.device) -> Tensor:
+        """The place of each query in its text, (N,)."""
+        if self.source is None:
+            return self.layout.positions(device)
+        if self.source.places is not None:
+            return self.source.places
+        keys = self.source.layout
+
+        def make() -> Tensor:
+            ahead = keys.sizes(device) - self.layout.sizes(device)
+            return self.layout.positions(device) + ahead[self.layout.rows(device)]
+
+        places: Tensor = self.layout.once(("last of", keys, device), make)
+        return places
+
+    def query_places(self, group: Group) -> Tensor:
+        """The place of each query among the keys of its text, (B or 1, Lq)."""
+        if self.source is None or self.source.places is None:
+            return group.query_positions()
+        return group.queries.take_values(self.source.places)
+
+    def keep_hidden(self, x: Tensor) -> None:
+        """Notes the tokens as they are between two layers."""
+        if self.trace is not None:
+            self.trace.hidden.append(x)
+
+    def attention_weights(self) -> list[Tensor] | None:
+        """A fresh list for the next attention to fill, if weights are wanted."""
+        if self.trace is None or self.trace.attention is None:
+            return None
+        self.trace.attention.append([])
+        return self.trace.attention[-1]

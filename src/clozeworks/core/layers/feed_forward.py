@@ -1,0 +1,89 @@
+"""The part of a layer that works on each token alone.
+
+Paper: Vaswani et al. 2017 (MLP); Shazeer 2020 (gated).
+The idea: widen, bend, narrow. The gated form multiplies the bent path by a second linear one.
+Used by: Mlp in BERT and its relatives, GPT, T5; GatedMlp in T5 v1.1, LLaMA, ModernBERT.
+
+Shapes: N tokens, W width, I inner width.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from clozeworks.core.context import ForwardContext
+from clozeworks.core.layers.activation import activation_named
+from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.part import PartSpec
+from clozeworks.spec import spec
+
+
+@spec
+class Mlp(PartSpec):
+    """down(activation(up(x)))."""
+
+    paper: ClassVar[str] = "Vaswani et al. 2017"
+    role: ClassVar[str] = "feed_forward"
+
+    inner: int
+    activation: str = "gelu"
+    bias: bool = True
+    dropout: float = 0.0
+    """The share of inner values dropped in training (XLNet)."""
+
+    def build(self, width: int) -> "MlpModule":
+        """Makes the module."""
+        return MlpModule(width, self.inner, self.activation, self.bias, self.dropout)
+
+
+class MlpModule(nn.Module):
+    """Widen, bend, narrow."""
+
+    def __init__(
+        self, width: int, inner: int, activation: str, bias: bool, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.down = nn.Linear(inner, width, bias=bias)
+        self.activation = activation_named(activation)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        narrowed: Tensor = self.down(self.dropout(self.activation(self.up(x))))
+        return narrowed
+
+
+@spec
+class GatedMlp(PartSpec):
+    """down(dropout(activation(gate(x)) * up(x)))."""
+
+    paper: ClassVar[str] = "Shazeer 2020"
+    role: ClassVar[str] = "feed_forward"
+
+    inner: int
+    activation: str = "gelu"
+    bias: bool = False
+    dropout: float = 0.0
+    """The share dropped before narrowing, in training."""
+
+    def build(self, width: int) -> "GatedMlpModule":
+        """Makes the module."""
+        return GatedMlpModule(width, self.inner, self.activation, self.bias, self.dropout)
+
+
+class GatedMlpModule(nn.Module):
+    """Widen twice, let one path gate the other, narrow."""
+
+    def __init__(self, width: int, inner: int, activation: str, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, inner, bias=bias)
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.down = nn.Linear(inner, width, bias=bias)
+        self.activation = activation_named(activation)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        narrowed: Tensor = self.down(self.dropout(self.activation(self.gate(x)) * self.up(x)))
+        return narrowed

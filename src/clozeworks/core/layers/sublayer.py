@@ -1,0 +1,120 @@
+"""How a part joins the residual stream.
+
+Paper: He et al. 2016 (residual), Vaswani et al. 2017 (norm after), Radford et al. 2019 and Xiong et
+al. 2020 (norm before).
+The idea: a sub-layer adds to what is there. Normalising after the sum (BERT, GPT-1) keeps the scale
+fixed and wants warm-up; normalising before the part (GPT-2, T5, LLaMA) keeps a clean path from
+bottom to top.
+
+Shapes: N tokens, W width.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from clozeworks.core.context import ForwardContext
+from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.norm import NormSpec
+from clozeworks.core.layers.part import PartSpec
+from clozeworks.spec import Slot, spec
+
+
+class SublayerSpec(Slot):
+    """Slot: a part and the way it joins the residual stream."""
+
+    is_slot: ClassVar[bool] = True
+
+    part: PartSpec
+
+    def build(self, width: int) -> nn.Module:
+        """Makes the module: tokens (N, W) and the flow to tokens (N, W)."""
+        raise NotImplementedError
+
+
+@spec
+class PostNorm(SublayerSpec):
+    """norm(x + part(x))."""
+
+    paper: ClassVar[str] = "Vaswani et al. 2017"
+
+    part: PartSpec
+    norm: NormSpec
+    dropout: float = 0.0
+
+    def build(self, width: int) -> "PostNormModule":
+        """Makes the module."""
+        return PostNormModule(self.part.build(width), self.norm.build(width), self.dropout)
+
+
+class PostNormModule(nn.Module):
+    """Adds, then normalises."""
+
+    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.part = part
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        out: Tensor = self.norm(x + self.dropout(self.part(x, context)))
+        return out
+
+
+@spec
+class PreNorm(SublayerSpec):
+    """x + part(norm(x))."""
+
+    paper: ClassVar[str] = "Xiong et al. 2020"
+
+    part: PartSpec
+    norm: NormSpec
+    dropout: float = 0.0
+
+    def build(self, width: int) -> "PreNormModule":
+        """Makes the module."""
+        return PreNormModule(self.part.build(width), self.norm.build(width), self.dropout)
+
+
+class PreNormModule(nn.Module):
+    """Normalises what the part sees; the stream itself stays as it is."""
+
+    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.part = part
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        out: Tensor = x + self.dropout(self.part(self.norm(x), context))
+        return out
+
+
+@spec
+class Residual(SublayerSpec):
+    """x + part(x)."""
+
+    paper: ClassVar[str] = "He et al. 2016"
+
+    part: PartSpec
+    dropout: float = 0.0
+
+    def build(self, width: int) -> "ResidualModule":
+        """Makes the module."""
+        return ResidualModule(self.part.build(width), self.dropout)
+
+
+class ResidualModule(nn.Module):
+    """Adds, without a norm."""
+
+    def __init__(self, part: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.part = part
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
+        """Tokens to tokens, (N, W)."""
+        out: Tensor = x + self.dropout(self.part(x, context))
+        return out

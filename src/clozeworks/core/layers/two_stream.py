@@ -1,0 +1,202 @@
+"""Two streams through the same layers: one that knows its tokens, one that only asks for them.
+
+Paper: Yang et al. 2019 (XLNet); the memory is that of Dai et al. 2019 (Transformer-XL).
+The idea: to predict a token from any set of others, a query must know the place and not the token,
+while those others must be known. So the content stream h reads tokens, and the query stream g
+begins with one learned vector at the asked places and looks at h, never at itself. Both go through
+the same weights. `Permutation` says who may look at whom. A memory, the inputs of every layer for
+the tokens just before a text, is looked at by both.
+Trap: g looks at what h was before the layer. h sees its own token, g does not.
+Trap: layers that normalise first would have to normalise what is looked at as well; they are not
+computed here.
+Used by: permuted language modelling; filling gaps with a model that learned it.
+
+Shapes: N tokens, n asked tokens, K tokens of the memory, B texts, W width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.attention.masks import MaskSpec, Permutation
+from clozeworks.core.context import AttentionSource, ForwardContext
+from clozeworks.core.heads.query_start import NAME as START
+from clozeworks.core.layout import Layout
+
+if TYPE_CHECKING:
+    from clozeworks.core.model import Model
+
+# The rank of a memory: every token may look at it, so theirs must be above.
+REMEMBERED = -(2**30)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the layers read at the tokens before each text."""
+
+    inputs: Sequence[Tensor]
+    """The tokens (K, W) as each layer found them, in running order."""
+    layout: Layout
+    """How many there are for each text, which may be none."""
+
+
+@dataclass(frozen=True)
+class TargetQueries:
+    """What the query stream asks."""
+
+    tokens: Tensor
+    """The asked tokens among all of the batch, in ascending order, (n,)."""
+    layout: Layout
+    """How many of them each text has."""
+    start: Tensor
+    """The vector that stands in their place, as wide as the token table."""
+
+
+@dataclass(frozen=True)
+class PermutationRanks:
+    """Who may look at whom: a token looks at those whose `seen` is below its `sees`."""
+
+    sees: Tensor
+    """(N,), above `REMEMBERED`."""
+    seen: Tensor
+    """(N,)."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Both streams, as they were before each layer and behind the last."""
+
+    content: list[Tensor]
+    """Each (N, W); the last is missing where nobody asked for it."""
+    queries: list[Tensor]
+    """Each (n, W)."""
+
+
+def unseen(
+    model: "Model", ids: Tensor, layout: Layout, types: Tensor | None, places: Tensor
+) -> Tensor:
+    """What the query stream says of some places (n,) whose tokens nobody may see, (n, W)."""
+    counts = torch.bincount(layout.rows(ids.device)[places], minlength=len(layout)).tolist()
+    seen = torch.full_like(ids, -1).index_fill(0, places, 0)
+    streams = two_streams(
+        model,
+        ids,
+        layout,
+        types,
+        asked=TargetQueries(places, Layout(counts), model.heads[START]()),
+        ranks=PermutationRanks(torch.zeros_like(ids), seen),
+        content=False,
+    )
+    return streams.queries[-1]
+
+
+def remembered(model: "Model", ids: Tensor, layout: Layout, types: Tensor | None = None) -> Memory:
+    """Reads the tokens before each text, all of them looking at each other, without a gradient."""
+    with torch.no_grad():
+        streams = two_streams(model, ids, layout, types, content=False)
+    return Memory(streams.content, layout)
+
+
+def two_streams(
+    model: "Model",
+    ids: Tensor,
+    layout: Layout,
+    types: Tensor | None = None,
+    *,
+    asked: TargetQueries | None = None,
+    ranks: PermutationRanks | None = None,
+    memory: Memory | None = None,
+    content: bool = True,
+) -> Streams:
+    """Runs the layers of a model on both streams.
+
+    Args:
+        model: The model, whose layers must not normalise first.
+        ids: Token numbers, (N,).
+        layout: Where the texts begin and end.
+        types: Segment types, (N,); those of a memory are 0.
+        asked: What the query stream asks, which takes ranks; without it there is no such stream.
+        ranks: Who looks at whom; what the layers say if not given.
+        memory: What stands before the texts.
+        content: Whether the content stream goes through the last layer, too.
+    """
+    assert asked is None or ranks is not None, "what is asked must be hidden from the question"
+    tower = model.encoder
+    before = _Before(memory, layout, ids.device)
+    h = model.embeddings(ids, layout, types)
+    content_flow = ForwardContext(layout, types=types, sees=before.order(ranks, None))
+    tower.begin(content_flow)
+    streams = Streams([h], [])
+    if asked is not None:
+        g = model.embeddings.at(asked.start, asked.tokens, layout, types)
+        own_types = None if types is None else types[asked.tokens]
+        query_flow = ForwardContext(
+            asked.layout, types=own_types, sees=before.order(ranks, asked.tokens)
+        )
+        streams.queries.append(g)
+        places = before.places(asked.tokens)
+    seen_types = None if types is None else before.joined(types.new_zeros(before.count), types)
+    for step, index in enumerate(tower.order):
+        seen = h if memory is None else before.joined(memory.inputs[step], h)
+        if memory is not None:
+            content_flow.source = AttentionSource(seen, before.layout, seen_types)
+        last = step == len(tower.order) - 1
+        layer = list(tower.layers[index].children())
+        if asked is not None:
+            query_flow.source = AttentionSource(seen, before.layout, seen_types, places)
+            if step == 0:
+                tower.begin(query_flow)
+            for sublayer in layer:
+                g = sublayer(g, query_flow)
+            streams.queries.append(tower.norm(g) if last else g)
+        if last and not content:
+            break
+        for sublayer in layer:
+            h = sublayer(h, content_flow)
+        streams.content.append(tower.norm(h) if last else h)
+    return streams
+
+
+class _Before:
+    """Texts with their memory before them."""
+
+    def __init__(self, memory: Memory | None, layout: Layout, device: torch.device) -> None:
+        self.device = device
+        self.own = layout
+        self.count = memory.layout.total if memory is not None else 0
+        self._index: Tensor | None = None
+        self.layout = layout
+        if memory is None:
+            return
+        lengths = memory.layout.lengths
+        assert len(lengths) == len(layout), "a memory belongs to the same texts"
+        self.layout = Layout([a + b for a, b in zip(lengths, layout.lengths, strict=True)])
+        ahead = memory.layout.sizes(device)[self.layout.rows(device)]  # (K + N,)
+        within = self.layout.positions(device)
+        rows = self.layout.rows(device)
+        from_memory = memory.layout.first(device)[rows] + within
+        from_text = self.count + layout.first(device)[rows] + within - ahead
+        self._index = from_memory.where(within < ahead, from_text)
+        self._ahead = memory.layout.sizes(device)
+
+    def joined(self, memory: Tensor, own: Tensor) -> Tensor:
+        """Values of the memory (K, …) and of the texts (N, …), each memory before its text."""
+        return own if self._index is None else torch.cat([memory, own])[self._index]
+
+    def places(self, tokens: Tensor) -> Tensor:
+        """Where some tokens stand among the keys of their texts, (n,)."""
+        places = self.own.positions(self.device)[tokens]
+        if self._index is None:
+            return places
+        return places + self._ahead[self.own.rows(self.device)[tokens]]
+
+    def order(self, ranks: PermutationRanks | None, asked: Tensor | None) -> MaskSpec | None:
+        """Who sees whom: all tokens and themselves, or the asked ones and not themselves."""
+        if ranks is None:
+            return None
+        keys = self.joined(ranks.seen.new_full((self.count,), REMEMBERED), ranks.seen)
+        queries = ranks.sees if asked is None else ranks.sees[asked]
+        return Permutation(queries, keys, itself=asked is None)

@@ -1,0 +1,1 @@
+"""Operations on tensors that hold no weights: losses, sampling, CRF, segments."""

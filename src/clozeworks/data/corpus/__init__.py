@@ -1,0 +1,1 @@
+"""A corpus on disk: built from documents, in shards, verified."""

@@ -1,0 +1,283 @@
+"""Builds a corpus: documents in, shards and a manifest out.
+
+Documents are read and compared in order by one process; tokens are made by many; shards are put
+together in order again. So the bytes do not depend on the number of workers, and a build that was
+stopped at any moment goes on behind its last finished shard: the documents before it are read
+again, which is cheap, and must be the same ones.
+"""
+
+import os
+import shutil
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal
+
+from clozeworks.data.corpus.chunks import ChunkSettings, CorpusChunk, Sentences, check_usable
+from clozeworks.data.corpus.corpus import TOKENIZER_FOLDER, TRAIN, VALIDATION, Corpus
+from clozeworks.data.corpus.duplicates import seen_before
+from clozeworks.data.corpus.folder import begin_anew, check_free, prepare
+from clozeworks.data.corpus.manifest import BUILDING, MANIFEST, VERSION
+from clozeworks.data.corpus.processes import Makers, makers
+from clozeworks.data.corpus.routes import ChangedInputError, Route, write_record
+from clozeworks.data.files.discovery import FoundFiles, find_files
+from clozeworks.data.files.documents import Document, read_documents
+from clozeworks.data.files.encodings import canonical_encoding, printable
+from clozeworks.errors import InputError, SettingError
+from clozeworks.runtime.progress import Progress
+from clozeworks.storage.locks import locked
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import counted
+
+PIECE_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildSettings:
+    """How a corpus is made.
+
+    Attributes:
+        documents: What separates documents in plain text: `blank-line`, `file` or `line`.
+        columns: The columns or fields that hold the text; empty for `text`, or the only one.
+        encoding: What text files are written in.
+        sentences: `split` finds sentences within lines, `wrapped` across them; `lines` takes every
+            line as one, `whole` every document.
+        words: A segmenter for whole words in Chinese, such as `jieba`.
+        validation: The share of documents that is held out.
+        keep_duplicates: Whether a document that came before is kept.
+        skip_bad_files: Whether the rest of a file that cannot be read is left out.
+    """
+
+    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    columns: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    sentences: Sentences = "split"
+    words: str | None = None
+    validation: float = 0.01
+    keep_duplicates: bool = False
+    skip_bad_files: bool = False
+
+    def check(self) -> None:
+        """Complains about a setting that cannot be used."""
+        canonical_encoding(self.encoding)
+        if not 0 <= self.validation < 1:
+            raise SettingError(
+                f"validation is {self.validation}; it is a share of the documents, at least 0 and "
+                "below 1."
+            )
+
+
+@dataclass
+class Built:
+    """What a build did.
+
+    Attributes:
+        corpus: The finished corpus.
+        resumed: Shards that an earlier run had finished.
+        skipped: Sentences about files that were left out from some place on.
+        ignored: Files of other kinds in the folders named.
+        standing: Whether the very corpus stood there already and nothing was done.
+    """
+
+    corpus: Corpus
+    resumed: int = 0
+    skipped: list[str] = field(default_factory=list)
+    ignored: list[Path] = field(default_factory=list)
+    standing: bool = False
+
+
+def build_corpus(
+    inputs: Sequence[str | Path],
+    out: Path,
+    tokenizer: Tokenizer,
+    settings: BuildSettings | None = None,
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Built:
+    """Builds a corpus, or goes on with one.
+
+    Args:
+        inputs: Files, folders and globs.
+        out: The corpus folder.
+        tokenizer: Makes the tokens; a copy is kept with the corpus.
+        settings: How it is made.
+        workers: Processes; as many as there are cores if not given.
+        overwrite: Whether a corpus that stands there is replaced.
+        progress: Called with the bytes of input read and their number in all.
+
+    Raises:
+        InputError: The input cannot be read, or is not what it was when the build was begun.
+        OutputError: The folder holds something else, or cannot be written.
+    """
+    settings = settings or BuildSettings()
+    settings.check()
+    piece_settings = ChunkSettings(settings.sentences, settings.words)
+    check_usable(tokenizer, piece_settings)
+    found = _found(inputs, out)
+    sizes = [path.stat().st_size for path in found.files]
+    recipe = _recipe(found.files, sizes, tokenizer, settings)
+    # With little to do, starting processes would take longer than doing it.
+    small = sum(sizes) < 4 * PIECE_CHARACTERS
+    count = workers if workers is not None else 1 if small else _cores()
+    check_free(out)
+    with locked(out):
+        if not prepare(out, recipe, tokenizer, overwrite=overwrite):
+            return Built(Corpus.open(out), ignored=found.ignored, standing=True)
+        with makers(out / TOKENIZER_FOLDER, piece_settings, count) as made:
+            run = _Run(out, made, settings, tokenizer, in_flight=2 * count + 1)
+            try:
+                run.read(found.files, sizes, progress)
+            except ChangedInputError:
+                if not overwrite:
+                    raise
+                begin_anew(out)
+                run = _Run(out, made, settings, tokenizer, in_flight=2 * count + 1)
+                run.read(found.files, sizes, progress)
+        corpus = run.finish(recipe)
+        return Built(corpus, run.resumed, run.skipped, found.ignored)
+
+
+def _found(inputs: Sequence[str | Path], out: Path) -> FoundFiles:
+    """The input files; what lies in the corpus folder itself is not text to learn from."""
+    found = find_files(inputs)
+    if not out.is_dir():
+        return found
+    own = os.path.realpath(out)
+    files, ignored = (
+        [path for path in paths if not Path(os.path.realpath(path)).is_relative_to(own)]
+        for paths in (found.files, found.ignored)
+    )
+    if not files:
+        raise InputError(f"the input lies in {out}, the corpus folder; name other files.")
+    return FoundFiles(files, ignored)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _recipe(
+    files: Sequence[Path], sizes: Sequence[int], tokenizer: Tokenizer, settings: BuildSettings
+) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "tokenizer": tokenizer.fingerprint,
+        "settings": {**asdict(settings), "columns": list(settings.columns)},
+        "files": [[printable(path), size] for path, size in zip(files, sizes, strict=True)],
+    }
+
+
+class _Run:
+    """One pass over the input."""
+
+    def __init__(
+        self, out: Path, made: Makers, settings: BuildSettings, tokenizer: Tokenizer, in_flight: int
+    ) -> None:
+        self.out = out
+        self.made = made
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.in_flight = in_flight
+        self.routes = {name: Route(name, out) for name in (TRAIN, VALIDATION)}
+        self.resumed = sum(len(route.shards) for route in self.routes.values())
+        self.skipped: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self._waiting: deque[tuple[Route, Future[CorpusChunk], int, bytes]] = deque()
+
+    def read(self, files: Sequence[Path], sizes: Sequence[int], progress: Progress | None) -> None:
+        """Takes every document of every file, and writes all shards."""
+        held_out = int(self.settings.validation * 2**64)
+        with seen_before() as is_new:
+            for document in self._documents(files, sizes, progress):
+                text = document.text.strip()
+                digest = blake2b(text.encode(), digest_size=16).digest()
+                self.counts["documents_read"] += 1
+                if not self.settings.keep_duplicates and not is_new(digest):
+                    self.counts["duplicates_dropped"] += 1
+                    continue
+                part = VALIDATION if int.from_bytes(digest[:8], "big") < held_out else TRAIN
+                route = self.routes[part]
+                if route.take(text, digest) and route.characters >= PIECE_CHARACTERS:
+                    self._hand_over(route)
+        for route in self.routes.values():
+            route.check_reached()
+            self._hand_over(route)
+        self._collect(0)
+        for route in self.routes.values():
+            route.write()
+
+    def _documents(
+        self, files: Sequence[Path], sizes: Sequence[int], progress: Progress | None
+    ) -> Iterator[Document]:
+        total = sum(sizes)
+        for path, before in zip(files, accumulate(sizes, initial=0), strict=False):
+
+            def note(place: int, before: int = before) -> None:
+                if progress is not None:
+                    progress(before + place, total)
+
+            taken = 0
+            try:
+                for document in read_documents(
+                    path,
+                    documents=self.settings.documents,
+                    columns=self.settings.columns or None,
+                    encoding=self.settings.encoding,
+                    position=note,
+                ):
+                    yield document
+                    taken += 1
+            except InputError as error:
+                if not self.settings.skip_bad_files:
+                    raise
+                documents = counted(taken, "document")
+                self.skipped.append(f"{error} {documents} of this file came before it.")
+            self.counts["files_read"] += 1
+
+    def _hand_over(self, route: "Route") -> None:
+        if not route.documents:
+            return
+        future = self.made.submit(route.documents)
+        self._waiting.append((route, future, route.taken, route.chain))
+        route.documents, route.characters = [], 0
+        self._collect(self.in_flight)
+
+    def _collect(self, keep: int) -> None:
+        while len(self._waiting) > keep:
+            route, future, taken, chain = self._waiting.popleft()
+            route.add(future.result(), taken, chain)
+
+    def finish(self, recipe: dict[str, Any]) -> Corpus:
+        """Writes the manifest; from then on it is a corpus."""
+        splits = {route.name: route.described() for route in self.routes.values() if route.shards}
+        if not splits:
+            skipped = f" Left out was: {self.skipped[0]}" if self.skipped else ""
+            raise InputError(
+                "the input holds no text that gives a token; check the files, and which column or "
+                f"field holds the text (--column).{skipped}"
+            )
+        manifest = {
+            "version": VERSION,
+            "made": recipe,
+            "tokenizer": {
+                "fingerprint": self.tokenizer.fingerprint,
+                "size": self.tokenizer.size,
+                "kind": self.tokenizer.kind,
+                "unknown": self.tokenizer.special.unknown,
+            },
+            "counts": dict(sorted(self.counts.items())),
+            "splits": splits,
+        }
+        write_record(self.out / MANIFEST, manifest)
+        known = {shard["file"] for split in splits.values() for shard in split["shards"]}
+        for path in self.out.glob("*.safetensors"):
+            if path.name not in known:
+                path.unlink()
+        shutil.rmtree(self.out / BUILDING, ignore_errors=True)
+        return Corpus.open(self.out)

@@ -1,0 +1,219 @@
+"""A built corpus: its manifest, and its tokens as if they were one array.
+
+Everything is addressed by its number in the whole split: token 0 is the first token of the first
+shard, sentence and document numbers likewise. Where one shard ends nobody has to know.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeworks.arrays import BoolArray, Int64Array
+from clozeworks.data.corpus.manifest import read_manifest
+from clozeworks.data.corpus.shards import Shard, ShardEntry, Tokens, token_dtype
+from clozeworks.errors import InputError
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+TOKENIZER_FOLDER = "tokenizer"
+INDEX_FOLDER = "index"
+TRAIN, VALIDATION = "train", "validation"
+
+
+class Split:
+    """The training or the validation part of a corpus."""
+
+    def __init__(self, name: str, shards: Sequence[Shard], vocabulary: int, identity: str) -> None:
+        self.name = name
+        self.shards = shards
+        self.vocabulary = vocabulary
+        self.identity = identity
+        """A hash that changes with the content."""
+        self.tokens = sum(shard.entry.tokens for shard in shards)
+        self.sentences = sum(shard.entry.sentences for shard in shards)
+        self.documents = sum(shard.entry.documents for shard in shards)
+        self._begins = np.cumsum([0, *(shard.entry.tokens for shard in shards)])
+
+    @cached_property
+    def sentence_offsets(self) -> Int64Array:
+        """The first token of every sentence, and the end; 8 bytes per sentence in memory."""
+        return self._joined("sentences", "tokens")
+
+    @cached_property
+    def document_offsets(self) -> Int64Array:
+        """The first sentence of every document, and the end."""
+        return self._joined("documents", "sentences")
+
+    def _joined(self, name: Literal["sentences", "documents"], unit: str) -> Int64Array:
+        begins = np.cumsum([0, *(getattr(shard.entry, unit) for shard in self.shards)])
+        pieces = [
+            shard.offsets(name)[:-1] + begin
+            for shard, begin in zip(self.shards, begins, strict=False)
+        ]
+        return np.concatenate([*pieces, begins[-1:]])
+
+    def read(self, start: int, end: int) -> tuple[Tokens, BoolArray]:
+        """The tokens from `start` to `end`, and which of them begin a word."""
+        return self.gather(np.array([start]), np.array([end]))
+
+    def gather(self, begins: Int64Array, ends: Int64Array) -> tuple[Tokens, BoolArray]:
+        """The tokens of many stretches one after the other, and which of them begin a word.
+
+        Args:
+            begins: The first token of each stretch, (n,).
+            ends: The end of each, (n,).
+        """
+        # The empty arrays give the result a type where there are no stretches.
+        tokens: list[Tokens] = [np.empty(0, token_dtype(self.vocabulary))]
+        words: list[BoolArray] = [np.empty(0, np.bool_)]
+        shards = np.searchsorted(self._begins, begins, side="right") - 1
+        offsets = self._begins[shards]
+        starts, stops = (begins - offsets).tolist(), (ends - offsets).tolist()
+        for shard, start, stop in zip(shards.tolist(), starts, stops, strict=True):
+            # A stretch may go on in the shards that follow.
+            while start < stop:
+                arrays = self.shards[shard].arrays
+                tokens.append(arrays["tokens"][start:stop])
+                words.append(arrays["word_starts"][start:stop])
+                size = self.shards[shard].entry.tokens
+                start, stop, shard = 0, stop - size, shard + 1
+        if len(tokens) == 2:
+            return tokens[1], words[1]  # a view
+        return np.concatenate(tokens), np.concatenate(words)
+
+    def at(self, places: Int64Array) -> Int64Array:
+        """The tokens at single places, (n,)."""
+        found = np.empty(len(places), dtype=np.int64)
+        shards = np.searchsorted(self._begins, places, side="right") - 1
+        for number in np.unique(shards):
+            chosen = shards == number
+            tokens = self.shards[number].arrays["tokens"]
+            found[chosen] = tokens[places[chosen] - self._begins[number]]
+        return found
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus folder that was built to its end."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Corpus":
+        """Opens a corpus folder; reads the manifest only.
+
+        Raises:
+            InputError: It is not a finished corpus.
+        """
+        folder = Path(folder)
+        return cls(folder, read_manifest(folder))
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its parts."""
+        return tuple(self.manifest["splits"])
+
+    def split(self, name: str = TRAIN) -> Split:
+        """One part, mapped.
+
+        Raises:
+            InputError: There is no such part.
+        """
+        if name not in self.manifest["splits"]:
+            rule = (
+                "every document was held out; build it with a smaller --validation"
+                if name == TRAIN
+                else "a validation part is held out when it is built with --validation above 0"
+            )
+            raise InputError(
+                f"{self.folder} has no part {name!r}; it has: {', '.join(self.splits)}; {rule}."
+            )
+        return Split(
+            name,
+            [Shard(self.folder / entry.file, entry) for entry in self.entries(name)],
+            self.manifest["tokenizer"]["size"],
+            self.manifest["splits"][name]["identity"],
+        )
+
+    def entries(self, name: str) -> list[ShardEntry]:
+        """What the manifest says of the shards of a part."""
+        names = [field.name for field in fields(ShardEntry)]
+        shards = self.manifest["splits"][name]["shards"]
+        return [ShardEntry(**{name: shard[name] for name in names}) for shard in shards]
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer it was built with.
+
+        Raises:
+            InputError: Somebody has put another one in its place.
+        """
+        folder = self.folder / TOKENIZER_FOLDER
+        tokenizer = Tokenizer.load(folder)
+        made, found = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
+        if made != found:
+            raise InputError(
+                f"{folder} holds another tokenizer ({_short(found)}) than the corpus was built "
+                f"with ({_short(made)}); ids would mean other words; put the right one back, or "
+                "build the corpus again with --overwrite."
+            )
+        return tokenizer
+
+    def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
+        """Complains if another tokenizer made the tokens.
+
+        Args:
+            tokenizer: The one that will read them.
+            owner: What it belongs to, for the message.
+
+        Raises:
+            InputError: Its fingerprint differs.
+        """
+        made, given = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
+        if made != given:
+            raise InputError(
+                f"{self.folder} was built with another tokenizer ({_short(made)}) than {owner} "
+                f"({_short(given)}); ids would mean other words; build the corpus again with the "
+                f"tokenizer of {owner}."
+            )
+
+
+def _short(fingerprint: str) -> str:
+    return fingerprint.removeprefix("sha256:")[:12]
+
+
+def in_memory(
+    documents: Sequence[Sequence[Sequence[int]]],
+    vocabulary: int,
+    word_starts: NDArray[np.bool_] | None = None,
+) -> Split:
+    """A split made of documents of sentences of token ids, for tests and experiments.
+
+    Args:
+        documents: Token ids by document and sentence.
+        vocabulary: Size of the vocabulary.
+        word_starts: Which ids begin a word; all if not given. A sentence always begins one.
+    """
+    sentences = [sentence for document in documents for sentence in document]
+    ids = [token for sentence in sentences for token in sentence]
+    tokens = np.array(ids, dtype=token_dtype(vocabulary))
+    offsets = np.cumsum([0, *map(len, sentences)])
+    starts = np.ones(len(tokens), np.bool_) if word_starts is None else word_starts[tokens]
+    starts[offsets[:-1][offsets[:-1] < len(tokens)]] = True
+    arrays: dict[str, NDArray[Any]] = {
+        "tokens": tokens,
+        "word_starts": starts,
+        "sentences": offsets.astype(np.uint32),
+        "documents": np.cumsum([0, *map(len, documents)]).astype(np.uint32),
+    }
+    entry = ShardEntry("", "", 0, len(tokens), len(sentences), len(documents))
+    shard = Shard(Path(), entry)
+    shard.__dict__["arrays"] = arrays
+    content = blake2b(b"".join(array.tobytes() for array in arrays.values()), digest_size=16)
+    return Split(TRAIN, [shard], vocabulary, content.hexdigest())

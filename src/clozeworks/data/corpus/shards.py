@@ -1,0 +1,147 @@
+"""Tokens on disk: flat arrays in safetensors files that are mapped, never read whole.
+
+A shard holds whole documents: `tokens`, `word_starts` (one per token: does it begin a word),
+`sentences` (where each sentence begins among the tokens, and the end) and `documents` (where each
+document begins among the sentences, and the end).
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from clozeworks.arrays import Int64Array
+from clozeworks.errors import InputError
+from clozeworks.storage.atomic import atomic_file
+
+NARROW_LIMIT = 65_536
+LARGEST_HEADER = 1_000_000
+DTYPES = {
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+    "U16": np.uint16,
+    "U32": np.uint32,
+    "U64": np.uint64,
+}
+ARRAYS = ("tokens", "word_starts", "sentences", "documents")
+
+Tokens = NDArray[np.unsignedinteger[Any]]
+
+
+def token_dtype(size: int) -> type[np.uint16] | type[np.uint32]:
+    """The narrowest integers that hold the ids of a vocabulary."""
+    return np.uint16 if size <= NARROW_LIMIT else np.uint32
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """What the manifest says of a shard."""
+
+    file: str
+    sha256: str
+    bytes: int
+    tokens: int
+    sentences: int
+    documents: int
+
+
+def write_shard(path: Path, arrays: dict[str, NDArray[Any]]) -> ShardEntry:
+    """Writes a shard completely or not at all, and describes it."""
+    data = save({name: np.ascontiguousarray(arrays[name]) for name in ARRAYS})
+    with atomic_file(path) as file:
+        file.write(data)
+    return ShardEntry(
+        path.name,
+        sha256(data).hexdigest(),
+        len(data),
+        len(arrays["tokens"]),
+        len(arrays["sentences"]) - 1,
+        len(arrays["documents"]) - 1,
+    )
+
+
+class Shard:
+    """The mapped arrays of one shard file."""
+
+    def __init__(self, path: Path, entry: ShardEntry) -> None:
+        self.path = path
+        self.entry = entry
+
+    @cached_property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays, mapped on first use; their shapes are checked against the manifest."""
+        try:
+            found = map_arrays(self.path)
+        except OSError as error:
+            raise self._damaged(error.strerror or str(error)) from error
+        except ValueError as error:
+            raise self._damaged(str(error)) from error
+        entry = self.entry
+        wanted = {
+            "tokens": (entry.tokens, "u"),
+            "word_starts": (entry.tokens, "b"),
+            "sentences": (entry.sentences + 1, "u"),
+            "documents": (entry.documents + 1, "u"),
+        }
+        if wanted != {name: (len(array), array.dtype.kind) for name, array in found.items()}:
+            raise self._damaged("it holds other arrays than the manifest says")
+        return found
+
+    def offsets(self, name: Literal["sentences", "documents"]) -> Int64Array:
+        """Where sentences or documents begin, and the end."""
+        offsets = self.arrays[name].astype(np.int64)
+        end = self.entry.tokens if name == "sentences" else self.entry.sentences
+        if offsets[0] != 0 or offsets[-1] != end or (np.diff(offsets) < 0).any():
+            raise self._damaged(f"its {name} are out of order")
+        return offsets
+
+    def _damaged(self, why: str) -> InputError:
+        return InputError(
+            f"{self.path} is not a readable shard ({why}); put an intact copy in its place, or "
+            "build the corpus again with --overwrite."
+        )
+
+
+def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Maps the flat arrays of a safetensors file.
+
+    Raises:
+        ValueError: The file is not what its header says.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(LARGEST_HEADER, size - 8):
+            raise ValueError("its header is damaged")
+        header = file.read(length)
+    try:
+        return _mapped(path, json.loads(header), 8 + length, size)
+    except (LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+        # Whatever a damaged header can look like.
+        raise ValueError("its header is damaged") from error
+
+
+def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArray[Any]]:
+    found: dict[str, NDArray[Any]] = {}
+    for name, item in header.items():
+        if name == "__metadata__":
+            continue
+        dtype = np.dtype(DTYPES[item["dtype"]])
+        begin, end = (begins + int(place) for place in item["data_offsets"])
+        (count,) = item["shape"]
+        if not begins <= begin <= end or end - begin != count * dtype.itemsize:
+            raise ValueError("its header is damaged")
+        if end > size:
+            raise ValueError("it is shorter than its header says")
+        if count == 0:
+            found[name] = np.empty(0, dtype)
+        else:
+            # A plain view: slicing a memmap object costs ten times as much.
+            found[name] = np.asarray(np.memmap(path, dtype, "r", begin, (count,)))
+    return found

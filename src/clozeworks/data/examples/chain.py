@@ -1,0 +1,36 @@
+"""Follows a chain of places in which each says where the next one is.
+
+Cutting text greedily is such a chain: the chunk that begins at sentence i ends where the next one
+begins. Where each *possible* chunk would end is computed for all places at once; only the steps
+from place to place are taken one by one, at about 0.1 µs each.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+
+GROUP = 1 << 18
+"""Places looked at together; it bounds memory and does not change the result."""
+
+
+def chain(count: int, after: Callable[[Int64Array], Int64Array], group: int = GROUP) -> Int64Array:
+    """The places visited from 0 on, up to but not `count`.
+
+    Args:
+        count: How many places there are.
+        after: Where the next place is for each of some places; always further on.
+        group: How many places are looked at together.
+    """
+    visited: list[Int64Array] = []
+    place = 0
+    while place < count:
+        begin, end = place, min(place + group, count)
+        following = after(np.arange(begin, end)).tolist()
+        steps: list[int] = []
+        while place < end:
+            steps.append(place)
+            place = following[place - begin]
+        visited.append(np.array(steps, dtype=np.int64))
+    return np.concatenate([*visited, np.zeros(0, np.int64)])

@@ -1,0 +1,148 @@
+"""Batches by step: any step's batch can be asked for, in any order, by any process.
+
+The whole position of a loader is the number of the next step. Examples are visited in a new random
+order every epoch; a batch may hold the end of one epoch and the beginning of the next, so that
+every example counts equally often.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from itertools import accumulate, count
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.data.examples import Arrangement
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.errors import SettingError
+from clozeworks.rng import RandomStream
+from clozeworks.wording import counted
+
+Made = TypeVar("Made")
+
+MOST_EPOCHS = 5000  # of a step; so a step of 4,096 tokens can be had of a single word
+
+
+class Loader(Generic[Made]):
+    """Batches of an arrangement, made by a function of the clean examples.
+
+    Args:
+        arrangement: Where examples come from.
+        collate: Makes a batch of them; a pure function.
+        seed: Chooses the order.
+        tokens: Tokens of a step over all ranks: as many examples as have this many on average.
+        examples: Examples of a step instead of tokens.
+        rank: Which share of each step is wanted.
+        ranks: How many shares there are. All shares together are the step, however many.
+        workers: Threads that make batches ahead; with 0 each is made when it is asked for.
+        ahead: How many batches are made ahead.
+    """
+
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        collate: Callable[[ExampleArrays], Made],
+        *,
+        seed: int,
+        tokens: int | None = None,
+        examples: int | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        workers: int = 1,
+        ahead: int = 4,
+    ) -> None:
+        if (tokens is None) == (examples is None):
+            raise SettingError("a loader needs the tokens or the examples of a step; give one.")
+        if tokens is not None and tokens < 1:
+            raise SettingError(f"tokens of a step is {tokens}; it must be at least 1.")
+        if ranks < 1:
+            raise SettingError(f"ranks is {ranks}; it must be at least 1.")
+        for name, value, least in (
+            ("examples", examples, 1),
+            ("workers", workers, 0),
+            ("ahead", ahead, 0),
+        ):
+            if value is not None and value < least:
+                raise SettingError(f"{name} is {value}; it must be at least {least}.")
+        if not 0 <= rank < ranks:
+            raise SettingError(f"rank is {rank}; it must be from 0 to {ranks - 1}.")
+        self.arrangement = arrangement
+        self.collate = collate
+        wanted = examples if tokens is None else round(tokens / arrangement.mean_length)
+        self.examples = max(1, wanted or 0)
+        if self.examples < ranks:
+            raise SettingError(
+                f"a step has {counted(self.examples, 'example')} and there are {ranks} ranks; "
+                "each needs at least one; use more tokens a step or fewer ranks."
+            )
+        self.rank, self.ranks = rank, ranks
+        self.workers, self.ahead = workers, ahead
+        self._chance = RandomStream(seed, "order")
+        # Copies differ in size; how many examples lie before each is all one needs to know.
+        sizes = [arrangement.size(copy) for copy in range(arrangement.copies)]
+        self._before = [0, *accumulate(sizes)]
+        epoch = max(1, self._before[-1] // arrangement.copies)
+        if self.examples > MOST_EPOCHS * epoch:
+            raise SettingError(
+                f"a step has {counted(self.examples, 'example')} and an epoch has "
+                f"{counted(epoch, 'example')}; a step is at most {MOST_EPOCHS:,} epochs; use "
+                "fewer tokens a step or more text."
+            )
+        self._order = lru_cache(maxsize=2)(self._shuffled)
+
+    def epoch_of(self, step: int) -> float:
+        """How many epochs have passed when a step begins."""
+        epoch, offset = self._locate(step * self.examples)
+        return epoch + offset / self.arrangement.size(epoch)
+
+    def batch(self, step: int) -> Made:
+        """This rank's share of a step."""
+        return self.collate(self.clean(step))
+
+    def clean(self, step: int) -> ExampleArrays:
+        """This rank's examples of a step before anything is hidden."""
+        if step < 0:
+            raise SettingError(f"step is {step}; steps are counted from 0.")
+        first = step * self.examples
+        begin = first + self.examples * self.rank // self.ranks
+        end = first + self.examples * (self.rank + 1) // self.ranks
+        pieces = []
+        while begin < end:
+            epoch, offset = self._locate(begin)
+            order = self._order(epoch)
+            chosen = order[offset : offset + end - begin]
+            pieces.append(self.arrangement.take(epoch, chosen))
+            begin += len(chosen)
+        return ExampleArrays.join(pieces)
+
+    def batches(self, start: int = 0, end: int | None = None) -> Iterator[Made]:
+        """The batches of steps from `start` on, made ahead by the workers."""
+        steps = count(start) if end is None else iter(range(start, end))
+        if self.workers == 0:
+            yield from map(self.batch, steps)
+            return
+        waiting: deque[Future[Made]] = deque()
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="loader")
+        try:
+            for step in steps:
+                waiting.append(pool.submit(self.batch, step))
+                if len(waiting) > self.ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _locate(self, position: int) -> tuple[int, int]:
+        """The epoch and the place in it of the example at a position of the whole run."""
+        cycle, rest = divmod(position, self._before[-1])
+        copy = bisect_right(self._before, rest) - 1
+        return cycle * self.arrangement.copies + copy, rest - self._before[copy]
+
+    def _shuffled(self, epoch: int) -> Int64Array:
+        order: Int64Array = self._chance.permutation(epoch, self.arrangement.size(epoch))
+        return order.astype(np.int64, copy=False)

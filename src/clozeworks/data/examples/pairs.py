@@ -1,0 +1,172 @@
+"""Pairs of texts, with a label that says how the second relates to the first.
+
+Paper: Devlin et al. 2019 (BERT: does B follow A?); Lan et al. 2020 (ALBERT: which comes first?).
+The idea: a model that has to tell whether one text follows another must look beyond single
+sentences. BERT's wrong answers come from another document and can be told by topic alone; ALBERT's
+are the same two texts swapped, which takes order to tell.
+Where paper and official code differ: the code makes more than half of BERT's second texts random,
+because a chunk of a single sentence has nothing that could follow, and ALBERT's code does the same
+with such chunks. Both are followed here; `pure` leaves them out of ALBERT's.
+Where the official code and this differ: documents are visited in order, because the loader shuffles
+the pairs; empty documents are left out as there.
+Used by: BERT, ALBERT.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.examples import Arrangement, ArrangementSpec
+from clozeworks.data.examples.arrangement import check_filled, check_tokens, room_within
+from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.data.examples.index import Index
+from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.pair_loop import (
+    NextSentenceLoop,
+    PairLoop,
+    PureSentenceOrderLoop,
+    SentenceOrderLoop,
+)
+from clozeworks.errors import SettingError
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
+from clozeworks.text.tokenizer.templates import Template, template
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+
+@spec
+class NextSentencePairs(ArrangementSpec):
+    """Two texts; label 0 if the second follows the first, 1 if it comes from another document.
+
+    Attributes:
+        length: The most tokens of both texts with their special tokens.
+        short: The share of documents that are cut to a random shorter length.
+        copies: How many times the split is paired anew before epochs repeat.
+    """
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    length: int
+    short: float = 0.1
+    copies: int = 10
+
+    def arrange(
+        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+    ) -> Arrangement:
+        """Arranges the tokens of a split."""
+        return _arrange(self, NextSentenceLoop, split, tokenizer, seed, cache)
+
+
+@spec
+class SentenceOrderPairs(ArrangementSpec):
+    """Two texts that follow one another; label 0 if they stand in order, 1 if they are swapped.
+
+    Attributes:
+        length: The most tokens of both texts with their special tokens.
+        short: The share of documents that are cut to a random shorter length.
+        copies: How many times the split is paired anew before epochs repeat.
+        pure: Whether chunks of one sentence, which cannot be swapped, are left out. Otherwise they
+            get a random second text and label 1, as in the official code.
+    """
+
+    paper: ClassVar[str] = "Lan et al. 2020"
+
+    length: int
+    short: float = 0.1
+    copies: int = 10
+    pure: bool = False
+
+    def arrange(
+        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+    ) -> Arrangement:
+        """Arranges the tokens of a split."""
+        if not self.pure:
+            return _arrange(self, SentenceOrderLoop, split, tokenizer, seed, cache)
+        arrangement = _arrange(self, PureSentenceOrderLoop, split, tokenizer, seed, cache)
+        check_filled(
+            arrangement,
+            split,
+            "no two sentences of a document fit together; raise length, or set pure to false.",
+        )
+        return arrangement
+
+
+def _arrange(
+    settings: NextSentencePairs | SentenceOrderPairs,
+    loop: Callable[[Outline, int, float, RandomStream, int], PairLoop],
+    split: Split,
+    tokenizer: Tokenizer,
+    seed: int,
+    cache: Path | None,
+) -> Arrangement:
+    around = template(tokenizer, 2)
+    room = room_within(settings.length, around.added, texts=2)
+    if not 0 <= settings.short <= 1:
+        raise SettingError(f"short is {settings.short}; it is a share, from 0 to 1.")
+    if settings.copies < 1:
+        raise SettingError(f"copies is {settings.copies}; it must be at least 1.")
+    check_tokens(split)
+    rng = RandomStream(seed, "pairs")
+    index = Index(
+        settings,
+        {"split": split.identity, "room": room, "seed": seed},
+        lambda copy: loop(Outline.of(split), room, settings.short, rng, copy).build(),
+        cache,
+    )
+    return _PairArrangement(split, around, settings, index)
+
+
+class _PairArrangement(Arrangement):
+    def __init__(
+        self,
+        split: Split,
+        around: Template,
+        settings: NextSentencePairs | SentenceOrderPairs,
+        index: Index,
+    ) -> None:
+        self.copies = settings.copies
+        self.longest = settings.length
+        self._split = split
+        self._template = around
+        self._index = index
+
+    @property
+    def mean_length(self) -> float:
+        arrays = self._index.copy(0)
+        sizes = float(arrays["first_size"].mean()) + float(arrays["second_size"].mean())
+        return sizes + self._template.added
+
+    def size(self, epoch: int) -> int:
+        return self._index.size(epoch % self.copies)
+
+    def documents(self, epoch: int, indices: Int64Array) -> Int64Array:
+        self._check(epoch, indices)
+        arrays = self._index.copy(epoch % self.copies)
+        begins = np.stack([arrays[name][indices] for name in ("first", "second")], axis=1)
+        # Trap: a document without tokens begins where the next one does; the last of them counts.
+        offsets = self._split.sentence_offsets[self._split.document_offsets]
+        found: Int64Array = np.searchsorted(offsets, begins.astype(np.int64), side="right") - 1
+        return found
+
+    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
+        self._check(epoch, indices)
+        arrays = self._index.copy(epoch % self.copies)
+        begins = np.empty((len(indices), 2), dtype=np.int64)
+        ends = np.empty((len(indices), 2), dtype=np.int64)
+        for number, name in enumerate(("first", "second")):
+            begins[:, number] = arrays[name][indices]
+            ends[:, number] = arrays[f"{name}_size"][indices]
+        ends += begins
+        return assemble(
+            self._split,
+            self._template,
+            begins,
+            ends,
+            epochs=np.full(len(indices), epoch, dtype=np.int64),
+            indices=indices,
+            labels=arrays["label"][indices].astype(np.int64),
+        )

@@ -1,0 +1,100 @@
+"""Fixed windows over the flat stream of tokens, each with the tokens just before it.
+
+Paper: Dai et al. 2019 (Transformer-XL); Yang et al. 2019 (XLNet).
+The idea: a window is read better by one who remembers what came before. An example is a window and
+the tokens that stand before it; these are there to be remembered, not asked for.
+Where paper and code differ: there the memory is what was computed for the window of the step
+before, so that a run has rows that must follow each other. Here it is computed anew from the tokens
+(decision 18), so that examples may stand in any order, as everywhere else.
+Used by: permuted language models.
+"""
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.examples import Arrangement, ArrangementSpec
+from clozeworks.data.examples.arrangement import check_tokens, room_within
+from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.errors import SettingError
+from clozeworks.spec import spec
+from clozeworks.text.tokenizer.templates import Template, template
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+
+@spec
+class RememberedBlocks(ArrangementSpec):
+    """Fixed windows over the flat stream of tokens, and before each what comes before it.
+
+    The label of an example is the number of its first tokens that are memory.
+
+    Attributes:
+        length: The most tokens of an example, memory and special tokens among them.
+        memory: The share of them that is memory.
+    """
+
+    paper: ClassVar[str] = "Dai et al. 2019"
+
+    length: int
+    memory: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.memory < 1:
+            raise SettingError(
+                f"memory is {self.memory}, a share of the length; it must be above 0 and below 1; "
+                "for windows without one arrange blocks."
+            )
+
+    @property
+    def window(self) -> int:
+        """The most tokens of a window, special tokens among them."""
+        return self.length - round(self.length * self.memory)
+
+    def arrange(
+        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+    ) -> Arrangement:
+        """Arranges the tokens of a split; nothing is random and no index is needed."""
+        around = template(tokenizer, 1)
+        room = room_within(self.window, around.added)
+        check_tokens(split)
+        return _Windows(split, around, room, self.length - self.window)
+
+
+class _Windows(Arrangement):
+    def __init__(self, split: Split, around: Template, room: int, memory: int) -> None:
+        self.longest = memory + room + around.added
+        self._split = split
+        # Two texts: the memory with nothing around it, and the window as a text of its own.
+        self._template = Template(
+            ((), *around.special), ((), *around.special_types), around.text_types * 2
+        )
+        self._room = room
+        self._memory = memory
+        self._size = -(-split.tokens // room)
+
+    @property
+    def mean_length(self) -> float:
+        begins = np.arange(self._size) * self._room
+        before = int(np.minimum(begins, self._memory).sum())
+        return (self._split.tokens + before) / self._size + self._template.added
+
+    def size(self, epoch: int) -> int:
+        return self._size
+
+    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
+        self._check(epoch, indices)
+        begins = indices * self._room
+        before = np.maximum(begins - self._memory, 0)
+        ends = np.minimum(begins + self._room, self._split.tokens)
+        return assemble(
+            self._split,
+            self._template,
+            np.stack([before, begins], axis=1),
+            np.stack([begins, ends], axis=1),
+            epochs=np.full(len(indices), epoch, dtype=np.int64),
+            indices=indices,
+            labels=begins - before,
+        )

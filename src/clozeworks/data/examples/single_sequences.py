@@ -1,0 +1,116 @@
+"""Whole sentences of one document in a row, without pairs.
+
+Paper: Joshi et al. 2020 (SpanBERT).
+The idea: take whole sentences of a document while they fit. One long text per example teaches more
+than two halves and a guess about whether they belong together.
+Where the official code and this differ: a sentence too long to fit is left out in both, and ends
+the text before it, so that no example has a hole. When it is the last of its document, the code
+loses the text before it, and it loses the last document of the file; here neither is lost.
+Used by: SpanBERT.
+"""
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.examples import Arrangement, ArrangementSpec
+from clozeworks.data.examples.arrangement import check_filled, room_within
+from clozeworks.data.examples.chain import chain
+from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.data.examples.index import Index, IndexArrays, narrow
+from clozeworks.data.examples.outline import Outline
+from clozeworks.spec import spec
+from clozeworks.text.tokenizer.templates import Template, template
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+
+@spec
+class SingleSequences(ArrangementSpec):
+    """Whole sentences of one document in a row, as many as fit.
+
+    Attributes:
+        length: The most tokens of a sequence, special tokens among them.
+    """
+
+    paper: ClassVar[str] = "Joshi et al. 2020"
+
+    length: int
+
+    def arrange(
+        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+    ) -> "Stretches":
+        """Arranges the tokens of a split; nothing is random."""
+        around = template(tokenizer, 1)
+        room = room_within(self.length, around.added)
+        index = Index(
+            self,
+            {"split": split.identity, "room": room},
+            lambda _: _build(Outline.of(split), room),
+            cache,
+        )
+        arrangement = Stretches(split, around, room, index)
+        check_filled(
+            arrangement,
+            split,
+            f"every sentence has more than {room} tokens, the room that a length of "
+            f"{self.length} leaves; raise length.",
+        )
+        return arrangement
+
+
+class Stretches(Arrangement):
+    """Stretches of tokens, one per example."""
+
+    def __init__(self, split: Split, around: Template, room: int, index: Index) -> None:
+        self.longest = room + around.added
+        self._split = split
+        self._template = around
+        self._room = room
+        self._index = index
+
+    @property
+    def mean_length(self) -> float:
+        """Tokens of an example with special tokens, on average."""
+        return float(self._index.copy(0)["sizes"].mean()) + self._template.added
+
+    @property
+    def skipped(self) -> int:
+        """How many sentences are left out because they do not fit."""
+        return int((np.diff(self._split.sentence_offsets) > self._room).sum())
+
+    def size(self, epoch: int) -> int:
+        """How many examples an epoch has."""
+        return self._index.size(0)
+
+    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
+        """Some examples of an epoch."""
+        self._check(epoch, indices)
+        arrays = self._index.copy(0)
+        begins = arrays["begins"][indices].astype(np.int64)[:, None]
+        return assemble(
+            self._split,
+            self._template,
+            begins,
+            begins + arrays["sizes"][indices][:, None],
+            epochs=np.full(len(indices), epoch, dtype=np.int64),
+            indices=indices,
+        )
+
+
+def _build(outline: Outline, room: int) -> IndexArrays:
+    sentences, documents = outline.sentences, outline.documents
+
+    def after(places: Int64Array) -> Int64Array:
+        # A sentence that does not fit is a step of its own: no end lies within its room.
+        fitting = np.searchsorted(sentences, sentences[places] + room, side="right") - 1
+        ends = documents[outline.document_of(places) + 1]
+        return np.minimum(np.maximum(fitting, places + 1), ends)
+
+    visited = chain(len(sentences) - 1, after)
+    bounds = sentences[np.append(visited, len(sentences) - 1)]
+    begins, sizes = bounds[:-1], np.diff(bounds)
+    fits = sizes <= room
+    return {"begins": narrow(begins[fits]), "sizes": narrow(sizes[fits])}

@@ -1,0 +1,179 @@
+"""Whole sentences, as many as fit, with separators between them.
+
+Paper: Liu et al. 2019 (RoBERTa: FULL-SENTENCES and DOC-SENTENCES).
+The idea: fill each block with whole sentences up to the length. FULL-SENTENCES goes on into the
+next document, with a separator between the two; DOC-SENTENCES begins a new block with each
+document.
+Where paper and official code differ: the paper puts a separator between documents only; the code
+(fairseq `complete` and `complete_doc`) closes every sentence with one and has a lone one between
+documents. `separators` chooses; "sentences" is what the published models were trained on.
+Where the official code and this differ: fairseq gives a sentence that is too long a block of its
+own beyond the length, which later filters drop. Here it is cut into sentences that fill a block
+each, and its rest goes on as a sentence: no block is longer than the length, and no token is lost.
+A block that would hold nothing but a separator is left out.
+Used by: RoBERTa and what follows it.
+
+Shapes: B blocks, M tokens of text in all of them.
+"""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples.arrangement import check_tokens, room_within
+from clozeworks.data.examples.chain import chain
+from clozeworks.data.examples.index import Index, IndexArrays, narrow
+from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.separated import Separated, Separators
+from clozeworks.errors import SettingError
+from clozeworks.spec import spec
+from clozeworks.text.tokenizer.templates import template
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+Between = Literal["sentences", "documents"]
+
+
+@spec
+class FullSentences(ArrangementSpec):
+    """Whole sentences up to the length, going on from document to document.
+
+    Attributes:
+        length: The most tokens of a block, special tokens among them.
+        separators: "sentences" closes each sentence with a separator and puts a lone one between
+            documents; "documents" puts one between documents only.
+    """
+
+    paper: ClassVar[str] = "Liu et al. 2019"
+
+    length: int
+    separators: Between = "sentences"
+
+    def arrange(
+        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+    ) -> Separated:
+        """Arranges the tokens of a split; nothing is random."""
+        return _arrange(self, split, tokenizer, cache)
+
+
+@spec
+class DocSentences(ArrangementSpec):
+    """Whole sentences of one document up to the length.
+
+    fairseq drops blocks of at most one token, the separator that closes them among it. Such a
+    block is an empty line, and empty sentences are left out here in any case.
+
+    Attributes:
+        length: The most tokens of a block, special tokens among them.
+        separators: "sentences" closes each sentence with a separator; "documents" only the block.
+    """
+
+    paper: ClassVar[str] = "Liu et al. 2019"
+
+    length: int
+    separators: Between = "sentences"
+
+    def arrange(
+        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+    ) -> Separated:
+        """Arranges the tokens of a split; nothing is random."""
+        return _arrange(self, split, tokenizer, cache)
+
+
+def _arrange(
+    settings: FullSentences | DocSentences,
+    split: Split,
+    tokenizer: Tokenizer,
+    cache: Path | None,
+) -> Separated:
+    if settings.separators not in ("sentences", "documents"):
+        raise SettingError(
+            f"separators is {settings.separators!r}; it must be one of 'sentences', 'documents'."
+        )
+    around = template(tokenizer, 1)
+    if tokenizer.last_id is None:
+        raise SettingError(
+            "the tokenizer's last token is None; whole sentences are separated by it; use a "
+            "tokenizer that has one, such as BERT's or RoBERTa's, or arrange blocks."
+        )
+    every = settings.separators == "sentences"
+    # The separator that closes the last sentence closes the block; it is not doubled.
+    closing = (tokenizer.last_id,) if every else around.special[1]
+    room = room_within(settings.length, len(around.special[0]) + len(closing))
+    separators = Separators(
+        front=around.special[0],
+        closing=closing,
+        between=tokenizer.last_id,
+        after_sentences=every,
+        between_documents=isinstance(settings, FullSentences),
+    )
+
+    def build(_: int) -> IndexArrays:
+        crossing = isinstance(settings, FullSentences)
+        return (_full if crossing else _within)(Outline.of(split), room, int(every))
+
+    index = Index(settings, {"split": split.identity, "room": room}, build, cache)
+    check_tokens(split)
+    return Separated(split, separators, settings.length, index, around.text_types[0])
+
+
+def _pieces(outline: Outline, room: int) -> tuple[Int64Array, Int64Array]:
+    """Sentences with the long ones cut: where they begin, and where documents begin among them."""
+    sentences, documents = outline.sentences, outline.documents
+    counts = -(-np.diff(sentences) // room)
+    if (counts <= 1).all():
+        return sentences, documents
+    begins = np.cumsum(counts) - counts
+    within = np.arange(counts.sum()) - np.repeat(begins, counts)
+    pieces = np.repeat(sentences[:-1], counts) + within * room
+    return (
+        np.append(pieces, sentences[-1]),
+        np.append(begins, counts.sum())[documents],
+    )
+
+
+def _full(outline: Outline, room: int, closing: int) -> IndexArrays:
+    """Blocks that go on from document to document."""
+    bounds, documents = _pieces(outline, room)
+    # Items are sentences and, between documents, separators: sentences without tokens.
+    tokens = np.insert(np.diff(bounds), documents[1:-1], 0)
+    separator = tokens == 0
+    costs = np.concatenate([[0], np.cumsum(tokens + closing if closing else tokens + separator)])
+
+    def after(places: Int64Array) -> Int64Array:
+        return np.searchsorted(costs, costs[places] + room + closing, side="right") - 1
+
+    first = chain(len(tokens), after)
+    places = np.concatenate([[0], np.cumsum(tokens)])
+    begins, last = places[first], np.append(first[1:], len(tokens)) - 1
+    sizes = np.diff(np.append(begins, places[-1]))
+    edges = separator[first] + 2 * separator[last]
+    filled = sizes > 0
+    return {
+        "begins": narrow(begins[filled]),
+        "sizes": narrow(sizes[filled]),
+        "edges": narrow(edges[filled]),
+    }
+
+
+def _within(outline: Outline, room: int, closing: int) -> IndexArrays:
+    """Blocks that end with their document."""
+    bounds, documents = _pieces(outline, room)
+    costs = bounds + closing * np.arange(len(bounds))
+
+    def after(places: Int64Array) -> Int64Array:
+        fitting = np.searchsorted(costs, costs[places] + room + closing, side="right") - 1
+        ends = documents[np.searchsorted(documents, places, side="right")]
+        return np.minimum(fitting, ends)
+
+    first = chain(len(bounds) - 1, after)
+    begins = bounds[first]
+    sizes = np.diff(np.append(begins, bounds[-1]))
+    return {
+        "begins": narrow(begins),
+        "sizes": narrow(sizes),
+        "edges": np.zeros(len(begins), np.uint8),
+    }

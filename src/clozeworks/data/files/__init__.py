@@ -1,0 +1,1 @@
+"""Reading files of every format: discovery, encodings, compression, columns."""

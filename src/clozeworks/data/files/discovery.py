@@ -1,0 +1,201 @@
+"""Finds the files that folders, patterns and names stand for."""
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from clozeworks.data.files.encodings import missing_file, open_file, printable
+from clozeworks.data.files.parquet import check_library
+from clozeworks.data.files.streaming import PACKINGS, check_readable
+from clozeworks.errors import InputError
+
+DOCUMENT_SUFFIXES = (".csv", ".jsonl", ".parquet", ".tsv", ".txt")
+# Word lists of tokenizer, model and corpus folders, which often lie among the texts.
+TOKENIZER_FILES = ("merges.txt", "vocab.txt")
+_KNOWN = f"{', '.join(DOCUMENT_SUFFIXES)}, all but .parquet also with {', '.join(PACKINGS)}"
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The files that inputs stand for.
+
+    Attributes:
+        files: Those to read, in the order of the bytes of their paths.
+        ignored: Those in folders that are of another kind, or belong to a tokenizer.
+    """
+
+    files: list[Path]
+    ignored: list[Path]
+
+
+def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
+    """Finds the files of documents.
+
+    Args:
+        inputs: Files; folders, of which all files of a known kind are taken, at any depth, without
+            hidden ones and those of tokenizers; patterns such as `news/**/*.jsonl.gz`, likewise. A
+            file named twice counts once.
+
+    Returns:
+        The files. Neither the order of the inputs nor that of the disk changes their order.
+
+    Raises:
+        InputError: If an input does not exist, stands for no file, or is of an unknown kind.
+        MissingExtra: If a file needs a library that is not installed.
+    """
+    taken: dict[str, Path] = {}
+    ignored: dict[str, Path] = {}
+    for given in inputs:
+        path = Path(given)
+        named, inside = _standing_for(path)
+        for file in named:
+            if _format(file) is None:
+                raise _unknown(file)
+        usable = [*named, *filter(_is_text, inside)]
+        if not usable:
+            raise _nothing_usable(path, inside)
+        _add(taken, usable)
+        _add(ignored, [file for file in inside if not _is_text(file)])
+    if not taken:
+        raise InputError("there are no inputs; name at least one file, folder or pattern.")
+    for file in taken.values():
+        _check_plain(file)
+        check_readable(file)
+        if _format(file) == ".parquet":
+            check_library()
+    passed_over = [file for real, file in ignored.items() if real not in taken]
+    return FoundFiles(*(sorted(files, key=os.fsencode) for files in (taken.values(), passed_over)))
+
+
+def file_format(path: Path) -> str:
+    """Gives the suffix that says how a file of documents is read, packed or not.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InputError: If the suffix is unknown, or else if the file does not exist.
+    """
+    suffix = _format(path)
+    if suffix is None:
+        with open_file(path):  # that a file is missing is worse news than its suffix
+            pass
+        raise _unknown(path)
+    return suffix
+
+
+def _standing_for(path: Path) -> tuple[list[Path], list[Path]]:
+    """Lists what an input names itself, and what is inside a folder or pattern."""
+    try:
+        if path.is_dir():
+            return [], list(_walk(path))
+        if path.exists():
+            return [path], []
+    except OSError as error:
+        raise InputError(
+            f"{printable(path)} could not be read: {error.strerror or error}; "
+            "check the name and the permissions."
+        ) from error
+    if glob.has_magic(str(path)):
+        return [], list(_matches(path))
+    raise missing_file(path)
+
+
+def _check_plain(file: Path) -> None:
+    """Complains about a link that leads nowhere, and about pipes, which would keep one waiting."""
+    try:
+        mode = file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(
+            f"{printable(file)} is a link that leads nowhere; mend it, or remove it."
+        ) from error
+    if not stat.S_ISREG(mode):
+        raise InputError(
+            f"{printable(file)} is not a plain file; a build may read its input again; write what "
+            "it gives into a file."
+        )
+
+
+def _add(known: dict[str, Path], files: Sequence[Path]) -> None:
+    """Adds files by what they really are; of several names for one the first in order counts."""
+    for file in files:
+        real = os.path.realpath(file)
+        known[real] = min(known.get(real, file), file, key=os.fsencode)
+
+
+def _nothing_usable(path: Path, inside: Sequence[Path]) -> InputError:
+    lists = sorted(file for file in inside if file.name in TOKENIZER_FILES)
+    hint = f" {printable(lists[0])} is a tokenizer's; name it to read it." if lists else ""
+    return InputError(
+        f"{printable(path)} holds no file of a known kind; known: {_KNOWN}; "
+        f"name a folder with such files, or rename them.{hint}"
+    )
+
+
+def _unknown(path: Path) -> InputError:
+    packed = path.suffix.lower() in PACKINGS
+    found = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
+    has = f"has the suffix {found!r}" if found else "has no suffix"
+    return InputError(f"{printable(path)} {has}; known: {_KNOWN}; rename or convert the file.")
+
+
+def _is_text(found: Path) -> bool:
+    return _format(found) is not None and found.name not in TOKENIZER_FILES
+
+
+def _format(path: Path) -> str | None:
+    packed = path.suffix.lower() in PACKINGS
+    suffix = (Path(path.stem) if packed else path).suffix.lower()
+    if suffix not in DOCUMENT_SUFFIXES or (packed and suffix == ".parquet"):
+        return None
+    return suffix
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Lists the files in a folder, hidden ones left out; links to folders are followed once."""
+    seen: set[tuple[int, int]] = set()
+    for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        status = Path(place).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        # Sorted, so that which of two links to a folder is followed does not depend on the disk.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in names if not name.startswith("."))
+
+
+def _refuse(error: OSError) -> None:
+    raise InputError(
+        f"{error.filename} could not be listed: {error.strerror or error}; change its permissions, "
+        "or name the files."
+    ) from error
+
+
+def _matches(pattern: Path) -> Iterator[Path]:
+    # A Path takes no absolute pattern.
+    found = [Path(match) for match in glob.glob(str(pattern), recursive=True)]  # noqa: PTH207
+    if not found:
+        raise _no_match(pattern)
+    for path in found:
+        if path.is_dir():
+            yield from _walk(path)
+        else:
+            yield path
+
+
+def _no_match(pattern: Path) -> InputError:
+    fixed = next(parent for parent in pattern.parents if not glob.has_magic(str(parent)))
+    if not fixed.exists():
+        return missing_file(fixed)
+    next_part = pattern.parts[len(fixed.parts)]
+    names = [entry.name for entry in fixed.iterdir() if not entry.name.startswith(".")]
+    near = get_close_matches(next_part, names, n=1, cutoff=0.5)
+    hint = f" The nearest name is {printable(fixed / near[0])!r}." if near else ""
+    return InputError(
+        f"{printable(pattern)} matches no file; a pattern must match at least one; check it.{hint}"
+    )

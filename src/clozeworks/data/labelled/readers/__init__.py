@@ -1,0 +1,1 @@
+"""Readers of labelled layouts: tables, CoNLL, SQuAD, sources and chats."""

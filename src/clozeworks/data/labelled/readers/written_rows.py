@@ -1,0 +1,303 @@
+r"""The rows of labelled files as they were written, so that some of them can be written again.
+
+What was read from a row says its place, and a row is found by it here. Text is written as it stood,
+in UTF-8 with `\n` behind each line: rows of csv and tsv with all their cells, lines of JSON,
+sentences with their comments. A file in the layout of SQuAD keeps its articles and paragraphs, a
+list of JSON objects becomes one object per line, parquet stays parquet.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from clozeworks.data.files.encodings import lone_surrogate, open_file, printable
+from clozeworks.data.files.streaming import read_lines
+from clozeworks.data.files.tables import separated_rows
+from clozeworks.data.labelled.columns import Column, TaskName
+from clozeworks.data.labelled.readers.conll import CONLL_SUFFIXES, CONLLU_SUFFIX, ends_sentence
+from clozeworks.data.labelled.readers.squad import is_squad, squad_questions
+from clozeworks.data.labelled.readers.tables import json_document, one_object_per_line
+from clozeworks.data.labelled.reading import Labelled, suffix_of
+from clozeworks.errors import InputError
+
+_TITLE = "title"
+_BLANKS = re.compile("[ \t]+")
+
+
+@dataclass
+class _File:
+    """The rows of one file.
+
+    Attributes:
+        suffix: Of files that hold such rows.
+        shape: What must be the same in files that are joined, in words.
+        head: What stands before the rows: a header, a table, a document.
+        width: The columns of a table without a header; 0 for anything else.
+        rows: Each row by its place.
+        titles: The article a row belongs to, where that is known.
+    """
+
+    suffix: str
+    shape: str = ""
+    head: Any = ""
+    width: int = 0
+    rows: dict[str, Any] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WrittenRows:
+    """The rows of all files.
+
+    Attributes:
+        suffix: Of the files that `some` gives.
+        titles: By place, the article a row belongs to; empty where rows name none.
+        header: The names that were given to columns which had none.
+    """
+
+    suffix: str
+    titles: Mapping[str, str]
+    header: tuple[str, ...]
+    _files: Sequence[_File]
+
+    def some(self, places: Collection[str]) -> bytes:
+        """A file with the rows that stand at some places, in their order."""
+        chosen = [
+            (file, [row for place, row in file.rows.items() if place in places])
+            for file in self._files
+        ]
+        return _WRITERS.get(self.suffix, _text)(chosen)
+
+
+def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
+    """Reads labelled files once more, to keep their rows as they were written.
+
+    Args:
+        data: What was read from them.
+        files: The files, as they were named for `data`.
+
+    Raises:
+        InputError: If a file was named twice, or their rows do not fit into one file.
+    """
+    for number, name in enumerate(data.files):
+        if name in data.files[:number]:
+            raise InputError(f"{name} is named twice; name it once.")
+    read = [_read(path, data) for path in files]
+    first = read[0]
+    there = _described(first, data.columns)
+    for name, other, columns in zip(data.files, read, data.tables, strict=True):
+        here = _described(other, columns)
+        if not _same_format(other.suffix, first.suffix, data.task):
+            here, there = f"is written as {other.suffix}", f"as {first.suffix}"
+        if here != there:
+            raise InputError(
+                f"{name} {here}, and {data.files[0]} {there}; each part is one file; make them "
+                "alike, or split them one by one."
+            )
+    header: tuple[str, ...] = ()
+    if first.width:
+        # Without one, whether the first row is data would be guessed anew for each part.
+        header = _header(data.columns, first.width)
+        first.head = ("," if first.suffix == ".csv" else "\t").join(header) + "\n"
+    titles = {place: title for file in read for place, title in file.titles.items()}
+    return WrittenRows(first.suffix, titles, header, read)
+
+
+def _same_format(one: str, other: str, task: TaskName) -> bool:
+    return one == other or (task == "tag" and {one, other} <= {*CONLL_SUFFIXES})
+
+
+def _described(file: _File, columns: Sequence[Column]) -> str:
+    """What must be the same in all files."""
+    roles = ", ".join(f"{column.role}={column.name or column.number}" for column in columns)
+    return f"{file.shape} ({roles})" if roles else file.shape
+
+
+def _header(columns: Sequence[Column], width: int) -> tuple[str, ...]:
+    roles = {column.number: column.role for column in columns}
+    return tuple(roles.get(number, f"column_{number}") for number in range(1, width + 1))
+
+
+def _read(path: Path, data: Labelled) -> _File:
+    suffix = suffix_of(path, data.task)
+    origin = printable(path)
+    if suffix == ".parquet":
+        return _parquet_rows(path, origin)
+    kept = {item.place for item in data.items}
+    lines = read_lines(path, encoding=data.reading.encoding)
+    if data.task == "tag" and suffix in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
+        return _sentences(lines, origin, suffix, kept)
+    if suffix in (".csv", ".tsv"):
+        return _separated(lines, origin, suffix, kept | {row.place for row in data.bad.rows})
+    if suffix == ".json":
+        held = list(lines)
+        if not one_object_per_line(held):
+            value = json_document(held, origin)
+            squad = data.task == "answer" and is_squad(value)
+            return _squad(value, origin) if squad else _list(value, origin)
+        lines = iter(held)
+    file = _File(".jsonl", "has one object per line")
+    for number, line in enumerate(lines, start=1):
+        place = f"{origin}, line {number:,}"
+        if place in kept:
+            file.rows[place] = f"{line}\n"
+            _add_title(file, place, json.loads(line).get(_TITLE))
+    return file
+
+
+def _add_title(file: _File, place: str, title: object) -> None:
+    if isinstance(title, str) and title.strip():
+        file.titles[place] = title.strip()
+
+
+def _separated(lines: Iterator[str], origin: str, suffix: str, known: Collection[str]) -> _File:
+    held: list[str] = []
+
+    def noted() -> Iterator[str]:
+        for line in lines:
+            held.append(line)
+            yield line
+
+    file = _File(suffix)
+    titled: int | None = None
+    for number, cells in separated_rows(noted(), origin, suffix):
+        place = f"{origin}, row {number:,}"
+        begin = next(
+            at for at, line in enumerate(held) if line
+        )  # rows without any cell come before
+        written = "\n".join(held[begin:]) + "\n"
+        held.clear()
+        if not file.shape and place not in known:  # it became neither an item nor a bad row
+            file.shape = f"has the columns {', '.join(cells)}"
+            file.head = written
+            names = [cell.casefold().strip() for cell in cells]
+            titled = names.index(_TITLE) if _TITLE in names else None
+            continue
+        if not file.shape:
+            file.width = len(cells)
+            file.shape = f"has {file.width:,} columns and no header"
+        file.rows[place] = written
+        if titled is not None and titled < len(cells):
+            _add_title(file, place, cells[titled])
+    return file
+
+
+def _sentences(lines: Iterator[str], origin: str, suffix: str, kept: Collection[str]) -> _File:
+    """Sentences, a blank line behind each; marks of documents are left out."""
+    file = _File(suffix)
+    block: list[tuple[str, str]] = []
+
+    def end() -> None:
+        # The place of a sentence is its first word; comments and ranges may stand before it.
+        named = next(((place, line) for place, line in block if place in kept), None)
+        if named is not None:
+            place, line = named
+            tabs = "\t" in line
+            width = len(line.split("\t") if tabs else _BLANKS.split(line.strip(" ")))
+            file.shape = file.shape or f"has {width} columns with {'tabs' if tabs else 'spaces'}"
+            file.rows[place] = "\n".join(line for _, line in block) + "\n\n"
+        block.clear()
+
+    for number, line in enumerate(lines, start=1):
+        if ends_sentence(line):
+            end()
+        else:
+            block.append((f"{origin}, line {number:,}", line))
+    end()
+    return file
+
+
+def _list(value: Any, origin: str) -> _File:
+    """The objects of a list, one to a line."""
+    file = _File(".jsonl", "has one object per line")
+    objects = value["data"] if isinstance(value, dict) else value
+    for number, each in enumerate(objects, start=1):
+        place = f"{origin}, object {number:,}"
+        file.rows[place] = _json(each)
+        _add_title(file, place, each.get(_TITLE) if isinstance(each, dict) else None)
+    return file
+
+
+def _squad(value: Any, origin: str) -> _File:
+    rest = {key: value[key] for key in value if key != "data"} if isinstance(value, dict) else None
+    said = "" if not rest else f" with {_json(rest).strip()}"
+    file = _File(".json", f"has the layout of SQuAD{said}" + (" as a list" if rest is None else ""))
+    file.head = value
+    numbers: dict[int, int] = {}
+    for place, article, _, question in squad_questions(value, origin):
+        file.rows[place] = question
+        if isinstance(article, dict):
+            number = numbers.setdefault(id(article), len(numbers) + 1)
+            _add_title(file, place, article.get(_TITLE) or f"{origin}, article {number:,}")
+    return file
+
+
+def _parquet_rows(path: Path, origin: str) -> _File:
+    from pyarrow import parquet
+
+    with open_file(path) as opened:
+        table = parquet.read_table(opened)
+    columns = ", ".join(f"{each.name} ({each.type})" for each in table.schema)
+    places = [f"{origin}, row {number:,}" for number in range(1, len(table) + 1)]
+    file = _File(".parquet", f"has the columns {columns}", table)
+    file.rows.update(zip(places, range(len(table)), strict=True))
+    if table.schema.names.count(_TITLE) == 1:
+        for place, title in zip(places, table.column(_TITLE).to_pylist(), strict=True):
+            _add_title(file, place, title)
+    return file
+
+
+_Chosen = Sequence[tuple[_File, list[Any]]]
+
+
+def _json(value: object) -> str:
+    written = json.dumps(value, ensure_ascii=False)
+    # Half a character in a field that nobody reads can be written as an escape only.
+    return (json.dumps(value) if lone_surrogate(written) else written) + "\n"
+
+
+def _text(chosen: _Chosen) -> bytes:
+    head = chosen[0][0].head
+    return "".join([head, *(row for _, rows in chosen for row in rows)]).encode()
+
+
+def _squad_document(chosen: _Chosen) -> bytes:
+    taken = {id(question) for _, questions in chosen for question in questions}
+    articles = []
+    for file, _ in chosen:
+        for article in file.head["data"] if isinstance(file.head, dict) else file.head:
+            paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+            kept = [
+                {**paragraph, "qas": asked}
+                for paragraph in (paragraphs if isinstance(paragraphs, list) else ())
+                if isinstance(paragraph, dict) and isinstance(paragraph.get("qas"), list)
+                if (asked := [each for each in paragraph["qas"] if id(each) in taken])
+            ]
+            if kept:
+                articles.append({**article, "paragraphs": kept})
+    whole = chosen[0][0].head
+    return _json({**whole, "data": articles} if isinstance(whole, dict) else articles).encode()
+
+
+def _parquet(chosen: _Chosen) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    # The files say the same of their columns, but may say other things beside it.
+    schema = chosen[0][0].head.schema
+    tables = [
+        file.head.take(pyarrow.array(rows, pyarrow.int64())).cast(schema) for file, rows in chosen
+    ]
+    written = BytesIO()
+    parquet.write_table(pyarrow.concat_tables(tables), written)
+    return written.getvalue()
+
+
+_WRITERS: dict[str, Callable[[_Chosen], bytes]] = {
+    ".json": _squad_document,
+    ".parquet": _parquet,
+}

@@ -1,0 +1,95 @@
+"""The processes that share a run: started by `torchrun`, or one alone.
+
+Each rank works on its share of a step; counts are added up before the gradient is taken and
+gradients afterwards, so that two ranks make the step that one would make.
+"""
+
+import os
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from clozeworks.errors import SettingError, UnknownName
+
+
+class ProcessGroup:
+    """This process among those of a run.
+
+    Attributes:
+        rank: Its number.
+        count: How many there are.
+        device: Where it computes.
+    """
+
+    def __init__(self, device: torch.device | str | None = None) -> None:
+        self.rank = _number("RANK", 0)
+        self.count = _number("WORLD_SIZE", 1)
+        self.device = _device(device)
+        self._opened = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the rank that writes and speaks."""
+        return self.rank == 0
+
+    def __enter__(self) -> "ProcessGroup":
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        if self.count > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            self._opened = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._opened:
+            dist.destroy_process_group()
+            self._opened = False
+
+    def summed(self, numbers: Sequence[float]) -> list[float]:
+        """Numbers added up over all ranks."""
+        if self.count == 1:
+            return list(numbers)
+        tensor = torch.tensor(numbers, dtype=torch.float64, device=self._numbers_device())
+        dist.all_reduce(tensor)
+        found: list[float] = tensor.tolist()
+        return found
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Adds tensors up over all ranks, in place."""
+        if self.count == 1 or not tensors:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        dist.all_reduce(flat)
+        pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
+        for tensor, piece in zip(tensors, pieces, strict=True):
+            tensor.copy_(piece.view_as(tensor))
+
+    def agreed(self, number: float) -> float:
+        """The number of the first rank."""
+        return self.summed([number if self.leads else 0.0])[0]
+
+    def _numbers_device(self) -> torch.device:
+        return self.device if self.device.type == "cuda" else torch.device("cpu")
+
+
+def _device(asked: torch.device | str | None) -> torch.device:
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    known = [*(name for name in there if there[name]), "cpu"]
+    try:
+        found = torch.device(asked or known[0])
+    except RuntimeError as error:
+        raise UnknownName("device", str(asked), known) from error
+    if found.type not in known:
+        raise UnknownName("device", str(asked), known)
+    if found.type == "cuda" and found.index is None:
+        return torch.device("cuda", _number("LOCAL_RANK", 0))
+    return found
+
+
+def _number(name: str, default: int) -> int:
+    value = os.environ.get(name, str(default))
+    if not value.isdigit():
+        raise SettingError(f"{name} is {value!r}; torchrun sets it to a number; unset it.")
+    return int(value)

@@ -1,0 +1,43 @@
+"""What a model costs on held-out text: the same text, hidden alike, every time."""
+
+from collections.abc import Sequence
+
+import torch
+
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.gradients import LossFunction, StepResult, measured
+from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.objectives.batch import Batch
+from clozeworks.objectives.loss import Loss
+
+
+def evaluate(
+    model: torch.nn.Module,
+    cost: LossFunction,
+    names: Sequence[str],
+    pieces: Sequence[Batch],
+    ranks: ProcessGroup,
+    lanes: MicroBatchThreads,
+) -> StepResult:
+    """The costs of some batches, over all ranks, without dropout.
+
+    Args:
+        model: The model; its mode comes back afterwards.
+        cost: What a batch on the device costs.
+        names: The parts of the objective.
+        pieces: This rank's share of the text, possibly none.
+        ranks: The processes that share the run.
+        lanes: Pieces side by side.
+    """
+
+    def work(lane: int, piece: Batch) -> Loss:
+        with torch.inference_mode():
+            return cost(piece.tensors(ranks.device))
+
+    was = model.training
+    model.eval()
+    try:
+        losses = lanes.run(work, pieces)
+    finally:
+        model.train(was)
+    return measured(names, losses, sum(len(piece.ids) for piece in pieces), ranks)

@@ -1,0 +1,87 @@
+"""What a model says comes next, for texts that grow.
+
+The idea: the first pass reads all prompts packed, whatever their lengths; from then on every text
+brings one token a pass, and a cache holds the rest. An encoder-decoder reads the prompts once and
+answers them from a start token on.
+
+Shapes: B prompts, n rows (texts that grow), V vocabulary.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.attention.kv_cache import GrowingCache
+from clozeworks.core.context import AttentionSource
+from clozeworks.core.layout import Layout
+from clozeworks.core.model import Model
+from clozeworks.core.ops.packed_weights import packed
+
+HEAD = "vocabulary"
+# Below so many tokens the weights are not read often enough to lay them out anew.
+_WORTH_PACKING = 16
+
+
+class DecoderSession:
+    """Scores of the next token, row by row."""
+
+    def __init__(
+        self, model: Model, prompts: Sequence[Sequence[int]], most: int, start: int | None
+    ):
+        """Takes the prompts.
+
+        Args:
+            model: A model that writes.
+            prompts: Token numbers, at least one each.
+            most: The most tokens that may be added to each.
+            start: What the answers of an encoder-decoder begin with.
+        """
+        self.model = packed(model) if most >= _WORTH_PACKING else model
+        self.most = most
+        self._prompts = [list(prompt) for prompt in prompts]
+        self._start = start
+        self._encoded: AttentionSource | None = None
+        self._cache = GrowingCache(0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.model.embeddings.tokens.weight.device
+
+    def first(self) -> Tensor:
+        """What comes behind the prompts, (B, V)."""
+        texts = self._prompts
+        if self.model.decoder is not None:
+            layout = Layout([len(text) for text in texts])
+            self._encoded = AttentionSource(self.model(self._packed(texts), layout), layout)
+            assert self._start is not None, "an answer begins with a start token"
+            texts = [[self._start] for _ in texts]
+        layout = Layout([len(text) for text in texts])
+        self._cache = GrowingCache(layout.longest + self.most)
+        hidden = self._pass(self._packed(texts), layout)
+        return self._scores(hidden[layout.last(hidden.device)])
+
+    def next(self, tokens: Tensor) -> Tensor:
+        """What comes behind one more token of every row, (n,) to (n, V)."""
+        return self._scores(self._pass(tokens, self._cache.following()))
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """Goes on with these rows, in this order; one may be there several times."""
+        self._cache.choose(rows)
+
+    def choose_prompts(self, prompts: Sequence[int]) -> None:
+        """Goes on with the answers to these prompts alone, in this order."""
+        self._cache.choose_sources(prompts)
+
+    def _packed(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor([token for text in texts for token in text], device=self.device)
+
+    def _pass(self, ids: Tensor, layout: Layout) -> Tensor:
+        if self._encoded is None:
+            return self.model(ids, layout, cache=self._cache)  # type: ignore[no-any-return]
+        return self.model.decode(ids, layout, self._encoded, cache=self._cache)
+
+    def _scores(self, hidden: Tensor) -> Tensor:
+        scores: Tensor = self.model.heads[HEAD](hidden)
+        return scores.to(torch.promote_types(scores.dtype, torch.float32))

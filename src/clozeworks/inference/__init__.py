@@ -1,0 +1,1 @@
+"""What a model can be asked without training: embed, fill, generate, score, choose."""

@@ -1,0 +1,264 @@
+"""What hidden words cost a model: a number that can be compared across tokenizers.
+
+The idea: a loss per token says nothing about two models that cut text differently, because longer
+pieces are harder to guess and there are fewer of them. Here words of the text itself are hidden,
+the same characters whatever the tokenizer, and a word costs what its pieces cost together.
+
+What it is not: the likelihood of the word. All its pieces are masked and guessed independently of
+each other, and the number of masks tells how many there are. A word that is one piece has nothing
+to lose by that; a word of many pieces has.
+"""
+
+import dataclasses
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import fsum
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from clozeworks.core.model import Model
+from clozeworks.data.examples.batch import by_budget
+from clozeworks.errors import InputError, UnsupportedError
+from clozeworks.inference.embed import default_budget
+from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
+from clozeworks.rng import RandomStream
+from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.text.characters import words_of
+from clozeworks.text.tokenizer.encoding import Encoded
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+# Paper: Devlin et al. 2019, the share of a text that is hidden.
+SHARE = 0.15
+# Hidden words after which it is enough: the mean is then known to about 0.1.
+MOST = 2_000
+# Bytes of text that a model sees at a time. No tokenizer makes more tokens than bytes, so that all
+# models with room for so many see the same.
+LONGEST = 480
+
+
+@dataclass(frozen=True)
+class ClozeCost:
+    """What hidden words cost.
+
+    Attributes:
+        words: Words that were hidden.
+        tokens: Pieces they are cut into.
+        nats: The sum of -log p over these pieces.
+    """
+
+    words: int
+    tokens: int
+    nats: float
+
+    @property
+    def per_word(self) -> float:
+        """Nats of a hidden word: comparable across tokenizers."""
+        return self.nats / max(self.words, 1)
+
+    @property
+    def per_token(self) -> float:
+        """Nats of a hidden token: comparable only between models with the same tokenizer."""
+        return self.nats / max(self.tokens, 1)
+
+
+class _Word(NamedTuple):
+    number: int
+    """Within its text."""
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A stretch of text with masks in it."""
+
+    text: int
+    masked: Encoded
+    words: int
+    places: list[int]
+    answers: list[int]
+
+
+def cloze_cost(
+    model: Model,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    seed: int = 0,
+    beside: Sequence[Tokenizer] = (),
+    max_length: int | None = None,
+    most: int = MOST,
+) -> ClozeCost:
+    """Hides words of texts, about 15 %, and asks the model for them.
+
+    Words that a tokenizer cannot write are never hidden: to guess that something is unknown is
+    cheap and worth nothing.
+
+    Args:
+        model: A model with a vocabulary head.
+        tokenizer: Its tokenizer.
+        texts: Texts; long ones are asked stretch by stretch.
+        seed: Chooses the words. The same seed hides the same words of the same texts.
+        beside: Tokenizers of models that this one is compared with. Words are hidden that all of
+            them can write. Words that one of them writes with a common piece, as `).` or 北京, are
+            hidden together.
+        max_length: The most tokens a text may have.
+        most: It is enough when so many words are hidden.
+
+    Raises:
+        InputError: The texts are one str, or one of them is not valid.
+        TokenizerError: The tokenizer has no mask token.
+        UnsupportedError: The model has no vocabulary head.
+    """
+    if isinstance(texts, str):
+        raise InputError("texts is one str; it must be a list of str; put it in a list.")
+    if "vocabulary" not in model.blueprint.heads:
+        raise UnsupportedError(
+            "the model has no vocabulary head, so it cannot guess hidden words; use a checkpoint "
+            "saved with its masked-language-model head."
+        )
+    tokenizer.mark_gaps("")  # complains if there is no mask
+    asked: list[_Asked] = []
+    words = 0
+    for item in _masked(tokenizer, beside, texts, seed, max_length):
+        asked.append(item)
+        words += item.words
+        if words >= most:
+            break
+    device = device_of(model)
+
+    def run(batch: list[int]) -> float:
+        own = [asked[number] for number in batch]
+        packed = pack([item.masked for item in own], device)
+        starts = packed.layout.starts
+        where = [
+            start + place for start, item in zip(starts, own, strict=True) for place in item.places
+        ]
+        places = torch.tensor(where, device=device)
+        scores = packed.word_scores(model, places).float()
+        check_finite(model, scores, [item.text for item in own for _ in item.places], "a score")
+        answers = torch.tensor([token for item in own for token in item.answers], device=device)
+        return float(F.cross_entropy(scores, answers, reduction="none").double().sum())
+
+    lengths = [len(item.masked) for item in asked]
+    with evaluating(model):
+        batches = by_budget(lengths, default_budget(device), workers(device))
+        # The batches come in no fixed order, which is nothing to an exact sum.
+        nats = fsum(cost for _, cost in side_by_side(run, batches, device))
+    return ClozeCost(words, sum(len(item.places) for item in asked), nats)
+
+
+def _masked(
+    tokenizer: Tokenizer,
+    beside: Sequence[Tokenizer],
+    texts: Sequence[str],
+    seed: int,
+    max_length: int | None,
+) -> Iterator[_Asked]:
+    """The stretches in which something is hidden, of one text after the other in random order."""
+    rng = RandomStream(seed, "cloze cost")
+    every = [tokenizer, *beside]
+    # One more is left for the space that some tokenizers put before a text.
+    frame = len(tokenizer.encode([""])[0]) + 1
+    room = LONGEST if max_length is None else min(LONGEST, max_length - frame)
+    for number in rng.stream("order").permutation(0, len(texts)).tolist():
+        text = texts[number]
+        stretches = list(_stretches(text, room))
+        parts = [text[words[0].begin : words[-1].end] for words in stretches]
+        places_of = [f"a part of text {number + 1:,}"] * len(parts)
+        encoded = [
+            one.encode(
+                parts, offsets=True, max_length=max_length, places=places_of, advice="leave it out"
+            )
+            for one in every
+        ]
+        count = stretches[-1][-1].number + 1 if stretches else 0
+        hide = (rng.uniform(0, number, count)[0] < SHARE).tolist()
+        for words, *ways in zip(stretches, *encoded, strict=True):
+            units = [unit for unit in _units(words, ways, every) if hide[words[unit.first].number]]
+            places = [place for unit in units for place in unit.places]
+            if places:
+                ids = list(ways[0].ids)
+                answers = [ids[place] for place in places]
+                for place in places:
+                    assert tokenizer.mask_id is not None
+                    ids[place] = tokenizer.mask_id
+                shown = dataclasses.replace(ways[0], ids=ids)
+                yield _Asked(number, shown, sum(unit.words for unit in units), places, answers)
+
+
+def _stretches(text: str, room: int) -> Iterator[list[_Word]]:
+    """Runs of words of which no tokenizer makes more than `room` tokens; longer words end them."""
+    run: list[_Word] = []
+    held = 0
+    for number, (begin, end) in enumerate(words_of(text)):
+        own = _weight(text[begin:end])
+        since = _weight(text[run[-1].end : begin]) if run else 0
+        if run and held + since + own > room:
+            yield run
+            run, held, since = [], 0, 0
+        if own <= room:
+            run.append(_Word(number, begin, end))
+            held += since + own
+    if run:
+        yield run
+
+
+def _weight(text: str) -> int:
+    """The most tokens of a text: its bytes, also if a tokenizer takes its characters apart."""
+    if text.isascii():
+        return len(text)
+    apart = unicodedata.normalize("NFKD", text)
+    return max(len(text.encode()), len(apart.encode()))
+
+
+class _Unit(NamedTuple):
+    """Words that no piece holds together with others, and the places of their pieces."""
+
+    first: int
+    words: int
+    places: list[int]
+
+
+def _units(
+    words: Sequence[_Word], ways: Sequence[Encoded], tokenizers: Sequence[Tokenizer]
+) -> Iterator[_Unit]:
+    """The units of a stretch that all tokenizers can write; places are those of the first."""
+    touched = [_touched(words, encoded) for encoded in ways]
+    held = {
+        border for pieces in touched for first, last in pieces for border in range(first + 1, last)
+    }
+    borders = [border for border in range(len(words) + 1) if border not in held]
+    unit_of = [
+        unit for unit, (first, last) in enumerate(pairwise(borders)) for _ in range(first, last)
+    ]
+    places: list[list[list[int]]] = [[[] for _ in borders[1:]] for _ in ways]
+    for mine, pieces in zip(places, touched, strict=True):
+        for place, (first, last) in enumerate(pieces):
+            if first < last:
+                mine[unit_of[first]].append(place)
+    for unit, (first, last) in enumerate(pairwise(borders)):
+        if all(
+            _writes(tokenizer, encoded, mine[unit])
+            for tokenizer, encoded, mine in zip(tokenizers, ways, places, strict=True)
+        ):
+            yield _Unit(first, last - first, places[0][unit])
+
+
+def _touched(words: Sequence[_Word], encoded: Encoded) -> list[tuple[int, int]]:
+    """For each token the words it has characters of: the first, and the one behind the last."""
+    assert encoded.offsets is not None
+    start = words[0].begin
+    begins = [word.begin - start for word in words]
+    ends = [word.end - start for word in words]
+    return [(bisect_right(ends, begin), bisect_left(begins, end)) for begin, end in encoded.offsets]
+
+
+def _writes(tokenizer: Tokenizer, encoded: Encoded, places: Sequence[int]) -> bool:
+    never = (tokenizer.unknown_id, tokenizer.mask_id)
+    return bool(places) and all(encoded.ids[place] not in never for place in places)

@@ -1,0 +1,265 @@
+"""What a model loses when it reads its own words: exposure bias.
+
+Paper: Bengio et al. 2015; Ranzato et al. 2016 (the name); Holtzman et al. 2020 (repetition).
+The idea: in training every token is asked for behind the right ones before it; when a model writes,
+behind its own. The same references are walked along twice, token by token: once the reference
+chooses what is read next, once the model does. At every place both are asked for the token that
+stands there in the reference. At the first place they read the same, so both losses are equal
+there; how far they part afterwards is shown by place.
+What it is not: the loss behind own words also rises where a model goes on well, but differently. So
+it is read beside how much the model repeats itself and how long it writes.
+
+Shapes: n rows (texts), V vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from clozeworks.core.model import Model
+from clozeworks.core.ops.sampling import gumbel
+from clozeworks.errors import InputError, SettingError
+from clozeworks.generate.session import DecoderSession
+from clozeworks.inference.packing import check_finite, evaluating
+from clozeworks.runtime.progress import Progress
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+GIVEN, LENGTH = 16, 64
+# n-grams whose repetition is counted.
+NGRAMS = (1, 2, 3, 4)
+# Texts that are walked along at a time.
+ROWS = 32
+
+
+class Place(NamedTuple):
+    """One place of the references, counted from 1."""
+
+    place: int
+    texts: int
+    """How many texts have a reference there, and have not ended by themselves before."""
+    told: float
+    """The mean loss behind the right tokens."""
+    own: float
+    """The mean loss behind the model's own, of the same texts."""
+
+
+class RepetitionRates(NamedTuple):
+    """The share of n-grams that stood before in the same text."""
+
+    n: int
+    own: float
+    reference: float
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What was measured.
+
+    Attributes:
+        texts: How many texts.
+        skipped: How many were too short.
+        places: Losses place by place.
+        repetition: How much is repeated, by length of n-gram.
+        length_ratio: Tokens written for a token of the reference, both up to the limit; None if the
+            tokenizer has no token that ends a text.
+        ended: How many texts ended by themselves.
+    """
+
+    texts: int
+    skipped: int
+    places: list[Place]
+    repetition: list[RepetitionRates]
+    length_ratio: float | None
+    ended: int
+
+    @property
+    def told(self) -> float:
+        """The mean loss behind the right tokens, over all tokens."""
+        return _mean([(place.told, place.texts) for place in self.places])
+
+    @property
+    def own(self) -> float:
+        """The mean loss behind the model's own tokens, over all tokens."""
+        return _mean([(place.own, place.texts) for place in self.places])
+
+
+@dataclass
+class _Walk:
+    """A text on its way."""
+
+    prompt: list[int]
+    reference: list[int]
+    told: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+    ended: bool = False
+
+
+def exposure(
+    model: Model,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    answers: Sequence[str] | None = None,
+    *,
+    room: int | None,
+    start: int | None = None,
+    given: int = GIVEN,
+    length: int = LENGTH,
+    greedy: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Exposure:
+    """Walks along references twice, and compares.
+
+    Args:
+        model: A decoder or encoder-decoder with a vocabulary head.
+        tokenizer: Its tokenizer.
+        texts: A decoder goes on behind the first tokens of each; an encoder-decoder answers it.
+        answers: The answers to the texts, for an encoder-decoder.
+        room: The most tokens the model takes; None without a limit.
+        start: What the answers of an encoder-decoder begin with.
+        given: How many tokens of each text a decoder is given.
+        length: How many tokens it is followed for.
+        greedy: Whether the model reads its likeliest tokens; otherwise it draws them.
+        seed: Decides what is drawn.
+        progress: Called with texts done and texts in all.
+
+    Raises:
+        InputError: No text is long enough.
+        SettingError: A number is too small, or both are more than the model takes.
+    """
+    for name, value in (("given", given), ("length", length)):
+        if value < 1:
+            raise SettingError(f"{name} is {value}; it must be at least 1; raise it.")
+    if not 0 <= seed < 2**63:
+        raise SettingError(f"seed is {seed}; it must be at least 0 and below 2**63.")
+    if answers is None:
+        if room is not None and given + length > room:
+            raise SettingError(
+                f"given is {given:,} and length is {length:,}; this model takes {room:,} tokens in "
+                f"all; lower one of them."
+            )
+        walks = [
+            _Walk(text.ids[:given], text.ids[given : given + length])
+            for text in tokenizer.encode(texts)
+        ]
+    else:
+        read = tokenizer.encode(texts, max_length=room, advice="shorten it")
+        right = tokenizer.encode(answers)
+        walks = [
+            _Walk(text.ids, answer.ids[:length]) for text, answer in zip(read, right, strict=True)
+        ]
+    long = [walk for walk in walks if walk.reference]
+    if not long:
+        raise InputError(
+            f"no text has more than the {given:,} tokens that are given; give longer ones, or "
+            f"lower given."
+        )
+    with evaluating(model), torch.inference_mode():
+        for begin in range(0, len(long), ROWS):
+            batch = long[begin : begin + ROWS]
+            _walk(model, batch, length, start, tokenizer.last_id, None)
+            draw = _likeliest if greedy else _drawing(seed, range(begin, begin + len(batch)))
+            _walk(model, batch, length, start, tokenizer.last_id, draw)
+            if progress is not None:
+                progress(begin + len(batch), len(long))
+    return _measured(long, len(walks) - len(long), tokenizer.last_id is not None)
+
+
+# Scores (n, V) of some rows to a token for each.
+Choose = Callable[[Tensor, Sequence[int]], Tensor]
+
+
+def _likeliest(scores: Tensor, rows: Sequence[int]) -> Tensor:
+    return scores.argmax(dim=1)
+
+
+def _drawing(seed: int, numbers: Sequence[int]) -> Choose:
+    """Draws from the softmax, each row with a generator of its own."""
+    generators = [torch.Generator().manual_seed((seed * 1_000_003 + n) % 2**63) for n in numbers]
+
+    def choose(scores: Tensor, rows: Sequence[int]) -> Tensor:
+        noise = gumbel([1] * len(rows), scores.shape[1], [generators[row] for row in rows])
+        return (scores + noise.to(scores.device)).argmax(dim=1)
+
+    return choose
+
+
+def _walk(
+    model: Model,
+    walks: Sequence[_Walk],
+    length: int,
+    start: int | None,
+    end: int | None,
+    choose: Choose | None,
+) -> None:
+    """Walks along references; `choose` says what is read next, the reference itself if None."""
+    reader = DecoderSession(model, [walk.prompt for walk in walks], length, start)
+    rows = list(range(len(walks)))
+    scores = reader.first()
+    for place in range(length):
+        logs = scores.log_softmax(dim=1)
+        check_finite(model, logs.amax(dim=1, keepdim=True), rows, "the score")
+        for number, row in enumerate(rows):
+            walk = walks[row]
+            if place < len(walk.reference):
+                cost = -float(logs[number, walk.reference[place]])
+                (walk.told if choose is None else walk.own).append(cost)
+        if choose is None:
+            staying = [n for n, row in enumerate(rows) if place + 1 < len(walks[row].reference)]
+            tokens = torch.tensor(
+                [walks[rows[n]].reference[place] for n in staying], device=scores.device
+            )
+        else:
+            chosen = choose(scores, rows)
+            for row, token in zip(rows, chosen.tolist(), strict=True):
+                walks[row].written.append(token)
+                walks[row].ended = token == end
+            staying = [n for n, row in enumerate(rows) if not walks[row].ended]
+            tokens = chosen[staying]
+        if not staying or place + 1 == length:
+            return
+        if len(staying) < len(rows):
+            rows = [rows[n] for n in staying]
+            reader.choose(staying)
+            reader.choose_prompts(staying)
+        scores = reader.next(tokens)
+
+
+def _measured(walks: Sequence[_Walk], skipped: int, can_end: bool) -> Exposure:
+    places = []
+    for place in range(max(len(walk.own) for walk in walks)):
+        pairs = [(walk.told[place], walk.own[place]) for walk in walks if place < len(walk.own)]
+        told, own = (fsum(side) / len(pairs) for side in zip(*pairs, strict=True))
+        places.append(Place(place + 1, len(pairs), told, own))
+    written = [walk.written for walk in walks]
+    references = [walk.reference for walk in walks]
+    ratio = sum(map(len, written)) / sum(map(len, references)) if can_end else None
+    repeated = [
+        RepetitionRates(n, repetition(written, n), repetition(references, n)) for n in NGRAMS
+    ]
+    ended = sum(walk.ended for walk in walks)
+    return Exposure(len(walks), skipped, places, repeated, ratio, ended)
+
+
+def repetition(texts: Sequence[Sequence[int]], n: int) -> float:
+    """The share of n-grams that stood before in the same text, over all texts.
+
+    Args:
+        texts: Token numbers.
+        n: How many tokens an n-gram has.
+    """
+    total = different = 0
+    for text in texts:
+        ngrams = [tuple(text[place : place + n]) for place in range(len(text) - n + 1)]
+        total += len(ngrams)
+        different += len(set(ngrams))
+    return 1 - different / total if total else 0.0
+
+
+def _mean(pairs: Sequence[tuple[float, int]]) -> float:
+    return fsum(value * count for value, count in pairs) / sum(count for _, count in pairs)

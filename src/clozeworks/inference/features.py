@@ -1,0 +1,399 @@
+"""Vectors of texts or of words from chosen layers of a frozen encoder, and what reads them.
+
+Paper: Devlin et al. 2019, section 5.3 (the last layer, the sum or the concatenation of the last
+four, a weighted sum of all); Peters et al. 2018 (a learned mix of layers).
+The idea: what a frozen encoder knows can be read by a linear model, if one knows which layer to
+read. All views that are asked for are made in one pass over the texts.
+Where papers and code differ: the mix is taken behind pooling, which is the same for first and mean
+because both are linear, and wrong for max, which is refused. Each layer is standardised over the
+texts before it is mixed; Peters et al. normalise it within each token, or not at all. Their scale
+is not learned: what reads the mix is linear and standardises it, so any scale gives the same
+answers.
+Used by: `clozeworks probe`.
+
+Shapes: N tokens, B windows, n texts or words, L layers with the embeddings, W width, C labels.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeworks.core.context import Trace
+from clozeworks.core.heads.pooling import pool
+from clozeworks.core.model import Model
+from clozeworks.data.examples.batch import by_budget
+from clozeworks.errors import SettingError, UnknownName
+from clozeworks.inference.embed import Vectors, default_budget
+from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
+from clozeworks.runtime.progress import Progress
+from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.tasks.classify import Problem
+from clozeworks.tasks.spans.windows import Window, by_item, judged_in
+
+View = Callable[[Sequence[Tensor]], Tensor]
+LAST, MIX = "last", "mix"
+# From the embeddings and the output of every layer, each (N, W), to what is read, (N, F).
+VIEWS: dict[str, View] = {
+    LAST: lambda states: states[-1],
+    "sum_last_four": lambda states: torch.stack(tuple(states[-4:])).sum(dim=0),
+    "concatenate_last_four": lambda states: torch.cat(tuple(states[-4:]), dim=1),
+    MIX: lambda states: torch.cat(tuple(states), dim=1),
+}
+LINEAR_POOLINGS = ("first", "mean")
+POOLINGS = (*LINEAR_POOLINGS, "max")
+_NUMBER = re.compile(r"-?[0-9]+")
+_FOUR = 4
+# A dimension whose spread is below this share of its size is noise of rounding.
+_NO_SPREAD = 1e-5
+_TINY = 1e-30
+# How strictly the classifier that learns a mix is kept small: 1 / (2 C n) for each squared weight.
+_MIX_STRENGTH = 0.01
+# Paper: Peters et al. 2018 let the weights of layers vary with a price of 0.001.
+_MIX_PRICE = 0.001
+_MIX_STEPS = 100
+_STEPS = 2_000
+# The score of a label that no row has. The highest score of the others is never below 0.
+_ABSENT = -30.0
+
+
+def usual_layers(depth: int, pooling: str | None) -> tuple[str, ...]:
+    """All named views that a model of so many layers has; pooling is None for words."""
+    return tuple(
+        name
+        for name in VIEWS
+        if (depth >= _FOUR or "four" not in name) and (name != MIX or _is_linear(pooling))
+    )
+
+
+def check_layers(layers: Sequence[str], depth: int, pooling: str | None) -> None:
+    """Insists on layers that a model has.
+
+    Args:
+        layers: Names of views, or numbers of layers; 0 is the embeddings, negative numbers count
+            from the last.
+        depth: How many layers the model has.
+        pooling: How texts are pooled; None for words.
+
+    Raises:
+        SettingError: There are none, one stands twice, or the model is too shallow.
+        UnknownName: There is no such view or pooling.
+    """
+    if pooling is not None and pooling not in POOLINGS:
+        raise UnknownName("pooling", pooling, POOLINGS)
+    if not layers:
+        raise SettingError(f"layers is empty; name at least one of: {', '.join(VIEWS)}.")
+    for name in layers:
+        if layers.count(name) > 1:
+            raise SettingError(f"layers has {name!r} twice; each may stand once; remove one.")
+        if _NUMBER.fullmatch(name):
+            if not -depth - 1 <= int(name) <= depth:
+                raise SettingError(
+                    f"layers has {name}; this model has {depth} layers; give 0 (the embeddings) to "
+                    f"{depth}, or a negative number that counts from the last."
+                )
+        elif name not in VIEWS:
+            raise UnknownName("layers", name, [*VIEWS, f"a number from 0 to {depth}"])
+        elif "four" in name and depth < _FOUR:
+            raise SettingError(
+                f"layers has {name!r}, which reads four layers; this model has {depth}; leave it "
+                "out, or use a deeper model."
+            )
+        elif name == MIX and not _is_linear(pooling):
+            raise SettingError(
+                f"layers has 'mix' and pooling is {pooling!r}; a mix of pooled layers is one of "
+                f"tokens only for {' and '.join(LINEAR_POOLINGS)}; choose one of these, or leave "
+                "mix out."
+            )
+
+
+def _is_linear(pooling: str | None) -> bool:
+    return pooling is None or pooling in LINEAR_POOLINGS
+
+
+def features(
+    model: Model,
+    windows: Sequence[Window],
+    layers: Sequence[str],
+    *,
+    pooling: str | None,
+    places: Sequence[str] | None = None,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Vectors]:
+    """Vectors of texts or of words, from several layers in one pass.
+
+    Args:
+        model: The encoder. It is not changed.
+        windows: The windows of all items, in order, as a task makes them.
+        layers: Which layers are read: last, sum_last_four, concatenate_last_four, mix (all layers
+            side by side, for `learned_mix`), or the number of a layer.
+        pooling: How the tokens of a text become one vector: first, mean, max. A text of several
+            windows has the mean of their vectors, each counting for the tokens it judges. None for
+            the vectors of the asked tokens, such as the first pieces of words.
+        places: Where each item came from, for messages.
+        budget: Tokens per batch; chosen for the device if not given.
+        progress: Called with tokens done and tokens in all.
+
+    Returns:
+        An (n, F) array for each of the layers: a row for each text, or for each asked token in the
+        order of the windows.
+    """
+    depth = len(model.blueprint.encoder.running_order())
+    check_layers(layers, depth, pooling)
+    device, width = device_of(model), model.blueprint.width
+    sizes = [1 if pooling else len(window.wanted) for window in windows]
+    ends = np.cumsum(sizes, dtype=np.int64)
+    copies = {"concatenate_last_four": _FOUR, MIX: depth + 1}
+    found = {
+        name: np.empty((sum(sizes), width * copies.get(name, 1)), np.float32) for name in layers
+    }
+    lengths = [len(window) for window in windows]
+    total, done = sum(lengths), 0
+
+    def run(batch: list[int]) -> list[Tensor]:
+        own = [windows[number] for number in batch]
+        packed = pack([window.encoded for window in own], device)
+        trace = Trace(attention=None)
+        # Trap: the last kept state is before a final norm; the model's result is after it.
+        result = packed.hidden(model, trace)
+        states = [*trace.hidden[:-1], result]
+        if pooling is None:
+            starts = packed.layout.starts
+            asked = [window.wanted + start for window, start in zip(own, starts, strict=True)]
+            chosen = torch.from_numpy(np.concatenate(asked)).to(device)
+            states = [state[chosen] for state in states]
+        states = [state.float() for state in states]
+        read = [_view(name)(states) for name in layers]
+        if pooling is not None:
+            read = [pool(view, packed.layout, (pooling,)) for view in read]
+        owners = [windows[number].item for number in batch for _ in range(sizes[number])]
+        for view in read:
+            check_finite(model, view, owners, "a vector", places)
+        return [view.cpu() for view in read]
+
+    budget = default_budget(device) if budget is None else budget
+    with evaluating(model):
+        for batch, read in side_by_side(run, by_budget(lengths, budget, workers(device)), device):
+            rows = np.concatenate([np.arange(ends[n] - sizes[n], ends[n]) for n in batch])
+            for name, view in zip(layers, read, strict=True):
+                found[name][rows] = view.numpy()
+            done += sum(lengths[number] for number in batch)
+            if progress is not None:
+                progress(done, total)
+    if pooling is None:
+        return found
+    return {name: _over_windows(vectors, windows) for name, vectors in found.items()}
+
+
+def _view(name: str) -> View:
+    return VIEWS[name] if name in VIEWS else lambda states: states[int(name)]
+
+
+def _over_windows(vectors: Vectors, windows: Sequence[Window]) -> Vectors:
+    """A row for each window to a row for each item."""
+    items = by_item(windows)
+    if len(items) == len(windows):
+        return vectors
+    firsts = np.cumsum([0, *map(len, items)])
+    found: Vectors = vectors[firsts[:-1]]
+    for number, own in enumerate(items):
+        if len(own) > 1:
+            counts = np.bincount(judged_in(own), minlength=len(own))
+            found[number] = (counts / counts.sum()) @ vectors[firsts[number] : firsts[number + 1]]
+    return found
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What standardises vectors.
+
+    Attributes:
+        centre: The mean of each dimension.
+        spread: Its standard deviation; infinite where it does not vary.
+    """
+
+    centre: Vectors
+    spread: Vectors
+
+    @classmethod
+    def of(cls, vectors: Vectors) -> "Scaling":
+        """The scaling after which these vectors, (n, F), have mean 0 and spread 1."""
+        centre = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+        spread = np.sqrt(np.square(vectors - centre).mean(axis=0, dtype=np.float64))
+        still = spread <= _NO_SPREAD * np.maximum(np.abs(centre), _TINY)
+        return cls(centre, np.where(still, np.inf, spread).astype(np.float32))
+
+    def __call__(self, vectors: Vectors) -> Vectors:
+        """Vectors, standardised; what does not vary is 0."""
+        scaled = vectors - self.centre
+        scaled /= self.spread
+        return scaled
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A weighted sum of layers.
+
+    Attributes:
+        shares: How much each layer counts, the embeddings first; they add up to 1.
+        scaling: What standardises the layers, side by side, before they are added.
+    """
+
+    shares: tuple[float, ...]
+    scaling: Scaling
+
+    def __call__(self, vectors: Vectors) -> Vectors:
+        """All layers side by side, (n, L * W), to their mix, (n, W)."""
+        layers = self.scaling(vectors).reshape(len(vectors), len(self.shares), -1)
+        mixed: Vectors = np.tensordot(layers, np.array(self.shares, np.float32), axes=(1, 0))
+        return mixed
+
+
+def learned_mix(
+    vectors: Vectors, answers: NDArray[Any], problem: Problem, labels: int, layers: int
+) -> Mix:
+    """Learns how much each layer counts, together with a linear model that reads the mix.
+
+    Both are found by L-BFGS on all rows at once, from equal shares and a model of zeros, so there
+    is no chance in it. The model reads the mix standardised, as `fitted` does.
+
+    Args:
+        vectors: All layers side by side, (n, L * W).
+        answers: The number of each row's label, (n,); whether each label holds, (n, C); or a
+            number, (n,).
+        problem: Which of these it is.
+        labels: How many labels there are.
+        layers: How many layers stand side by side.
+    """
+    scaling = Scaling.of(vectors)
+    scaled = torch.from_numpy(scaling(vectors))  # (n, L * W)
+    right = torch.from_numpy(answers) if problem == "one" else torch.from_numpy(answers).float()
+    if problem == "number":
+        right = (right - right.mean()) / right.std(correction=0).clamp(min=_TINY)
+    weights = torch.zeros(layers, requires_grad=True)
+    matrix = torch.zeros(scaled.shape[1] // layers, labels, requires_grad=True)
+    bias = torch.zeros(labels, requires_grad=True)
+    # How alike two layers are in each dimension; it says how much a mix of them varies.
+    each = scaled.view(len(vectors), layers, -1)
+    alike = torch.einsum("nlw,nmw->wlm", each, each) / len(vectors)  # (W, L, L)
+    small = 1 / (2 * _MIX_STRENGTH * len(vectors))
+    optimizer = torch.optim.LBFGS(
+        [weights, matrix, bias], max_iter=_MIX_STEPS, line_search_fn="strong_wolfe"
+    )
+
+    def cost() -> Tensor:
+        optimizer.zero_grad()
+        shares = weights.softmax(dim=0)
+        # Trap: layers that differ add up to less than one alone. Without this, the weights' price
+        # would always drive the mix to a single layer.
+        spread = torch.einsum("l,wlm,m->w", shares, alike, shares).clamp(min=_NO_SPREAD).sqrt()
+        reader = shares[:, None, None] * (matrix / spread[:, None])  # (L, W, C)
+        scores = scaled @ reader.flatten(0, 1) + bias
+        price = small * matrix.square().sum() + _MIX_PRICE * weights.square().sum()
+        loss = _loss(scores, right, problem) + price
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    optimizer.step(cost)  # type: ignore[no-untyped-call]
+    return Mix(tuple(weights.detach().softmax(dim=0).tolist()), scaling)
+
+
+def _loss(scores: Tensor, right: Tensor, problem: Problem) -> Tensor:
+    if problem == "one":
+        return F.cross_entropy(scores, right)
+    if problem == "several":
+        return F.binary_cross_entropy_with_logits(scores, right)
+    return F.mse_loss(scores[:, 0], right)
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A linear model of vectors as they come from the encoder: standardisation is folded in.
+
+    Attributes:
+        weight: A row for each label, (C, F).
+        bias: A number for each, (C,).
+        settled: Whether its fit came to an end.
+    """
+
+    weight: Vectors
+    bias: Vectors
+    settled: bool = True
+
+    def scores(self, vectors: Vectors) -> Vectors:
+        """Vectors (n, F) to scores (n, C)."""
+        exact = vectors.astype(np.float64) @ self.weight.T + self.bias
+        return np.asarray(exact, np.float32)
+
+
+def fitted(
+    vectors: Vectors,
+    answers: NDArray[Any],
+    problem: Problem,
+    labels: int,
+    strengths: Iterable[float],
+) -> Iterator[LinearModel]:
+    """Regressions on standardised vectors: logistic, one for each of several labels, or ridge.
+
+    Args:
+        vectors: What is read, (n, F).
+        answers: As `learned_mix` takes them.
+        problem: What kind of answers they are.
+        labels: How many labels there are.
+        strengths: A regression for each, made when it is asked for: the larger, the less weights
+            are kept small.
+    """
+    scaling = Scaling.of(vectors)
+    scaled = scaling(vectors)
+    for strength in strengths:
+        if problem == "several":
+            each = [_logistic(scaled, column > 0, 2, strength) for column in answers.T]
+            weight = np.stack([weight[1] - weight[0] for weight, _, _ in each])
+            bias = np.array([bias[1] - bias[0] for _, bias, _ in each])
+            settled = all(settled for _, _, settled in each)
+        elif problem == "one":
+            weight, bias, settled = _logistic(scaled, answers, labels, strength)
+        else:
+            weight, bias, settled = _ridge(scaled, answers, strength)
+        folded = (weight / scaling.spread).astype(np.float32)
+        bias = bias - folded.astype(np.float64) @ scaling.centre
+        yield LinearModel(folded, bias.astype(np.float32), settled)
+
+
+def _logistic(
+    scaled: Vectors, right: NDArray[Any], labels: int, strength: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+
+    present = np.unique(right).astype(np.int64)
+    weight = np.zeros((labels, scaled.shape[1]))
+    bias = np.full(labels, _ABSENT)
+    if len(present) == 1:
+        bias[present] = 0
+        return weight, bias, True
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model = LogisticRegression(C=strength, max_iter=_STEPS).fit(scaled, right)
+    rows, numbers = model.coef_, model.intercept_
+    if len(present) == 2:  # scikit-learn has one row for two labels: what the second is ahead
+        rows, numbers = np.concatenate([-rows, rows]) / 2, np.concatenate([-numbers, numbers]) / 2
+    weight[present], bias[present] = rows, numbers
+    return weight, bias, not any(issubclass(each.category, ConvergenceWarning) for each in said)
+
+
+def _ridge(
+    scaled: Vectors, right: NDArray[Any], strength: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    from sklearn.linear_model import Ridge
+
+    model = Ridge(alpha=1 / strength).fit(scaled.astype(np.float64), right.astype(np.float64))
+    return model.coef_[None], np.array([model.intercept_]), True

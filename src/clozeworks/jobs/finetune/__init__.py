@@ -1,0 +1,1 @@
+"""Fine-tuning: labelled files, a task and a model put together."""

@@ -1,0 +1,87 @@
+"""What fine-tuning does beside the plain thing: LoRA, answers that hold still, or are told in part.
+
+Each is a transform: of the built network, or of the objective. A run without them is not
+touched by this file.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from clozeworks.checkpoints.adapters import LowRankPair, write_adapter
+from clozeworks.compress.lora import Lora, adapted, merge_lora
+from clozeworks.errors import SettingError
+from clozeworks.jobs.finetune.recipe import FinetuneTraining
+from clozeworks.language_model import LanguageModel
+from clozeworks.objectives.adversarial import Adversarial
+from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.scheduled_sampling import ScheduledSampling
+from clozeworks.tasks.classify import Classify
+from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.task import Task
+
+ADAPTER = "adapter"
+
+
+def settled(task: Task[Any, Any], items: Sequence[Any]) -> Task[Any, Any]:
+    """The task with everything that depends on the training items as numbers."""
+    return task.settled(items) if isinstance(task, Classify | Tag) else task
+
+
+def objective_of(task: Task[Any, Any], fitting: FinetuneTraining) -> Objective:
+    """What is trained: the task, wrapped if it is asked to hold still or not told everything."""
+    if fitting.adversarial is not None:
+        return Adversarial(objective=task, move=fitting.adversarial)
+    if (sampling := fitting.sampling) is not None:
+        return ScheduledSampling(objective=task, told=sampling.told, choose=sampling.choose)
+    return task
+
+
+def told_said(fitting: FinetuneTraining, steps: int) -> list[str]:
+    """How much a model is told in the course of its training, in a sentence if not everything."""
+    if fitting.sampling is None:
+        return []
+    first, last = (fitting.sampling.told.share(step) for step in (0, steps - 1))
+    if last >= 1:
+        raise SettingError(
+            f"training.sampling is set, and of {steps:,} steps all tell everything; it has no "
+            "effect; lower its hold, let it fall faster, or leave it out."
+        )
+    return [
+        f"Of the tokens before those of targets {first:.0%} are told at first and {last:.0%} in "
+        "the last step; the others are what the model would have said."
+    ]
+
+
+def merged_pairs(model: LanguageModel) -> dict[str, LowRankPair]:
+    """Makes an adapted network plain, and says what had been learned; nothing if it was plain."""
+    pairs = {
+        name: (module.lora_a.detach(), module.lora_b.detach())
+        for name, module in adapted(model.model).items()
+    }
+    if pairs:
+        merge_lora(model.model)
+    return pairs
+
+
+def save_with_adapter(
+    model: LanguageModel,
+    folder: Path,
+    lora: Lora | None,
+    pairs: Mapping[str, LowRankPair],
+    base: str,
+) -> None:
+    """Saves a model, and beside its weights what was learned by low-rank differences."""
+    # A session that was killed may have left one, and only whole model folders are replaced.
+    shutil.rmtree(folder / ADAPTER, ignore_errors=True)
+    model.save(folder, overwrite=True)
+    if lora is not None:
+        write_adapter(
+            model.checkpoint,
+            folder / ADAPTER,
+            pairs,
+            alpha=lora.alpha,
+            dropout=lora.dropout,
+            base=base,
+        )

@@ -1,0 +1,221 @@
+"""Fine-tuning: a checkpoint and labelled files in; a model, its report and its numbers out."""
+
+import json
+import shutil
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.checkpoints.folder import NOTES
+from clozeworks.checkpoints.tasks import about_head
+from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.trainer import Callback, Outcome
+from clozeworks.errors import OutputError
+from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
+from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetune.run import FinetuneRun, RunResult
+from clozeworks.jobs.pretrain.summary import Quiet
+from clozeworks.language_model import LanguageModel, load
+from clozeworks.reports.finetune_page import tell
+from clozeworks.reports.summary import RunSummary
+from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
+from clozeworks.runs.notes import Notes
+from clozeworks.runs.session import held
+from clozeworks.storage.atomic import atomic_file
+from clozeworks.tasks.metrics.measured import best_of
+from clozeworks.tasks.task import Task
+from clozeworks.wording import counted
+
+METRICS = "metrics.json"
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """What a run of fine-tuning came to.
+
+    Attributes:
+        folder: The run.
+        results: What each seed came to, of those that are done.
+        outcome: How the last session of a seed ended; None if nothing was left to do.
+        model: The best model's folder; None if the run is not at its end.
+        data: The task and its items.
+        report: The page that tells all of it; None if there is none.
+    """
+
+    folder: Path
+    results: Sequence[RunResult]
+    outcome: Outcome | None
+    model: Path | None
+    data: LabelledTask = field(repr=False)
+    report: Path | None = None
+
+    @property
+    def chats(self) -> bool:
+        """Whether the model learned from chats alone."""
+        return self.data.chats
+
+    @property
+    def best(self) -> RunResult:
+        """The best seed on the dev set by its primary value, then by what items cost."""
+        return self.results[best_of([r.measured for r in self.results], self.data.task.cost_value)]
+
+    def summary(self) -> list[str]:
+        """What came out, in a few lines."""
+        best = self.best
+        values = [result.measured.value for result in self.results]
+        lines = list(best.measured.lines())
+        if len(values) > 1:
+            name = best.measured.primary
+            lines.insert(
+                0,
+                f"{name} over {len(values)} seeds: mean {statistics.mean(values):.4f}, spread "
+                f"{statistics.stdev(values):.4f} ({', '.join(f'{value:.4f}' for value in values)})."
+                f" Below, the best of them, seed {best.seed}: being the best of several, it "
+                "flatters.",
+            )
+        seconds = sum(result.seconds for result in self.results)
+        tokens = sum(result.tokens for result in self.results)
+        lines.append(
+            f"{counted(best.measured.count, 'item')} of the dev set; {tokens:,} tokens in "
+            f"{seconds:,.0f} s ({tokens / max(seconds, 1e-9):,.0f} a second); best at step "
+            f"{best.step:,} of {best.steps:,}."
+        )
+        if self.report is not None:
+            lines.append(f"Curves, mistakes and everything else: {self.report}")
+        return lines
+
+    def record(self) -> dict[str, Any]:
+        """Everything that was measured, as plain data."""
+        values = [result.measured.value for result in self.results]
+        return {
+            "task": config.plain(self.data.task),
+            "primary": self.best.measured.primary,
+            "best_seed": self.best.seed,
+            "mean": statistics.mean(values),
+            "spread": statistics.stdev(values) if len(values) > 1 else None,
+            "seeds": {
+                str(result.seed): {
+                    **result.measured.to_dict(),
+                    "step": result.step,
+                    "tokens": result.tokens,
+                    "seconds": round(result.seconds, 2),
+                }
+                for result in self.results
+            },
+        }
+
+
+def finetune(
+    recipe: FinetuneRecipe | Path | str | dict[str, Any],
+    *changes: str,
+    callback: Callback | None = None,
+    device: str | None = None,
+) -> Finetuned:
+    """Fine-tunes a model on labelled files, or goes on with a run that was stopped.
+
+    Args:
+        recipe: A recipe, a TOML file, or what it would hold.
+        changes: Settings to change: `training.epochs=5`.
+        callback: Who is told what happens.
+        device: Where to compute; the best there is if not given.
+
+    Raises:
+        SettingError: A setting cannot be used, or is not the one the run was begun with.
+        InputError: The labelled files cannot be used.
+        OutputError: The folder holds something else, or another program uses it.
+    """
+    if not isinstance(recipe, FinetuneRecipe):
+        recipe = read_finetune_recipe(recipe, changes)
+    elif changes:
+        recipe = read_finetune_recipe(config.plain(recipe), changes)
+    callback = callback or Quiet()
+    folder = Path(recipe.run)
+    start = load(recipe.model, dtype=torch.float32)
+    data = labelled_task(recipe, start)
+    with ProcessGroup(device) as ranks:
+        if not ranks.leads:
+            return _run(recipe, folder, start, data, ranks, Quiet())
+        with held(folder):
+            return _run(recipe, folder, start, data, ranks, Notes(callback, folder))
+
+
+def _run(
+    recipe: FinetuneRecipe,
+    folder: Path,
+    start: LanguageModel,
+    data: LabelledTask,
+    ranks: ProcessGroup,
+    callback: Callback,
+) -> Finetuned:
+    head = about_head(start.checkpoint, data.task, recipe.head)
+    parts = [
+        FinetuneRun(recipe, data, start, seed, folder / f"seed-{seed}", ranks, callback)
+        for seed in recipe.seeds
+    ]
+    if ranks.leads:
+        _check_kind(recipe, folder)
+        for part in parts:  # all of them, before anything is written
+            part.check()
+        _write_recipe(recipe, folder)
+    for sentence in (*data.said, *filter(None, [head])):
+        callback.note(sentence)
+    callback.note(
+        f"{counted(len(data.train), 'item')} to learn from, {len(data.dev):,} to be judged by."
+    )
+    results: list[RunResult] = []
+    outcome = None
+    for part in parts:
+        outcome, result = part.run()
+        if result is None:
+            return Finetuned(folder, results, outcome, None, data)
+        results.append(result)
+    done = Finetuned(folder, results, outcome, folder / MODEL if ranks.leads else None, data)
+    if ranks.leads:
+        # A seed may have settled what the data left open: weights of labels, a threshold.
+        notes = config.read_json(done.best.folder / MODEL / NOTES)
+        data = replace(data, task=config.read(Task, notes["task"], "task"))
+        done = replace(done, data=data)
+        _finish(done)
+        said = parts[results.index(done.best)].said
+        told = RunSummary(folder, recipe, data, results, done.best, answers=said)
+        done = replace(done, report=tell(told, ranks.device, callback))
+    return done
+
+
+def _check_kind(recipe: FinetuneRecipe, folder: Path) -> None:
+    """Refuses a folder that holds another task, or a search."""
+    place = folder / RECIPE
+    if (folder / SEARCH).exists():
+        raise OutputError(
+            f"{folder} holds a search of settings; name another folder with run=FOLDER, or go on "
+            "with the search."
+        )
+    if place.exists():
+        before = config.read_json(place).get("task", {})
+        if before.get("kind") != recipe.task["kind"]:
+            raise OutputError(
+                f"{folder} holds a run of {before.get('kind', 'another kind')!r}, and the task is "
+                f"{recipe.task['kind']!r}; name another folder with run=FOLDER."
+            )
+
+
+def _write_recipe(recipe: FinetuneRecipe, folder: Path) -> None:
+    with atomic_file(folder / RECIPE, "w") as file:
+        json.dump(config.plain(recipe), file, indent=1, ensure_ascii=False)
+        file.write("\n")
+
+
+def _finish(done: Finetuned) -> None:
+    """The best model for people, and the numbers of all seeds."""
+    with atomic_file(done.folder / METRICS, "w") as file:
+        json.dump(done.record(), file, indent=1, ensure_ascii=False)
+        file.write("\n")
+    # A copy, so that a seed's folder stays whole.
+    with fresh_folder(done.folder / MODEL, overwrite=True) as place:
+        shutil.copytree(done.best.folder / MODEL, place, dirs_exist_ok=True)

@@ -1,0 +1,355 @@
+"""One seed of fine-tuning: a run of the engine with a task as its objective.
+
+The folder of a seed is a run like any other: it can be killed and goes on exactly. When it is done
+it holds `result.json` and the model, and its snapshots go.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from clozeworks import config
+from clozeworks.compress.lora import add_lora
+from clozeworks.core.model import Model
+from clozeworks.data.augment import AugmentSpec
+from clozeworks.data.examples.loader import Loader
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
+from clozeworks.engine.metrics import FILE, Metrics
+from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.settings import Training
+from clozeworks.engine.snapshots import Snapshots
+from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
+from clozeworks.engine.trainer import Callback, Outcome, Trainer
+from clozeworks.inference.predict import answers
+from clozeworks.jobs.finetune.adapting import (
+    merged_pairs,
+    objective_of,
+    save_with_adapter,
+    settled,
+    told_said,
+)
+from clozeworks.jobs.finetune.data import LabelledTask
+from clozeworks.jobs.finetune.plan import FinetunePlan
+from clozeworks.jobs.finetune.recipe import FinetuneRecipe
+from clozeworks.language_model import LanguageModel
+from clozeworks.objectives.batch import Vocabularies
+from clozeworks.rng import RandomStream
+from clozeworks.runs.folder import MODEL, RESULT, SNAPSHOTS
+from clozeworks.runs.session import begin_session, refuse_another_recipe
+from clozeworks.runtime.allocator import memory_kept
+from clozeworks.storage.atomic import atomic_file
+from clozeworks.tasks.examples import Change, TaskExamples
+from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.task import Task
+
+# Words a model is asked for in place of another.
+_GUESSES = 20
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one seed came to.
+
+    Attributes:
+        seed: The seed.
+        step: The step of the best weights.
+        steps: Steps done in all.
+        tokens: Tokens seen.
+        seconds: Time spent, over all sessions.
+        measured: How good the best weights are on the dev set.
+        folder: Where everything about it is.
+    """
+
+    seed: int
+    step: int
+    steps: int
+    tokens: int
+    seconds: float
+    measured: Measured
+    folder: Path
+
+    def write(self) -> None:
+        """Writes it down; from then on the seed is done."""
+        record = {
+            "seed": self.seed,
+            "step": self.step,
+            "steps": self.steps,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "measured": self.measured.to_dict(),
+        }
+        with atomic_file(self.folder / RESULT, "w") as file:
+            json.dump(record, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunResult":
+        """Reads what `write` wrote."""
+        record = config.read_json(folder / RESULT)
+        measured = Measured.from_dict(record.pop("measured"))
+        return cls(**record, measured=measured, folder=folder)
+
+
+class FinetuneRun:
+    """Trains one model.
+
+    Args:
+        recipe: The recipe.
+        data: The task and its items.
+        start: The model before the first step; it is left as it is.
+        seed: The seed.
+        folder: The folder of the seed.
+        ranks: The processes that share the run.
+        callback: Who is told.
+    """
+
+    def __init__(
+        self,
+        recipe: FinetuneRecipe,
+        data: LabelledTask,
+        start: LanguageModel,
+        seed: int,
+        folder: Path,
+        ranks: ProcessGroup,
+        callback: Callback,
+    ) -> None:
+        self.recipe, self.start = recipe, start
+        self.data = replace(data, task=settled(data.task, data.train))
+        self.objective = objective_of(self.data.task, recipe.training)
+        self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
+        self.said: list[Any] = []  # what the best weights say of the dev set, once that is known
+        self.plan = FinetunePlan.of(
+            recipe,
+            data.shown,
+            start.blueprint.count(),
+            encoder_decoder=start.blueprint.decoder is not None,
+        )
+        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        return (self.folder / RESULT).exists()
+
+    def check(self) -> None:
+        """Refuses to go on with another recipe than the seed was begun with.
+
+        Raises:
+            SettingError: The differences.
+        """
+        begun = self.done or bool(self.snapshots.steps())
+        refuse_another_recipe(self.folder, self._written(), begun=begun)
+
+    def run(self) -> tuple[Outcome | None, RunResult | None]:
+        """Trains, or goes on; what it came to if it is done.
+
+        Returns:
+            How this session ended, None if there was nothing left to do; and the result, None if it
+            is not done.
+        """
+        if self.done:
+            return None, RunResult.read(self.folder)
+        for said in (self.plan.said(), *told_said(self.recipe.training, self.plan.steps)):
+            self.callback.note(f"Seed {self.seed}: {said}")
+        model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
+        network = model.model.to(self.ranks.device)
+        self.objective.check(network.blueprint)
+        if (lora := self.recipe.training.lora) is not None:
+            add_lora(network, lora, seed=self.seed)
+        with memory_kept():
+            lanes = MicroBatchThreads(self.ranks.device)
+            try:
+                return self._trained(model, network, lanes)
+            finally:
+                lanes.close()
+
+    def _trained(
+        self, model: LanguageModel, network: Model, lanes: MicroBatchThreads
+    ) -> tuple[Outcome, RunResult | None]:
+        recipe, objective = self.recipe, self.objective
+        plan, snapshots = self.plan, self.snapshots
+        snapshot, damaged = snapshots.read_latest()
+        for sentence in damaged:
+            self.callback.note(f"{sentence} The one before it is used.")
+        step = snapshot.step if snapshot else 0
+        metrics = None
+        if self.ranks.leads:
+            self.folder.mkdir(exist_ok=True)
+            begin_session(self.folder, snapshots, self._written(), step, self.ranks)
+            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
+        best = EarlyStopping(patience=recipe.choosing.patience)
+        trainer = Trainer(
+            model=network,
+            cost=lambda tensors: objective.loss(network, tensors),
+            names=objective.loss_names,
+            stages=Stages([Stage(self._loader(model, lanes), plan.steps)]),
+            held_out=self._held_out(model, lanes),
+            training=plan.training(recipe),
+            watching=plan.watching(recipe),
+            keeping=recipe.snapshots,
+            seed=self.seed,
+            ranks=self.ranks,
+            lanes=lanes,
+            snapshots=snapshots,
+            metrics=metrics,
+            callback=self.callback,
+            rates=recipe.training.rates,
+            judge=partial(self._judged, model),
+            best=best,
+        )
+        if said := recipe.training.rates.said(network):
+            self.callback.note(said)
+        if snapshot is not None:
+            trainer.resume(snapshot)
+            snapshot.tensors.clear()
+            self.callback.note(f"Seed {self.seed}: going on from step {step:,} of {plan.steps:,}.")
+        outcome = trainer.run()
+        if metrics is not None:
+            metrics.close()
+        if not outcome.finished:
+            return outcome, None
+        best.restore(network)
+        pairs = merged_pairs(model)
+        # What is measured is what is saved: merged weights may say something else.
+        self.said = [] if pairs else best.kept or []
+        model, measured = self._tuned(model)
+        result = RunResult(
+            self.seed,
+            best.step,
+            outcome.step,
+            outcome.tokens,
+            outcome.seconds,
+            measured,
+            self.folder,
+        )
+        if self.ranks.leads:
+            lora = recipe.training.lora
+            save_with_adapter(model, self.folder / MODEL, lora, pairs, recipe.model)
+            result.write()
+            shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
+        return outcome, result
+
+    def _tuned(self, model: LanguageModel) -> tuple[LanguageModel, Measured]:
+        """The model with what is chosen last, and how good it is on the dev set."""
+        self.said = said = self.said or self._answers(model)
+        tuned, measured = self._measured(said, intervals=True)
+        if tuned == self.data.task:
+            return model, measured
+        self.callback.note(
+            f'Seed {self.seed}: the threshold for "no answer" is the best on the dev set, which '
+            "flatters what is measured there a little."
+        )
+        self.said = []  # with another threshold other answers are given
+        return model.for_task(tuned), measured
+
+    def _measured(
+        self, said: Sequence[Any], *, intervals: bool = False
+    ) -> tuple[Task[Any, Any], Measured]:
+        """How good answers about the dev set are, once what is chosen last has been chosen."""
+        task, items = self.data.task, self.data.dev
+        measured = task.measure(items, said, intervals=intervals)
+        tuned = task if "threshold" in self.recipe.task else task.tuned(measured)
+        if tuned != task:
+            measured = tuned.measure(items, said, intervals=intervals)
+        return tuned, measured
+
+    def _answers(self, model: LanguageModel) -> list[Any]:
+        task, items = self.data.task, self.data.dev
+        return answers(task, model.model, model.tokenizer, items, most=model.max_length)
+
+    def _judged(self, model: LanguageModel) -> EvalResult:
+        said = self._answers(model)
+        task, measured = self._measured(said)
+        return EvalResult(
+            measured.value,
+            measured.higher_is_better,
+            {"primary": measured.primary, "values": measured.values},
+            {task.name: measured.values[task.cost_value]} if task.cost_value else {},
+            said,
+        )
+
+    def _loader(self, model: LanguageModel, lanes: MicroBatchThreads) -> Loader[MicroBatches]:
+        examples = TaskExamples(
+            self.data.task,
+            self.data.train,
+            model.tokenizer,
+            most=model.max_length,
+            change=_change(self.recipe.training.augment, self.seed, self.start),
+            mixed=self.data.mixed(self.seed),
+        )
+        return Loader(
+            examples,
+            self._cutter(model, lanes),
+            seed=self.seed,
+            examples=self.plan.items,
+            rank=self.ranks.rank,
+            ranks=self.ranks.count,
+        )
+
+    def _held_out(self, model: LanguageModel, lanes: MicroBatchThreads) -> MicroBatches:
+        """This rank's share of the dev set; nothing where answers tell the cost as well."""
+        if len(self.data.dev) < self.ranks.count or self.data.task.cost_value:
+            return []
+        examples = TaskExamples(
+            self.data.task, self.data.dev, model.tokenizer, most=model.max_length
+        )
+        loader = Loader(
+            examples,
+            self._cutter(model, lanes),
+            seed=self.seed,
+            examples=len(self.data.dev),
+            rank=self.ranks.rank,
+            ranks=self.ranks.count,
+            workers=0,
+        )
+        return loader.batch(0)
+
+    def _cutter(self, model: LanguageModel, lanes: MicroBatchThreads) -> MicroBatcher:
+        source = Vocabularies.of(model.tokenizer)
+        return MicroBatcher(self.objective, self.seed, source, Training(steps=1).piece, lanes.count)
+
+    def _written(self) -> dict[str, Any]:
+        plan = self.plan
+        data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
+        data["seed"] = self.seed
+        data["task"] = config.plain(self.data.task)
+        data["training"] |= {"epochs": plan.epochs, "rate": plan.rate, "steps": plan.steps}
+        data["identity"] = {
+            "tokenizer": self.start.tokenizer.fingerprint,
+            "train": identity(self.data.train),
+            "dev": identity(self.data.dev),
+        }
+        del data["seeds"]  # more may be asked for later
+        return data
+
+
+def identity(items: Sequence[Any]) -> str:
+    """Changes when an item does."""
+    digest = sha256()
+    for item in items:
+        digest.update(repr(item).encode("utf-8", "surrogatepass"))
+    return f"{len(items)} items, sha256 {digest.hexdigest()}"
+
+
+def _change(augment: AugmentSpec | None, seed: int, start: LanguageModel) -> Change | None:
+    """How items are changed; a model that fills gaps may be asked for words."""
+    if augment is None:
+        return None
+    fills = "vocabulary" in start.blueprint.heads
+    change, rng = (
+        augment.build(partial(_guesses, start) if fills else None),
+        RandomStream(seed, "augment"),
+    )
+    return lambda item, epoch, index: change(item, rng, epoch, index)
+
+
+def _guesses(start: LanguageModel, texts: Sequence[str]) -> list[list[str]]:
+    # One at a time: the loader's threads must not start others.
+    filled = [start.fill(text, top=_GUESSES) for text in texts]
+    return [[guess.word for guess in each.gaps[0]] for each in filled]

@@ -1,0 +1,387 @@
+"""A small search for settings of fine-tuning, and an honest number at its end.
+
+The dev set is split once. One half chooses: the best step of each trial, the best setting, the best
+seed. The other half has no say in anything and is measured once, with what was chosen: the best of
+many trials on the half that chose them is flattered by having been chosen, and says so.
+
+Each trial is a run of the engine in a folder of its own, `trial-N`, so that a search can be killed
+anywhere and goes on exactly.
+"""
+
+import itertools
+import json
+import shutil
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.checkpoints.folder import NOTES
+from clozeworks.checkpoints.tasks import about_head
+from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.data.labelled.report import report_on
+from clozeworks.data.labelled.splitting import split
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.settings import at_least
+from clozeworks.engine.trainer import Callback, Outcome
+from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.inference.predict import answers
+from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
+from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetune.run import FinetuneRun, RunResult, identity
+from clozeworks.jobs.pretrain.recipe import FREE, changed, differences
+from clozeworks.jobs.pretrain.summary import Quiet
+from clozeworks.language_model import LanguageModel, load
+from clozeworks.reports.finetune_page import tell
+from clozeworks.reports.summary import RunSummary, Trial
+from clozeworks.rng import RandomStream
+from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
+from clozeworks.runs.notes import Notes
+from clozeworks.runs.session import held
+from clozeworks.spec import spec
+from clozeworks.storage.atomic import atomic_file
+from clozeworks.tasks.metrics.measured import Measured, best_of
+from clozeworks.tasks.task import Task
+from clozeworks.wording import counted
+
+# The seed of the split and of the choice of settings: another one would be another search.
+_SEED = 0
+
+Setting = dict[str, float | int]
+
+
+@spec
+class Search:
+    """What is tried, and how often at most."""
+
+    trials: int = 8
+    """Trials at most; of more settings than that, some are drawn at random."""
+    rates: tuple[float, ...] = ()
+    """Rates to try; only the recipe's if none is given."""
+    epochs: tuple[float, ...] = ()
+    """Numbers of epochs to try."""
+    items: tuple[int, ...] = ()
+    """Numbers of items of a step to try."""
+
+    def __post_init__(self) -> None:
+        at_least("search.trials", self.trials, 2)
+        if len(self._all()) < 2:
+            raise SettingError(
+                "search has one setting only, and there is nothing to choose; give at least two "
+                "rates, epochs or items, such as rates = [2e-5, 5e-5]."
+            )
+
+    def settings(self) -> list[Setting]:
+        """What is tried, in order: every combination, or as many drawn ones as there are trials."""
+        every = self._all()
+        if len(every) <= self.trials:
+            return every
+        drawn = RandomStream(_SEED, "search").permutation(0, len(every))[: self.trials]
+        return [every[number] for number in sorted(drawn.tolist())]
+
+    def check(self, training: Any) -> None:
+        """Refuses settings of training that are searched as well: they would have no effect.
+
+        Raises:
+            SettingError: There is one.
+        """
+        for name in self._all()[0]:
+            if isinstance(training, dict) and training.get(name) is not None:
+                searched = f"{name}s" if name == "rate" else name
+                raise SettingError(
+                    f"training.{name} is {training[name]} and search.{searched} tries others; "
+                    "leave one of them out."
+                )
+
+    def _all(self) -> list[Setting]:
+        lists = {"rate": self.rates, "epochs": self.epochs, "items": self.items}
+        names = [name for name, values in lists.items() if values]
+        products = itertools.product(*(dict.fromkeys(lists[name]) for name in names))
+        return [dict(zip(names, values, strict=True)) for values in products]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search came to.
+
+    Attributes:
+        folder: The run.
+        trials: Each setting that is done, and what it came to on the half that chooses.
+        results: The seeds of the best setting, of those that are done.
+        reported: How good each of them is on the half that had no say.
+        outcome: How the last session ended; None if nothing was left to do.
+        model: The model's folder; None if the search is not at its end.
+        report: The page that tells all of it; None if there is none.
+        cost: Which value decides between equal ones; None if none does.
+        chats: Whether the model learned from chats alone.
+    """
+
+    folder: Path
+    trials: Sequence[tuple[Setting, RunResult]]
+    results: Sequence[RunResult] = ()
+    reported: Sequence[Measured] = ()
+    outcome: Outcome | None = None
+    model: Path | None = None
+    report: Path | None = None
+    cost: str | None = None
+    chats: bool = False
+
+    @property
+    def best_trial(self) -> int:
+        """The best trial by its primary value, then by what items cost."""
+        return best_of([result.measured for _, result in self.trials], self.cost)
+
+    @property
+    def best_seed(self) -> int:
+        """The place of the best seed by the half that chooses."""
+        return best_of([result.measured for result in self.results], self.cost)
+
+    def summary(self) -> list[str]:
+        """What came out, in a few lines; the number that flatters says that it does."""
+        setting, tried = self.trials[self.best_trial]
+        reported, name = self.reported[self.best_seed], tried.measured.primary
+        values = [measured.value for measured in self.reported]
+        lines = [
+            f"Best of {len(self.trials)} trials: {_said(setting)}; {name} "
+            f"{tried.measured.value:.4f} on the {tried.measured.count:,} items that chose it: "
+            "being chosen by them, it flatters.",
+            f"On the {reported.count:,} items that had no say: {name} {reported.value:.4f}, seed "
+            f"{self.results[self.best_seed].seed}.",
+        ]
+        if len(values) > 1:
+            lines.append(
+                f"Over {len(values)} seeds, on the same items: mean {statistics.mean(values):.4f}, "
+                f"spread {statistics.stdev(values):.4f}."
+            )
+        lines += reported.lines()
+        if self.report is not None:
+            lines.append(f"Trials, curves, mistakes and everything else: {self.report}")
+        return lines
+
+
+def search(
+    source: Path | str | dict[str, Any],
+    *changes: str,
+    callback: Callback | None = None,
+    device: str | None = None,
+) -> Searched:
+    """Tries settings, then trains the best one with the recipe's seeds.
+
+    Args:
+        source: A recipe of fine-tuning with a table `search`, as a TOML file or as plain data.
+        changes: Settings to change: `search.trials=4`.
+        callback: Who is told what happens.
+        device: Where to compute; the best there is if not given.
+
+    Raises:
+        SettingError: A setting cannot be used.
+        InputError: The labelled files cannot be used.
+        OutputError: The folder holds something else, or another program uses it.
+    """
+    data = changed(source, changes)
+    if "search" not in data:
+        raise SettingError(
+            "search is missing; it must say what is tried, such as search = {rates = [2e-5, 5e-5]}."
+        )
+    budget: Search = config.read(Search, data.pop("search"), "search")
+    budget.check(data.get("training", {}))
+    recipe = read_finetune_recipe(data)
+    start = load(recipe.model, dtype=torch.float32)
+    labelled = labelled_task(recipe, start)
+    folder = Path(recipe.run)
+    with ProcessGroup(device) as ranks:
+        if not ranks.leads:
+            return _Searching(recipe, budget, start, labelled, ranks, Quiet()).run()
+        with held(folder):
+            notes = Notes(callback or Quiet(), folder)
+            return _Searching(recipe, budget, start, labelled, ranks, notes).run()
+
+
+class _Searching:
+    """A search under way."""
+
+    def __init__(
+        self,
+        recipe: FinetuneRecipe,
+        budget: Search,
+        start: LanguageModel,
+        data: LabelledTask,
+        ranks: ProcessGroup,
+        callback: Callback,
+    ) -> None:
+        self.recipe, self.budget, self.start = recipe, budget, start
+        self.ranks, self.callback, self.folder = ranks, callback, Path(recipe.run)
+        if len(data.dev) < 2:
+            raise InputError(
+                f"the dev set has {counted(len(data.dev), 'item')}; a search needs at least 2, one "
+                "to choose by and one to report on; name a larger file, or raise data.dev_share."
+            )
+        chooses, self.apart = split(data.dev, 0.5, _SEED)
+        self.data = replace(data, dev=chooses)
+        self.said: dict[int, list[Any]] = {}  # what each seed says of the half apart
+
+    def run(self) -> Searched:
+        """Goes through what is left of it."""
+        settings = self.budget.settings()
+        for setting in settings:  # all of them, before anything is written
+            self._recipe(setting)
+        head = about_head(self.start.checkpoint, self.data.task, self.recipe.head)
+        if self.ranks.leads:
+            self._begin(settings)
+        for sentence in (*self.data.said, *filter(None, [head])):
+            self.callback.note(sentence)
+        self.callback.note(
+            f"{len(settings)} trials. {len(self.data.dev):,} items of the dev set choose; the "
+            f"other {len(self.apart):,} have no say, and the result is reported on them."
+        )
+        found = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
+        for number, setting in enumerate(settings):
+            self.callback.note(f"Trial {number}: {_said(setting)}.")
+            outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
+            found = replace(found, outcome=outcome)
+            if result is None:
+                return found
+            found = replace(found, trials=[*found.trials, (setting, result)])
+        # All ranks must train the same, whatever the last bits on each.
+        number = int(self.ranks.agreed(found.best_trial))
+        best = settings[number]
+        self.callback.note(f"The best is trial {number}: {_said(best)}.")
+        if self.ranks.leads:
+            self._reuse(number)
+        self.ranks.agreed(0.0)  # the others wait for it
+        for seed in self.recipe.seeds:
+            outcome, result = self._seed(best, seed, f"seed-{seed}")
+            found = replace(found, outcome=outcome)
+            if result is None:
+                return found
+            found = replace(found, results=[*found.results, result])
+            if self.ranks.leads:  # it wrote the model, and knows when it is there
+                found = replace(found, reported=[*found.reported, self._reported(result)])
+        return self._finished(found)
+
+    def _seed(
+        self, setting: Setting, seed: int, name: str
+    ) -> tuple[Outcome | None, RunResult | None]:
+        folder, recipe = self.folder / name, self._recipe(setting)
+        run = FinetuneRun(recipe, self.data, self.start, seed, folder, self.ranks, self.callback)
+        if self.ranks.leads:
+            run.check()
+        return run.run()
+
+    def _recipe(self, setting: Setting) -> FinetuneRecipe:
+        training = replace(self.recipe.training, **setting)  # type: ignore[arg-type]
+        return replace(self.recipe, training=training)
+
+    def _reuse(self, trial: int) -> None:
+        """The best trial was the run of its first seed already: it is not trained again."""
+        target = self.folder / f"seed-{self.recipe.seeds[0]}"
+        if not target.exists():
+            fresh = target.with_name(f".{target.name}.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.copytree(self.folder / f"trial-{trial}", fresh)
+            fresh.rename(target)
+
+    def _reported(self, result: RunResult) -> Measured:
+        model = load(result.folder / MODEL, device=self.ranks.device)
+        task, most = model.task, model.max_length  # as the seed settled it, threshold and all
+        assert task is not None
+        said = answers(task, model.model, model.tokenizer, self.apart, most=most)
+        self.said[result.seed] = said
+        return task.measure(self.apart, said, intervals=True)
+
+    def _begin(self, settings: Sequence[Setting]) -> None:
+        """Writes down what is searched; refuses a folder that holds another search."""
+        recipe = config.plain(self.recipe)
+        plan = {
+            # More seeds may be asked for later.
+            "recipe": {k: value for k, value in recipe.items() if k not in (*FREE, "seeds")},
+            "search": config.plain(self.budget),
+            "settings": list(settings),
+            "chooses": identity(self.data.dev),
+            "reports": identity(self.apart),
+            "train": identity(self.data.train),
+        }
+        plan = json.loads(json.dumps(plan))
+        before = config.read_json(self.folder / SEARCH, optional=True).get("plan")
+        other = [] if before is None else differences(before, plan)
+        if before is None and (self.folder / RECIPE).exists():
+            other = ["it holds a run without a search"]
+        if other:
+            raise OutputError(
+                f"{self.folder} was begun as something else: {'; '.join(other[:8])}; name "
+                "another folder with run=FOLDER."
+            )
+        _write(self.folder / RECIPE, recipe)  # from here on the folder is a run
+        if before is None:
+            _write(self.folder / SEARCH, {"plan": plan})
+
+    def _finished(self, found: Searched) -> Searched:
+        if not self.ranks.leads:
+            return found
+        best = found.results[found.best_seed]
+        with fresh_folder(self.folder / MODEL, overwrite=True) as place:
+            shutil.copytree(best.folder / MODEL, place, dirs_exist_ok=True)
+        before = config.read_json(self.folder / SEARCH)
+        _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
+        report = tell(self._told(found), self.ranks.device, self.callback)
+        return replace(found, model=self.folder / MODEL, report=report)
+
+    def _told(self, found: Searched) -> RunSummary:
+        """The run as its report tells it: every value is of the half that had no say."""
+        results = [
+            replace(result, measured=apart)
+            for result, apart in zip(found.results, found.reported, strict=True)
+        ]
+        train, dev = self.data.files[0], replace(self.data.files[1], items=self.apart)
+        notes = config.read_json(self.folder / MODEL / NOTES)
+        task = config.read(Task, notes["task"], "task")
+        return RunSummary(
+            self.folder,
+            self._recipe(found.trials[found.best_trial][0]),
+            replace(
+                self.data,
+                task=task,
+                dev=self.apart,
+                files=(train, dev),
+                report=report_on(
+                    train, dev, tokenizer=self.start.tokenizer, window=task.windows.length
+                ),
+            ),
+            results,
+            results[found.best_seed],
+            answers=self.said[found.results[found.best_seed].seed],
+            trials=[
+                Trial(_said(setting), result, kept=number == found.best_trial)
+                for number, (setting, result) in enumerate(found.trials)
+            ],
+        )
+
+
+def _record(found: Searched) -> dict[str, Any]:
+    pairs = zip(found.results, found.reported, strict=True)
+    return {
+        "trials": [
+            {"trial": number, **setting, "step": result.step, **result.measured.to_dict()}
+            for number, (setting, result) in enumerate(found.trials)
+        ],
+        "best_trial": found.best_trial,
+        "best_seed": found.results[found.best_seed].seed,
+        "seeds": {
+            str(result.seed): {"chose": result.measured.to_dict(), "apart": apart.to_dict()}
+            for result, apart in pairs
+        },
+    }
+
+
+def _said(setting: Mapping[str, float | int]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in setting.items())
+
+
+def _write(place: Path, data: Mapping[str, Any]) -> None:
+    with atomic_file(place, "w") as file:
+        json.dump(data, file, indent=1, ensure_ascii=False)
+        file.write("\n")

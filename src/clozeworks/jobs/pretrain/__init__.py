@@ -1,0 +1,1 @@
+"""Pre-training: a recipe, a corpus and a model put together."""

@@ -1,0 +1,230 @@
+"""What is looked at before the first step, in plain sentences.
+
+Most runs that fail could have been stopped here: too little room, a mask rate that is not what was
+meant, a first loss that says the model and the tokenizer do not fit.
+"""
+
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.checkpoints.generation import places_of
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads.mask_decoder import NAME as DECODER
+from clozeworks.core.heads.mask_decoder import MaskDecoder
+from clozeworks.core.heads.second_network import SecondNetwork
+from clozeworks.core.model import Model
+from clozeworks.engine.gradients import StepResult
+from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.stages import MicroBatches, Stages
+from clozeworks.engine.trainer import Callback
+from clozeworks.errors import OutputError, SettingError
+from clozeworks.jobs.pretrain.baseline import Baseline
+from clozeworks.jobs.pretrain.recipe import Recipe
+from clozeworks.objectives.batch import ANSWERS
+from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.span_targets import MERGED
+from clozeworks.runtime.memory import available
+from clozeworks.wording import counted, size_in_words
+
+# Bytes for each parameter: the weight, its two running means.
+_SAVED = 12
+# Pairs are meant to be half and half; what is further off than this is worth a word.
+_UNEVEN = 0.1
+# Examples whose rates are looked at, and steps that are made for it at the most.
+_EXAMPLES, _MOST_STEPS = 1_000, 16
+# A first loss above this multiple of guessing every token alike is no accident.
+_FAR = 1.2
+_PAIRS = ("next_sentence", "sentence_order")
+
+
+def preflight(
+    recipe: Recipe,
+    folder: Path,
+    network: Model,
+    stages: Stages,
+    lanes: MicroBatchThreads,
+    callback: Callback,
+) -> None:
+    """Says what a run is about to do, and refuses what cannot go well.
+
+    Raises:
+        OutputError: There is no room for the snapshots.
+    """
+    count = sum(parameter.numel() for parameter in network.parameters())
+    steps = stages.steps
+    each = recipe.tokens()
+    total = sum(size * stage.steps for size, stage in zip(each, stages.stages, strict=True))
+    sizes = " and then ".join(f"{size:,}" for size in dict.fromkeys(each))
+    loader = stages.stages[0].loader
+    start = recipe.model
+    weights = "fresh weights" if start.fresh else f"weights of {start.start}"
+    callback.note(
+        f"{count:,} parameters, {weights}; {counted(steps, 'step')} of {sizes} tokens, "
+        f"{total / 1e6:,.1f} million in all, "
+        f"{stages.epoch_of(steps):,.1f} epochs; {counted(loader.examples, 'example')} a step on "
+        f"{counted(lanes.count, 'thread')}."
+    )
+    if recipe.objective.couples_examples and loader.ranks > 1:
+        callback.note(
+            f"Each of the {loader.ranks} processes compares its own examples alone: this is not "
+            "the run that one process would make."
+        )
+    _room(folder, count, recipe.snapshots.keep, callback)
+    _memory(count, recipe, lanes.count, callback)
+    # Rates of a few examples say little.
+    looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
+    pieces = [piece for step in range(looked) for piece in loader.batch(step)]
+    for sentence in asked(pieces, looked, loader.ranks):
+        callback.note(sentence)
+
+
+def first_loss(
+    measured: StepResult | None, baseline: Baseline | None, callback: Callback, *, fresh: bool
+) -> None:
+    """Says what the first loss means, and warns of one that cannot be right.
+
+    Args:
+        measured: The first evaluation.
+        baseline: What guessing costs on the same questions.
+        callback: Who is told.
+        fresh: Whether the weights are fresh.
+    """
+    if measured is None or baseline is None:
+        return
+    part = baseline.part
+    loss = measured.parts[part].loss
+    callback.note(
+        f"Guessing every token alike costs {baseline.uniform:.3f}, guessing by frequency "
+        f"{baseline.loss:.3f}."
+    )
+    if fresh and loss > _FAR * baseline.uniform:
+        callback.note(
+            f"{part} begins at {loss:.3f}, far above that: the first weights are too large; lower "
+            "model.config.initializer_range."
+        )
+    if not fresh and loss > baseline.loss:
+        callback.note(
+            f"{part} begins at {loss:.3f}, above guessing by frequency: a trained model should do "
+            "better; is the text in its language, and is the head among its weights?"
+        )
+
+
+def asked(pieces: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
+    """What a step asks, part by part.
+
+    Args:
+        pieces: All pieces of some steps that this process has.
+        steps: How many steps they are.
+        ranks: How many processes share them.
+    """
+    tokens = sum(len(piece.ids) for piece in pieces)
+    sentences = []
+    for name in pieces[0].parts:
+        answers = [piece.parts[name][ANSWERS] for piece in pieces]
+        count = sum(map(len, answers))
+        if name in _PAIRS:
+            ones = sum(int(array.sum()) for array in answers) / max(count, 1)
+            # With n pairs, half and half means within about 3 / (2 sqrt(n)).
+            if abs(ones - 0.5) > max(_UNEVEN, 1.5 / math.sqrt(max(count, 1))):
+                sentences.append(
+                    f"{name}: {ones:.0%} of {counted(count, 'pair')} are negatives; half are "
+                    "meant to be; short documents may leave no second sentence to follow."
+                )
+            else:
+                sentences.append(f"{name}: {ones:.0%} of {counted(count, 'pair')} are negatives.")
+        elif "places" in pieces[0].parts[name]:
+            sentences.append(f"{name}: {count / tokens:.1%} of the tokens are asked.")
+        else:
+            each = counted(round(count * ranks / steps), "question")
+            about = "" if ranks == 1 and count % steps == 0 else "about "
+            sentences.append(f"{name}: {about}{each} a step.")
+        if MERGED in pieces[0].parts[name]:
+            sentences += _merged(
+                name, np.concatenate([piece.parts[name][MERGED] for piece in pieces])
+            )
+    return sentences
+
+
+def _merged(name: str, spans: Int64Array) -> list[str]:
+    """A word about examples that have more spans than there are sentinels."""
+    many = int((spans > 0).sum())
+    if not many:
+        return []
+    has = counted(many, "example has", "examples have")
+    return [
+        f"{name}: {has} more spans than there are sentinels, of {len(spans):,}; what is left over "
+        "is one with the last span; shorten the examples, or hide longer spans."
+    ]
+
+
+def _room(folder: Path, count: int, keep: int, callback: Callback) -> None:
+    # One more than is kept stands there while the newest is written; the model comes at the end.
+    needed = count * (_SAVED * (keep + 1) + 4)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OutputError(
+            f"{folder} has {size_in_words(free)} free; {keep + 1} snapshots and the model need "
+            f"{size_in_words(needed)}; make room, keep fewer (snapshots.keep), or choose another "
+            "disk."
+        )
+    callback.note(
+        f"Snapshots and model need {size_in_words(needed)} of disk, {size_in_words(free)} are free."
+    )
+
+
+def _memory(count: int, recipe: Recipe, lanes: int, callback: Callback) -> None:
+    # The weight, two means, and a gradient for each lane; what a piece needs comes on top.
+    needed = count * (4 + 8 + 4 * lanes)
+    have = available()
+    said = f", {size_in_words(have)} are available" if have else ""
+    callback.note(f"Weights, gradients and optimiser need {size_in_words(needed)} of memory{said}.")
+    if have and needed > have:
+        callback.note("This will not fit: use a smaller model, or a machine with more memory.")
+
+
+def check_lengths(
+    model: Blueprint,
+    objective: Objective,
+    length: int,
+    published: Mapping[str, Any] | None = None,
+    *,
+    places: str | None = None,
+) -> None:
+    """Complains about examples that are longer than a table of places, or than a config states.
+
+    Args:
+        model: The model to be saved.
+        published: The config that is saved with it.
+        objective: What it learns, which may add tables.
+        length: The most tokens of an example.
+        places: The key of a config that says how many tokens are taken; None if the model is
+            trained already, so that nothing in it can be changed.
+
+    Raises:
+        SettingError: Whose table it is, and what to do.
+    """
+    kept = "start from a size, as a trained model keeps its places"
+    config = kept if places is None else f"raise model.config.{places}"
+    tables = [("the model takes at most", places_of(model, published or {}), config)]
+    used = objective.required_heads(model.heads) | objective.heads(model).keys()
+    heads = objective.equip(model).heads
+    for head in (heads[name] for name in used if name in heads):
+        if isinstance(head, MaskDecoder):
+            advice = config if DECODER in model.heads else "raise objective.positions"
+            tables.append(("the mask decoder takes at most", head.count, advice))
+        own = head.network.heads.get(DECODER) if isinstance(head, SecondNetwork) else None
+        if isinstance(own, MaskDecoder):
+            advice = "raise objective.generator.positions"
+            tables.append(("the generator's mask decoder takes at most", own.count, advice))
+    for who, room, advice in tables:
+        if room is not None and length > room:
+            raise SettingError(
+                f"the examples have up to {length:,} tokens; {who} {room:,}; shorten them "
+                f"(data.stages), or {advice}."
+            )

@@ -1,0 +1,328 @@
+"""Pre-training: a corpus and a recipe in, a model folder out; stopped and gone on at will."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.core.model import Model
+from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
+from clozeworks.data.examples import Arrangement
+from clozeworks.data.examples.loader import Loader
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.guards import Diverged
+from clozeworks.engine.metrics import FILE, Metrics
+from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.snapshots import Snapshots
+from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
+from clozeworks.engine.trainer import Callback, Outcome, Trainer
+from clozeworks.errors import OutputError, SettingError, UnsupportedError
+from clozeworks.jobs.pretrain.baseline import Baseline, unigram_baseline
+from clozeworks.jobs.pretrain.checks import check_lengths, first_loss, preflight
+from clozeworks.jobs.pretrain.recipe import Recipe, read_recipe
+from clozeworks.jobs.pretrain.starting import starting_model, trained_network
+from clozeworks.jobs.pretrain.summary import Pretrained, Quiet, beginning_of, example_of
+from clozeworks.language_model import LanguageModel
+from clozeworks.objectives.batch import Vocabularies
+from clozeworks.objectives.masked_lm import HEAD as FILLING
+from clozeworks.objectives.objective import Objective
+from clozeworks.reports.pretrain_card import pretraining_card
+from clozeworks.reports.pretrain_page import PretrainReport, write_report
+from clozeworks.runs.folder import MODEL, SNAPSHOTS
+from clozeworks.runs.notes import Notes
+from clozeworks.runs.session import begin_session, held, refuse_another_recipe
+from clozeworks.runs.tensorboard import Board, check_board
+from clozeworks.runtime.allocator import memory_kept
+
+
+def pretrain(
+    recipe: Recipe | Path | str | dict[str, Any],
+    *changes: str,
+    callback: Callback | None = None,
+    device: str | None = None,
+) -> Pretrained:
+    """Pre-trains a model, or goes on with a run that was stopped.
+
+    Args:
+        recipe: A recipe, a TOML file, or what it would hold.
+        changes: Settings to change: `training.steps=2000`.
+        callback: Who is told what happens.
+        device: Where to compute; the best there is if not given.
+
+    Raises:
+        SettingError: A setting cannot be used, or is not the one the run was begun with.
+        OutputError: The folder holds something else, or another program uses it.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe, changes)
+    elif changes:
+        recipe = read_recipe(config.plain(recipe), changes)
+    if recipe.watching.tensorboard:
+        check_board()
+    callback = callback or Quiet()
+    folder = Path(recipe.run)
+    with ProcessGroup(device) as ranks:
+        if not ranks.leads:
+            return _Run(recipe, folder, ranks, Quiet()).run()
+        with held(folder):
+            return _Run(recipe, folder, ranks, Notes(callback, folder)).run()
+
+
+class _Run:
+    """One session of a run."""
+
+    def __init__(
+        self, recipe: Recipe, folder: Path, ranks: ProcessGroup, callback: Callback
+    ) -> None:
+        self.recipe = recipe
+        self.folder = folder
+        self.ranks = ranks
+        self.callback = callback
+        self.board: Board | None = None
+        self.corpus = Corpus.open(recipe.data.corpus)
+        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
+
+    def run(self) -> Pretrained:
+        begun = bool(self.snapshots.steps())
+        if self.ranks.leads:
+            refuse_another_recipe(self.folder, self._written(), begun=begun)
+        recipe = self.recipe
+        if recipe.training.compile and self.ranks.device.type == "cpu":
+            raise SettingError(
+                "training.compile is true and the device is a CPU; there the pieces of a step run "
+                "side by side, which gains more; leave it out."
+            )
+        stages = recipe.objectives()
+        objective = stages[0][0]
+        model = starting_model(recipe.model, objective, self.corpus, recipe.seed, begun=begun)
+        longest, published = max(length for _, length, _ in stages), model.checkpoint.config
+        places = model.family.places if recipe.model.fresh else None
+        check_lengths(model.blueprint, objective, longest, published, places=places)
+        network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
+        with memory_kept():
+            lanes = MicroBatchThreads(self.ranks.device, 1 if objective.couples_examples else None)
+            try:
+                return self._trained(model, network, objective, stages, lanes)
+            finally:
+                lanes.close()
+                if self.board is not None:
+                    self.board.close()
+
+    def _trained(
+        self,
+        model: LanguageModel,
+        network: Model,
+        objective: Objective,
+        stages: Sequence[tuple[Objective, int, int]],
+        lanes: MicroBatchThreads,
+    ) -> Pretrained:
+        recipe = self.recipe
+        snapshot, damaged = self.snapshots.read_latest()
+        for sentence in damaged:
+            self.callback.note(f"{sentence} The one before it is used.")
+        if snapshot is None and (self.folder / MODEL).exists():
+            raise OutputError(
+                f"{self.folder / MODEL} is there, but no snapshot to go on from; the run would "
+                "begin again at the first step; name another folder with run=FOLDER, or remove "
+                "this one."
+            )
+        step = snapshot.step if snapshot else 0
+        loaders = Stages(
+            [
+                Stage(
+                    self._loader(
+                        "train", stage, lanes, self._arranged("train", stage), tokens=tokens
+                    ),
+                    steps,
+                    f"texts of up to {length} tokens",
+                )
+                for (stage, length, steps), tokens in zip(stages, recipe.tokens(), strict=True)
+            ]
+        )
+        held_out = self._held_out(objective, lanes)
+        cost = _cost(objective, network, compiled=recipe.training.compile)
+        metrics = None
+        if self.ranks.leads:
+            if snapshot is None:
+                preflight(recipe, self.folder, network, loaders, lanes, self.callback)
+            begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
+            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
+            if recipe.watching.tensorboard:
+                self.board = Board(self.callback, self.folder, step if snapshot else None)
+                self.callback = self.board
+        trainer = Trainer(
+            model=network,
+            cost=cost,
+            names=objective.loss_names,
+            stages=loaders,
+            held_out=held_out,
+            training=recipe.training,
+            watching=recipe.watching,
+            keeping=recipe.snapshots,
+            seed=recipe.seed,
+            ranks=self.ranks,
+            lanes=lanes,
+            snapshots=self.snapshots,
+            metrics=metrics,
+            callback=self.callback,
+        )
+        baseline = unigram_baseline(self.corpus, held_out, self.ranks)
+        if snapshot is not None:
+            trainer.resume(snapshot)
+            snapshot.tensors.clear()  # everything was copied, and the files need not stay mapped
+            left = f"Going on from step {step:,} of {loaders.steps:,}."
+            steps = "The only step is" if loaders.steps == 1 else f"All {loaders.steps:,} steps are"
+            done = f"{steps} done; nothing is left to train."
+            self.callback.note(left if step < loaders.steps else done)
+        else:
+            first_loss(trainer.evaluate(), baseline, self.callback, fresh=recipe.model.fresh)
+        try:
+            outcome = trainer.run()
+        except Diverged as error:
+            self._report(metrics, loaders, baseline, None, str(error))
+            raise
+        records = metrics.records if metrics is not None else []
+        if metrics is not None:
+            metrics.close()
+        place, filling = None, None
+        if outcome.finished and self.ranks.leads:
+            place, companions = self.folder / MODEL, objective.companions(network)
+            if step < loaders.steps or not place.exists():
+                objective.settle(network, model.model)
+                model.checkpoint.notes |= objective.notes
+                self._export(place, model, companions, outcome, records, baseline)
+            networks = {MODEL: model.model, **companions}
+            fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]
+            filling = next((self.folder / n for n in fills if (self.folder / n).exists()), None)
+        report = self._report(metrics, loaders, baseline, outcome)
+        tokenizer = self.corpus.tokenizer
+        return Pretrained(
+            self.folder,
+            outcome,
+            place,
+            records,
+            baseline,
+            report,
+            filling,
+            example_of(tokenizer),
+            beginning_of(model.blueprint, objective.loss_names),
+        )
+
+    def _report(
+        self,
+        metrics: Metrics | None,
+        stages: Stages,
+        baseline: Baseline | None,
+        outcome: Outcome | None,
+        problem: str = "",
+    ) -> Path | None:
+        """Curves and a page about the run, if this is the rank that writes."""
+        if metrics is None:
+            return None
+        story = PretrainReport(
+            folder=self.folder,
+            recipe=config.plain(self.recipe),
+            manifest=self.corpus.manifest,
+            records=metrics.records,
+            borders=stages.begins(),
+            outcome=outcome,
+            problem=problem,
+            baseline=baseline,
+        )
+        return write_report(story, self.callback)
+
+    def _arranged(self, part: str, objective: Objective) -> Arrangement:
+        return objective.arranged().arrange(
+            self.corpus.split(part),
+            self.corpus.tokenizer,
+            self.recipe.seed,
+            self.corpus.folder / INDEX_FOLDER,
+        )
+
+    def _loader(
+        self,
+        part: str,
+        objective: Objective,
+        lanes: MicroBatchThreads,
+        arrangement: Arrangement,
+        *,
+        tokens: int | None = None,
+        examples: int | None = None,
+    ) -> Loader[MicroBatches]:
+        recipe, split = self.recipe, self.corpus.split(part)
+        if examples is None and tokens is not None and tokens < arrangement.mean_length:
+            raise SettingError(
+                f"training.tokens is {tokens:,}; one example has {arrangement.mean_length:,.0f} on "
+                "average, and a step needs at least one; raise it, or shorten the examples."
+            )
+        source = Vocabularies.of(self.corpus.tokenizer, split)
+        cutter = MicroBatcher(objective, recipe.seed, source, recipe.training.piece, lanes.count)
+        return Loader(
+            arrangement,
+            cutter,
+            seed=recipe.seed,
+            tokens=tokens if examples is None else None,
+            examples=None if examples is None else max(1, min(examples, arrangement.size(0))),
+            rank=self.ranks.rank,
+            ranks=self.ranks.count,
+        )
+
+    def _held_out(self, objective: Objective, lanes: MicroBatchThreads) -> MicroBatches:
+        """This rank's share of the text a model is measured on: the same at every step."""
+        if VALIDATION not in self.corpus.splits:
+            return []
+        arrangement = self._arranged(VALIDATION, objective)
+        wanted = round(self.recipe.watching.tokens / arrangement.mean_length)
+        wanted = max(self.ranks.count, wanted)
+        if arrangement.size(0) < self.ranks.count:
+            return []
+        loader = self._loader(VALIDATION, objective, lanes, arrangement, examples=wanted)
+        return loader.batch(0)
+
+    def _written(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
+        data["identity"] = {
+            "corpus": self.corpus.manifest["splits"]["train"]["identity"],
+            "tokenizer": self.corpus.manifest["tokenizer"]["fingerprint"],
+        }
+        return data
+
+    def _export(
+        self,
+        place: Path,
+        model: LanguageModel,
+        companions: Mapping[str, Model],
+        outcome: Outcome,
+        records: Sequence[Mapping[str, Any]],
+        baseline: Baseline | None,
+    ) -> None:
+        """The trained model as a folder for people, with a card that says how it came about.
+
+        What was trained beside it comes first: where the model's folder is, all is done.
+        """
+        last = [record["evaluation"] for record in records if "evaluation" in record]
+        beside = {self.folder / name: model.with_network(own) for name, own in companions.items()}
+        for folder, made in {**beside, place: model}.items():
+            made.model.eval()
+            card = pretraining_card(
+                made,
+                config.plain(self.recipe),
+                self.corpus.manifest,
+                outcome,
+                last[-1] if last else {},
+                baseline,
+            )
+            try:
+                made.save(folder, overwrite=True, card=card.text())
+            except UnsupportedError as error:
+                if made is model:
+                    raise
+                self.callback.note(f"The {folder.name} is not saved: {error}")
+
+
+def _cost(objective: Objective, network: Model, *, compiled: bool) -> Any:
+    called: Any = torch.compile(network) if compiled else network
+    return lambda tensors: objective.loss(called, tensors)

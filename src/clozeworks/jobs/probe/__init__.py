@@ -1,0 +1,1 @@
+"""Regressions on the vectors of a frozen model."""

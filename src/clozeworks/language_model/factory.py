@@ -1,0 +1,112 @@
+"""New models: a published size with fresh weights, for your own tokenizer."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clozeworks.checkpoints.folder import Checkpoint
+from clozeworks.checkpoints.report import LoadReport
+from clozeworks.checkpoints.sentence import usual_pooling
+from clozeworks.core.initialize import initialize
+from clozeworks.errors import SettingError, UnknownName
+from clozeworks.families.family import Config, published_sizes, vocabulary_size
+from clozeworks.language_model.model import LanguageModel
+from clozeworks.objectives.teacher_forcing import DECODER, HEAD
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+# The config's entry for the standard deviation of first weights.
+SPREAD = "initializer_range"
+# How long texts are in training; with rotary positions the network itself does not know it.
+PLACES = "max_position_embeddings"
+# Settings that follow from something else, and what that is.
+DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
+
+
+def new(
+    size: str,
+    tokenizer: Tokenizer | str | Path | None = None,
+    *,
+    heads: Sequence[str] | None = None,
+    seed: int = 0,
+    **changes: Any,
+) -> LanguageModel:
+    """A model of a published size with fresh weights, for your own tokenizer.
+
+    Args:
+        size: A published size such as bert-tiny; `clozeworks show` lists them.
+        tokenizer: A tokenizer or its folder; it decides the vocabulary size. Sizes whose tokens are
+            bytes, as byt5-small, need none.
+        heads: Which parts stand beside the encoder; if not given its vocabulary head, and the
+            decoder where the family has one.
+        seed: Two models with the same seed are equal.
+        changes: Entries of the config to replace, for example hidden_size=256.
+    """
+    if not 0 <= seed < 2**63:
+        raise SettingError(f"seed is {seed}; it must be at least 0 and below 2**63.")
+    known = published_sizes()
+    if size not in known:
+        raise UnknownName("size", size, known)
+    found = known[size]
+    if isinstance(heads, str):
+        raise SettingError(f"heads is {heads!r}; it must be a list of names; write [{heads!r}].")
+    decoder = found.paths.keys() & {DECODER}
+    if heads is None:
+        heads = (HEAD, *decoder)
+    if HEAD in heads and not decoder <= set(heads):
+        raise SettingError(
+            f"heads is {', '.join(heads)}; the vocabulary head of {size} stands on its decoder; "
+            f"add {DECODER}, or leave {HEAD} out for the encoder alone."
+        )
+    unknown = set(heads) - set(found.paths)
+    if unknown:
+        raise UnknownName("head", min(unknown), found.paths)
+    if tokenizer is None:
+        if size not in found.of_bytes:
+            raise SettingError(
+                f"tokenizer is None; {size} needs one; give a tokenizer or its folder, or choose a "
+                f"size whose tokens are bytes, such as byt5-small."
+            )
+        tokenizer = Tokenizer.of_bytes()
+    if not isinstance(tokenizer, Tokenizer):
+        tokenizer = Tokenizer.load(tokenizer, style=found.style)
+    base = found.blueprint(found.published(size), frozenset(heads))
+    settable = found.config(base).keys() - DECIDED.keys() | {SPREAD}
+    settable |= {PLACES} & found.published(size).keys()
+    for key, value in changes.items():
+        if key in DECIDED:
+            raise SettingError(f"{key} is {value!r}; {DECIDED[key]} decides it; leave it out.")
+        if key not in settable:
+            raise UnknownName("setting", key, settable)
+    values = {SPREAD: 0.02, **found.published(size), **changes}
+    spread = Config(values, size).number(SPREAD, 0.02)
+    if PLACES in values:
+        Config(values, size).whole(PLACES, 0)  # complains
+    if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
+        raise SettingError(
+            f"{size} numbers positions from its padding token, {values['pad_token_id']}, but the "
+            f"tokenizer's is {tokenizer.pad_id}; train it with --kind bpe."
+        )
+    blueprint = found.blueprint(Config(values, size), frozenset(heads))
+    blueprint = vocabulary_size(blueprint, tokenizer.size)
+    try:
+        model = blueprint.build()
+    except RuntimeError as error:  # how torch says that memory cannot be had
+        raise SettingError(
+            f"{size} with these settings is too large for this machine ({error}); lower them."
+        ) from error
+    initialize(model, seed=seed, spread=spread, spreads=found.spreads(blueprint))
+    config = {
+        **values,
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.first_id,
+        "eos_token_id": tokenizer.last_id,
+    }
+    checkpoint = Checkpoint(
+        model=model.eval(),
+        family=found,
+        config=config,
+        tokenizer=tokenizer,
+        pooling=usual_pooling(blueprint),
+        report=LoadReport(),
+    )
+    return LanguageModel(checkpoint, size)

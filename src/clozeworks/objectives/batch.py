@@ -1,0 +1,247 @@
+"""A batch in the making: the clean examples, the ids that get hidden, and what is asked.
+
+An objective is handed a `BatchBuilder` and a `Vocabularies`, writes into `ids`, and leaves what it
+asks under its name in `parts`. The entry `answers` of a part holds the right answers, one for each
+question; everything else in it is the objective's own affair.
+
+Shapes: N tokens, B examples, n questions, S spans.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count, takewhile
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeworks.arrays import Int64Array
+from clozeworks.core.layout import Layout
+from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.errors import TokenizerError, UnsupportedError
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+TargetArrays = dict[str, NDArray[Any]]
+ANSWERS = "answers"
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """What an objective may look up.
+
+    Attributes:
+        vocabulary: The number of token ids.
+        mask_id: The id that stands for a gap; None if the tokenizer has none.
+        special_ids: The ids that are not text.
+        split: The tokens random ones may be taken from; None if there are none at hand.
+        named: The special tokens by name.
+        start_id: What a decoder begins with, which is the padding token; None if there is none.
+        end_id: What ends a text; None if there is none.
+    """
+
+    vocabulary: int
+    mask_id: int | None = None
+    special_ids: tuple[int, ...] = ()
+    split: Split | None = None
+    named: Mapping[str, int] = field(default_factory=dict)
+    start_id: int | None = None
+    end_id: int | None = None
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, split: Split | None = None) -> "Vocabularies":
+        """What a tokenizer knows, and the tokens of a split."""
+        found = {name: tokenizer.id_of(name) for name in tokenizer.special.names()}
+        named = {name: number for name, number in found.items() if number is not None}
+        return cls(
+            tokenizer.size,
+            tokenizer.mask_id,
+            tuple(sorted(set(named.values()))),
+            split,
+            named,
+            tokenizer.pad_id,
+            tokenizer.last_id,
+        )
+
+    @cached_property
+    def ordinary(self) -> Int64Array:
+        """All ids but the special ones."""
+        return np.setdiff1d(np.arange(self.vocabulary), np.array(self.special_ids, np.int64))
+
+    def mask(self) -> int:
+        """The id that stands for a gap.
+
+        Raises:
+            TokenizerError: There is none.
+        """
+        if self.mask_id is None:
+            raise TokenizerError(
+                "the tokenizer's mask token is None; hiding tokens needs one; train a tokenizer "
+                "with a mask token, or set show.mask to 0."
+            )
+        return self.mask_id
+
+    @cached_property
+    def sentinels(self) -> Int64Array:
+        """The ids of `<extra_id_0>`, `<extra_id_1>` and so on, as many as there are without a gap.
+
+        Raises:
+            TokenizerError: There is none.
+        """
+        names = takewhile(self.named.__contains__, (f"<extra_id_{n}>" for n in count()))
+        found = np.array([self.named[name] for name in names], dtype=np.int64)
+        if not len(found):
+            raise TokenizerError(
+                "the tokenizer has no token <extra_id_0>; a hidden span is shown as a sentinel; "
+                "train a tokenizer that has them: clozeworks tokenizer train … --family t5."
+            )
+        return found
+
+    def start(self) -> int:
+        """What a decoder begins with.
+
+        Raises:
+            TokenizerError: There is no such token.
+        """
+        if self.start_id is None:
+            raise TokenizerError(
+                "the tokenizer's pad token is None; a decoder begins with it; train a tokenizer "
+                "that has one: clozeworks tokenizer train … --family t5."
+            )
+        return self.start_id
+
+    def end(self) -> int:
+        """What ends a text.
+
+        Raises:
+            TokenizerError: There is no such token.
+        """
+        if self.end_id is None:
+            raise TokenizerError(
+                "the tokenizer's last token is None; it says where an answer ends; train a "
+                "tokenizer that has one: clozeworks tokenizer train … --family t5."
+            )
+        return self.end_id
+
+    def corpus(self) -> Split:
+        """The tokens random ones are taken from.
+
+        Raises:
+            UnsupportedError: There are none.
+        """
+        if self.split is None or not self.split.tokens:
+            raise UnsupportedError(
+                "show.random_from is 'corpus' and no corpus is at hand; random tokens then have "
+                "nowhere to come from; give a split, or set it to 'vocabulary' or 'ordinary'."
+            )
+        return self.split
+
+
+@dataclass
+class BatchBuilder:
+    """A batch in the making.
+
+    Attributes:
+        clean: The examples before anything is hidden.
+        ids: The tokens the model will see, (N,).
+        types: Their segment types, (N,).
+        lengths: How many of them each example has, (B,).
+        parts: What is asked, by the name of who asks.
+        hidden: The hidden tokens in ascending order, (n,); None while nobody hid any.
+    """
+
+    clean: ExampleArrays
+    ids: Int64Array
+    types: Int64Array
+    lengths: Int64Array
+    parts: dict[str, TargetArrays] = field(default_factory=dict)
+    hidden: Int64Array | None = None
+
+    @classmethod
+    def of(cls, clean: ExampleArrays) -> "BatchBuilder":
+        """Begins with nothing hidden and nothing asked."""
+        return cls(clean, clean.ids.copy(), clean.types, clean.lengths)
+
+    def rewrite(self, ids: Int64Array, lengths: Int64Array) -> None:
+        """Shows other texts than the clean ones, of other lengths; all their types are 0."""
+        self.ids, self.lengths, self.types = ids, lengths, np.zeros_like(ids)
+
+
+@dataclass(frozen=True)
+class BatchTensors:
+    """A batch on its device.
+
+    Attributes:
+        ids: Token ids, (N,).
+        types: Segment types, (N,).
+        layout: Where each example begins and ends.
+        parts: What is asked.
+        views: How many neighbouring examples belong together.
+        step: The step of training it belongs to; None where a model is measured.
+    """
+
+    ids: Tensor
+    types: Tensor
+    layout: Layout
+    parts: Mapping[str, Mapping[str, Tensor]]
+    views: int = 1
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step of training needs, as arrays.
+
+    Attributes:
+        ids: Token ids with what is hidden hidden, (N,).
+        types: Segment types, (N,).
+        lengths: Tokens of each example, (B,).
+        parts: What is asked, by the name of who asks.
+        views: How many neighbouring examples belong together.
+    """
+
+    ids: Int64Array
+    types: Int64Array
+    lengths: Int64Array
+    parts: Mapping[str, TargetArrays]
+    views: int = 1
+
+    @classmethod
+    def of(cls, builder: BatchBuilder) -> "Batch":
+        """A finished draft."""
+        return cls(builder.ids, builder.types, builder.lengths, builder.parts, builder.clean.views)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def counts(self) -> dict[str, int]:
+        """How many questions each part asks, known before any forward pass."""
+        return {name: len(part[ANSWERS]) for name, part in self.parts.items()}
+
+    def tensors(self, device: torch.device | str = "cpu", step: int | None = None) -> BatchTensors:
+        """The batch on a device.
+
+        To a GPU it goes through pinned memory without waiting, so that copying overlaps with the
+        step before. On the CPU nothing is copied.
+
+        Args:
+            device: Where it is wanted.
+            step: The step of training it is for, if it is for one.
+        """
+        place = torch.device(device)
+
+        def moved(array: NDArray[Any]) -> Tensor:
+            tensor = torch.from_numpy(np.ascontiguousarray(array))
+            if place.type == "cuda":
+                tensor = tensor.pin_memory()
+            return tensor.to(place, non_blocking=True)
+
+        parts = {
+            name: {key: moved(array) for key, array in part.items()}
+            for name, part in self.parts.items()
+        }
+        layout = Layout(self.lengths.tolist())
+        return BatchTensors(moved(self.ids), moved(self.types), layout, parts, self.views, step)

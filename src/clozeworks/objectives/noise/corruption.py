@@ -1,0 +1,121 @@
+"""What the input shows where a token is hidden.
+
+Paper: Devlin et al. 2019: 80 % `[MASK]`, 10 % a random token, 10 % the token itself. `[MASK]` never
+comes up later, so the model must not learn that only it is worth a thought: as it cannot know which
+of the other tokens are asked, it keeps a representation of every one.
+The idea: one draw decides for a unit (a token, a word, a span); random tokens are drawn one by one.
+Where papers and codes differ: BERT draws random tokens from the whole vocabulary, special ones
+among them; fairseq leaves special tokens out (but not `<mask>`); SpanBERT takes a token from
+anywhere in the corpus, so frequent ones come up more often.
+Used by: every masked language model.
+
+Shapes: N tokens, B examples, n hidden tokens.
+"""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clozeworks.arrays import BoolArray, Float64Array, Int64Array
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.errors import SettingError
+from clozeworks.objectives.batch import Vocabularies
+from clozeworks.objectives.noise.draws import Draws
+from clozeworks.objectives.noise.words import rows_of, segment_begins
+from clozeworks.rng import fine_shares, shares
+from clozeworks.spec import spec
+
+
+@spec
+class Corruption:
+    """How often a hidden token becomes a mask, a random token, or stays as it is."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    mask: float = 0.8
+    random: float = 0.1
+    keep: float = 0.1
+    unit: Literal["token", "word", "span"] = "token"
+    """What is decided at once; a span is a run of hidden tokens."""
+    random_from: Literal["vocabulary", "ordinary", "corpus"] = "vocabulary"
+    """Where random tokens come from; ordinary ones are all but the special tokens."""
+
+    def __post_init__(self) -> None:
+        for name in ("mask", "random", "keep"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SettingError(f"show.{name} is {getattr(self, name)}; it must be from 0 to 1.")
+        total = self.mask + self.random + self.keep
+        if abs(total - 1) > 1e-9:
+            raise SettingError(
+                f"show.mask + show.random + show.keep is {total:.4g}; together they must be 1; "
+                "correct one of them."
+            )
+
+    def write(
+        self,
+        ids: Int64Array,
+        places: Int64Array,
+        clean: ExampleArrays,
+        draws: Draws,
+        source: Vocabularies,
+    ) -> None:
+        """Overwrites the hidden tokens.
+
+        Args:
+            ids: The tokens of the batch, changed in place, (N,).
+            places: The hidden ones in ascending order, (n,).
+            clean: The batch as it was.
+            draws: The random numbers.
+            source: The ids of the mask and of random tokens.
+        """
+        rows = rows_of(clean, places)
+        within = places - clean.starts[rows]
+        shown = shares(draws.show[rows, within])
+        if self.unit != "token":
+            shown = shown[self._deciding(places, clean)]
+        if self.mask:
+            ids[places[shown < self.mask]] = source.mask()
+        random = (shown >= self.mask) & (shown < self.mask + self.random)
+        # Among the draws that mean a random token, where in their range one lies is random still.
+        # If there are a thousand of them for each token, it says which one, and no more are needed.
+        enough = self.random * 2**32 >= 1000 * source.vocabulary
+        if enough and self.unit == "token" and self.random_from != "corpus":
+            which = (shown[random] - self.mask) / (self.random or 1.0)
+        else:
+            which = fine_shares(draws.four("random", rows[random], within[random]))
+        ids[places[random]] = self._tokens(which, source)
+
+    def _deciding(self, places: Int64Array, clean: ExampleArrays) -> Int64Array:
+        """The hidden token whose draw counts for each hidden token: the first of its unit, (n,)."""
+        firsts = span_begins(places, segment_begins(clean))
+        if self.unit == "word":
+            firsts |= clean.word_starts[places]
+        return np.maximum.accumulate(np.where(firsts, np.arange(len(places)), 0))
+
+    def _tokens(self, which: Float64Array, source: Vocabularies) -> Int64Array:
+        """Random tokens: numbers from 0 up to but not 1 say which."""
+        if self.random_from == "corpus":
+            split = source.corpus()
+            return split.at(_spread(which, split.tokens))
+        if self.random_from == "ordinary":
+            return source.ordinary[_spread(which, len(source.ordinary))]
+        return _spread(which, source.vocabulary)
+
+
+def _spread(which: Float64Array, limit: int) -> Int64Array:
+    """Numbers from 0 up to but not 1 as whole numbers from 0 to limit - 1."""
+    # Trap: a product just below the limit may be rounded up to it.
+    return np.minimum((which * limit).astype(np.int64), limit - 1)
+
+
+def span_begins(places: Int64Array, segments: BoolArray) -> BoolArray:
+    """Which hidden tokens are the first of a run.
+
+    Args:
+        places: The hidden tokens in ascending order, (n,).
+        segments: Which tokens of the batch begin a segment, (N,).
+    """
+    firsts = segments[places]
+    firsts[:1] = True
+    firsts[1:] |= places[1:] != places[:-1] + 1
+    return firsts

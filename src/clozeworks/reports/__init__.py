@@ -1,0 +1,1 @@
+"""Pages, charts and model cards, from plain data."""

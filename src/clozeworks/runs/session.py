@@ -1,0 +1,104 @@
+"""One session of a run: its folder is held, its recipe is the one it was begun with."""
+
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import __version__, config
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.snapshots import Snapshots
+from clozeworks.errors import OutputError, SettingError
+from clozeworks.jobs.pretrain.recipe import FREE, differences
+from clozeworks.runs.folder import RECIPE, SESSIONS
+from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.locks import locked
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Holds the folder of a run; one that was made for nothing goes again.
+
+    Raises:
+        OutputError: It holds something else, or another program uses it.
+    """
+    _check_folder(folder)
+    made = not folder.exists()
+    with locked(folder):
+        try:
+            yield
+        except BaseException:
+            if made and [path.name for path in folder.iterdir()] == [".lock"]:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bool) -> None:
+    """Refuses to go on with another recipe than the run was begun with.
+
+    Args:
+        folder: The run.
+        written: The recipe as it would be written down.
+        begun: Whether it has anything to go on from; otherwise it can begin anew.
+
+    Raises:
+        SettingError: The differences.
+    """
+    place = folder / RECIPE
+    if not place.exists() or not begun:
+        return
+    old, new = config.read_json(place), dict(written)
+    for key in FREE:
+        old.pop(key, None)
+        new.pop(key, None)
+    changed = differences(old, new)
+    if changed:
+        raise SettingError(
+            f"{folder} was begun with another recipe: {'; '.join(changed[:8])}; a run goes on with "
+            "the recipe it was begun with; change it back, or name another folder with run=FOLDER."
+        )
+
+
+def begin_session(
+    folder: Path, snapshots: Snapshots, written: Mapping[str, Any], step: int, ranks: ProcessGroup
+) -> None:
+    """Notes what this session runs on; cleans up after those that were killed."""
+    snapshots.remove_leftovers()
+    snapshots.remove_after(step)
+    with atomic_file(folder / RECIPE, "w") as file:
+        json.dump(written, file, indent=1, ensure_ascii=False)
+        file.write("\n")
+    session = {
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "where": str(Path.cwd()),
+        "clozeworks": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "device": str(ranks.device),
+        "threads": torch.get_num_threads(),
+        "ranks": ranks.count,
+    }
+    with (folder / SESSIONS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(session, ensure_ascii=False) + "\n")
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuses a folder that holds something else than a run."""
+    if not folder.exists() or (folder / RECIPE).exists():
+        return
+    if not folder.is_dir():
+        raise OutputError(f"{folder} is a file; name a folder for the run.")
+    held = sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+    if held:
+        raise OutputError(
+            f"{folder} holds {held[0]!r} and is no run; name an empty folder or a new one."
+        )

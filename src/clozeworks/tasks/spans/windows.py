@@ -1,0 +1,285 @@
+"""Long texts as overlapping windows; no text is ever cut without a word.
+
+Paper: Devlin et al. 2019 (the released SQuAD code).
+The idea: a text that does not fit is read through windows that overlap, and each token is judged in
+the window where it has most context. What stands before and after the text (special tokens, a
+question) stands in every window.
+Where code differs: BERT's `doc_stride` is the step from one window to the next, the `stride` of
+tokenizer libraries is the overlap. Here it is called overlap and is one.
+Used by: every task.
+
+Shapes: T tokens of the text that moves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clozeworks.arrays import Int64Array
+from clozeworks.errors import InputError, SettingError
+from clozeworks.spec import spec
+from clozeworks.text.tokenizer.encoding import Encoded, lengths
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.valid import place_of
+
+# What is added to a window's context for its length, so that of two equal ones the longer counts.
+_LONGER = 0.01
+# The least tokens of the moving text a window must have room for.
+_LEAST = 8
+
+MovingSide = Literal["only", "second", "longer"]
+
+
+@spec
+class Windows:
+    """How long texts are read."""
+
+    paper: ClassVar[str] = "Devlin et al. 2019"
+
+    length: int | None = None
+    """The most tokens of a window, special ones among them; what the model takes if not given."""
+    overlap: int | None = None
+    """Tokens that neighbouring windows share; a quarter of the room if not given."""
+    step: int | None = None
+    """How far the next window begins, instead of an overlap; at most the room of a window."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("length", self.length, 1),
+            ("overlap", self.overlap, 0),
+            ("step", self.step, 1),
+        ):
+            if value is not None and value < least:
+                raise SettingError(f"windows.{name} is {value:,}; it must be at least {least}.")
+        if self.overlap is not None and self.step is not None:
+            raise SettingError(
+                f"windows.overlap is {self.overlap:,} and windows.step is {self.step:,}; one "
+                "follows from the other; leave one out."
+            )
+
+    def limit(self, most: int | None) -> int | None:
+        """The tokens of a window in a model that takes at most so many.
+
+        Raises:
+            SettingError: The model takes fewer than was asked for.
+        """
+        if self.length is None:
+            return most
+        if most is not None and self.length > most:
+            raise SettingError(
+                f"windows.length is {self.length:,}; this model takes at most {most:,} tokens; "
+                "lower it."
+            )
+        return self.length
+
+    def advance(self, room: int) -> int:
+        """How far the next window begins, where there is room for so many tokens of text.
+
+        Raises:
+            SettingError: The overlap fills the room.
+        """
+        if self.step is not None:
+            return min(self.step, room)
+        overlap = room // 4 if self.overlap is None else self.overlap
+        if overlap >= room:
+            raise SettingError(
+                f"windows.overlap is {overlap:,} and a window has room for {room:,} tokens of "
+                "text; it must be smaller; lower it, or raise windows.length."
+            )
+        return room - overlap
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of an item's tokens as a model reads them.
+
+    Attributes:
+        item: The number of the item.
+        encoded: The tokens, special ones and the text that does not move among them.
+        first: The number of the first moving token among all tokens of the moving text.
+        before: How many tokens stand before the moving text in this window.
+        count: How many moving tokens this window has.
+        asked: The places of the tokens whose scores are wanted, counted within the window; None
+            for all of them.
+        about: What each asked token is about, such as the number of its word.
+    """
+
+    item: int
+    encoded: Encoded
+    first: int
+    before: int
+    count: int
+    asked: Int64Array | None = None
+    about: Int64Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    @property
+    def wanted(self) -> Int64Array:
+        """The places of the tokens whose scores are wanted."""
+        return np.arange(len(self)) if self.asked is None else self.asked
+
+    @property
+    def moving(self) -> slice:
+        """Where its moving tokens stand in it."""
+        return slice(self.before, self.before + self.count)
+
+
+def read_windows(
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    pairs: Sequence[str] | None = None,
+    *,
+    windows: Windows,
+    most: int | None,
+    moves: MovingSide = "only",
+    offsets: bool = False,
+    places: Sequence[str] | None = None,
+) -> list[Window]:
+    """Encodes texts; those that are too long become several windows.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: The texts.
+        pairs: The second text of each, if there are two.
+        windows: How long a window is and how far they overlap.
+        most: The most tokens the model takes.
+        moves: Which text is read through windows: the only one, the second of two, or the longer.
+        offsets: Whether offsets are wanted.
+        places: Where each item came from, for messages.
+
+    Returns:
+        The windows of all items in order; each item has at least one.
+
+    Raises:
+        InputError: What must stand in every window leaves no room.
+    """
+    limit = windows.limit(most)
+    every = tokenizer.encode(texts, pairs, offsets=offsets)
+    found: list[Window] = []
+    for number, whole in enumerate(every):
+        if limit is None or len(whole) <= limit:
+            before, count = _stretch(whole, moves) if offsets else (0, len(whole))
+            found.append(Window(number, whole, 0, before, count))
+            continue
+        if not offsets:  # which text a token belongs to is known only with them
+            pair = None if pairs is None else [pairs[number]]
+            whole = tokenizer.encode([texts[number]], pair, offsets=True)[0]
+        found += _cut(whole, number, limit, windows, moves, place_of(number, places))
+    return found
+
+
+def _cut(
+    whole: Encoded, number: int, limit: int, windows: Windows, moves: MovingSide, place: str
+) -> list[Window]:
+    assert whole.part is not None
+    counts = lengths(whole.part)
+    moving = _moving(counts, moves)
+    fixed = len(whole) - counts[moving]
+    room = limit - fixed
+    if room < min(_LEAST, counts[moving]):
+        alone = moves == "only"
+        other = "special ones" if alone else "special ones and the text that is not cut"
+        raise InputError(
+            f"{place}: {fixed:,} tokens stand in every window ({other}), and a window has "
+            f"{limit:,}; there must be room for {_LEAST} of the long text; "
+            f"{'' if alone else 'shorten the other text, or '}raise windows.length."
+        )
+    before = whole.part.index(moving)
+    behind = range(before + counts[moving], len(whole))
+    found, begin, step = [], 0, windows.advance(room)
+    while True:
+        end = min(begin + room, counts[moving])
+        places = [*range(before), *range(before + begin, before + end), *behind]
+        found.append(Window(number, whole.pick(places), begin, before, end - begin))
+        if end == counts[moving]:
+            return found
+        begin += step
+
+
+def _moving(counts: tuple[int, int], moves: MovingSide) -> int:
+    if moves == "longer":
+        return int(counts[1] > counts[0])
+    return int(moves == "second")
+
+
+def _stretch(whole: Encoded, moves: MovingSide) -> tuple[int, int]:
+    """Where the moving tokens of a text that fits stand: before them, and how many."""
+    assert whole.part is not None
+    counts = lengths(whole.part)
+    moving = _moving(counts, moves)
+    return (whole.part.index(moving) if counts[moving] else 0), counts[moving]
+
+
+def judged_in(windows: Sequence[Window]) -> Int64Array:
+    """Which window judges each moving token of an item: the one with most context, (T,).
+
+    Context is the smaller of what stands to the left and to the right; of equal windows the first.
+    """
+    total = max(window.first + window.count for window in windows)
+    most = np.full(total, -1.0)
+    owner = np.zeros(total, np.int64)
+    for number, window in enumerate(windows):
+        places = np.arange(window.count)
+        context = np.minimum(places, window.count - 1 - places) + _LONGER * window.count
+        here = slice(window.first, window.first + window.count)
+        better = context > most[here]
+        most[here] = np.where(better, context, most[here])
+        owner[here] = np.where(better, number, owner[here])
+    return owner
+
+
+def offsets_of(windows: Sequence[Window]) -> Int64Array:
+    """Where each moving token of an item stands in its text: begin and end, (T, 2)."""
+    total = max(window.first + window.count for window in windows)
+    found = np.zeros((total, 2), np.int64)
+    for window in windows:
+        assert window.encoded.offsets is not None
+        here = window.encoded.offsets[window.moving]
+        if here:
+            found[window.first : window.first + window.count] = here
+    return found
+
+
+def first_tokens(spans: Sequence[tuple[int, int]], offsets: Int64Array) -> Int64Array:
+    """The first token of each stretch of characters, -1 if it has none.
+
+    Args:
+        spans: Stretches in order: begin and end.
+        offsets: Where the tokens stand, (T, 2).
+    """
+    if not spans or not len(offsets):
+        return np.full(len(spans), -1, np.int64)
+    begins, ends = np.array(spans, np.int64).T
+    found = np.searchsorted(offsets[:, 1], begins, side="right")
+    there = found < len(offsets)
+    there &= offsets[np.minimum(found, len(offsets) - 1), 0] < ends
+    return np.where(there, found, -1)
+
+
+def asking(windows: Sequence[Window], tokens: Int64Array) -> list[Window]:
+    """The windows of an item, each asking for those of some tokens that it judges.
+
+    Args:
+        windows: The windows of one item.
+        tokens: Moving tokens to ask for, -1 for none; their numbers here are what they are about.
+    """
+    if len(windows) == 1:
+        about = np.flatnonzero(tokens >= 0)
+        return [replace(windows[0], asked=tokens[about] + windows[0].before, about=about)]
+    owner = judged_in(windows)
+    found = []
+    for number, window in enumerate(windows):
+        about = np.flatnonzero((tokens >= 0) & (owner[tokens] == number))
+        asked = tokens[about] - window.first + window.before
+        found.append(replace(window, asked=asked, about=about))
+    return found
+
+
+def by_item(windows: Sequence[Window]) -> list[list[Window]]:
+    """The windows of each item together; they stand in the order of the items."""
+    return [list(own) for _, own in groupby(windows, key=lambda window: window.item)]

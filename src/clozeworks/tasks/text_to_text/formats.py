@@ -1,0 +1,209 @@
+"""Labelled items of other tasks as text to read and text to write, and back.
+
+Paper: Raffel et al. 2020 (T5), appendix D.
+The idea: the name of the task and the names of its texts stand before them, the label is a word.
+What a model writes is read strictly: another word, or more than the word, is wrong.
+Where paper and code differ: features stand in alphabetical order, so the hypothesis of MNLI comes
+before its premise; a label of -1, which public test sets have, becomes `<unk>`.
+Used by: `TextToText`.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Literal
+
+from clozeworks.data.labelled.items import (
+    ChatItem,
+    Item,
+    Label,
+    PairItem,
+    QuestionItem,
+    SourceItem,
+    TextItem,
+)
+from clozeworks.errors import InputError, UnknownName
+from clozeworks.tasks.labels import number_of, shown
+
+FormatKind = Literal["classify", "compare", "answer", "text-to-text"]
+NO_LABEL = "<unk>"
+# What files write where a label is kept secret.
+_SECRET = "-1"
+
+
+@dataclass(frozen=True)
+class Format:
+    """How items of a task are written.
+
+    Attributes:
+        name: The task's name.
+        kind: What kind of labelled items it is for.
+        metric: The value that decides.
+        begins: What stands before every source.
+        texts: What stands before each text of an item, in the order they are written.
+        order: Which text of the item each of them is.
+        words: The words for labels, in the order of the published numbers; none for other targets.
+        number: Whether the target is a number.
+        clean: What is done to each text.
+    """
+
+    name: str
+    kind: FormatKind
+    metric: str
+    begins: str = ""
+    texts: tuple[str, ...] = ("",)
+    order: tuple[int, ...] = (0,)
+    words: tuple[str, ...] = ()
+    number: bool = False
+    clean: Callable[[str], str] = field(default=str, repr=False)
+
+    def item(self, item: Item) -> SourceItem | ChatItem:
+        """An item as text to read and text to write.
+
+        Raises:
+            InputError: It is of another kind, or has a label the format has no word for.
+        """
+        if isinstance(item, SourceItem | ChatItem):
+            return item
+        given = _texts(item)
+        if given is None or len(given) != len(self.texts):
+            raise InputError(
+                f"{item.place or 'the item'} does not fit the format {self.name!r}, which is for "
+                f"{self.kind}; give such items, or another format."
+            )
+        named = zip(self.texts, self.order, strict=True)
+        parts = [f"{name} {self.clean(given[place])}" for name, place in named]
+        targets = self._targets(item)
+        return SourceItem(
+            source=" ".join([self.begins, *parts]).strip(),
+            target=targets[0] if targets else None,
+            task=self.name,
+            prefix="",
+            others=tuple(targets[1:]),
+            place=item.place,
+        )
+
+    def _targets(self, item: Any) -> list[str]:
+        if isinstance(item, QuestionItem):
+            texts = [self.clean(answer.text) for answer in item.answers]
+            return list(dict.fromkeys(texts))
+        if item.label is None:
+            return []
+        return [self.word(item.label, item.place)]
+
+    def word(self, label: Label, place: str) -> str:
+        """What is written for a label.
+
+        Raises:
+            InputError: The format has no word for it.
+        """
+        if self.number:
+            # Paper: rounded to the nearest fifth, which makes 21 words from 1 to 5.
+            return f"{round(number_of(label, place) * 5) / 5:.1f}"
+        written = str(label).strip()
+        if written == _SECRET:
+            return NO_LABEL
+        if written in self.words:
+            return written
+        if written.isdecimal() and int(written) < len(self.words):
+            return self.words[int(written)]
+        raise InputError(
+            f"{place or 'the item'}: the label is {label!r}; the format {self.name!r} has words "
+            f"for: {shown(self.words)}, or their numbers from 0; correct it."
+        )
+
+    def read(self, text: str) -> Label:
+        """The label a written text is; None if it is none."""
+        written = text.strip()
+        if self.words:
+            return written if written in self.words else None
+        if not self.number:
+            return text
+        try:
+            number = float(written)
+        except ValueError:
+            return None
+        return number if isfinite(number) else None
+
+
+def _texts(item: Item) -> tuple[str, ...] | None:
+    if isinstance(item, TextItem):
+        return (item.text,)
+    if isinstance(item, PairItem):
+        return item.first, item.second
+    return (item.question, item.context) if isinstance(item, QuestionItem) else None
+
+
+def apart(text: str) -> str:
+    """A text with spaces around everything but letters, digits, accents and underscores."""
+    padded = "".join(each if _is_word(each) else f" {each} " for each in text)
+    return " ".join(padded.split())
+
+
+def _is_word(character: str) -> bool:
+    return character == "_" or unicodedata.category(character)[0] in "NLM"
+
+
+def _labels(
+    name: str, texts: Sequence[str], words: Sequence[str], metric: str = "accuracy"
+) -> Format:
+    """A format for one text or two, the names of its texts in the order of the file."""
+    order = tuple(sorted(range(len(texts)), key=lambda place: texts[place]))
+    return Format(
+        name=name,
+        kind="classify" if len(texts) == 1 else "compare",
+        metric=metric,
+        begins=name,
+        texts=tuple(f"{texts[place]}:" for place in order),
+        order=order,
+        words=tuple(words),
+        number=not words,
+    )
+
+
+def _prefix(name: str, prefix: str, metric: str) -> Format:
+    return Format(name=name, kind="text-to-text", metric=metric, begins=prefix)
+
+
+_ENTAILED = ("entailment", "not_entailment")
+_SENTENCES = ("sentence1", "sentence2")
+
+FORMATS: dict[str, Format] = {
+    each.name: each
+    for each in (
+        _labels("cola", ("sentence",), ("unacceptable", "acceptable"), "matthews"),
+        _labels("sst2", ("sentence",), ("negative", "positive")),
+        _labels("mrpc", _SENTENCES, ("not_equivalent", "equivalent"), "accuracy_and_f1"),
+        _labels(
+            "qqp", ("question1", "question2"), ("not_duplicate", "duplicate"), "accuracy_and_f1"
+        ),
+        _labels("stsb", _SENTENCES, (), "pearson_and_spearman"),
+        _labels("mnli", ("premise", "hypothesis"), ("entailment", "neutral", "contradiction")),
+        _labels("qnli", ("question", "sentence"), _ENTAILED),
+        _labels("rte", _SENTENCES, _ENTAILED),
+        Format(
+            name="squad",
+            kind="answer",
+            metric="f1",
+            texts=("question:", "context:"),
+            order=(0, 1),
+            clean=apart,
+        ),
+        _prefix("summarize", "summarize: ", "rouge_l"),
+        _prefix("translate_en_de", "translate English to German: ", "bleu"),
+        _prefix("translate_en_fr", "translate English to French: ", "bleu"),
+        _prefix("translate_en_ro", "translate English to Romanian: ", "bleu"),
+    )
+}
+
+
+def format_of(name: str, where: str = "format") -> Format:
+    """The format with a name.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if name not in FORMATS:
+        raise UnknownName(where, name, FORMATS)
+    return FORMATS[name]

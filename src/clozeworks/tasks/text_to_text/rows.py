@@ -1,0 +1,322 @@
+"""What a model reads and what it is to write, as tokens: in two towers, or one behind the other.
+
+Paper: Raffel et al. 2020 (an encoder reads, a decoder writes); Ouyang et al. 2022 (one tower that
+reads the prompt and goes on, with what it reads outside the loss).
+The idea: a row is all tokens of an item, and which of them are asked for. An encoder-decoder parts
+them: the rest goes to the encoder, what is asked to the decoder. One tower keeps them together;
+each asked token is named from the place before it, the first one from the end of the prompt.
+Used by: `TextToText`.
+
+Shapes: N tokens, n asked tokens, B rows, W width.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeworks.core.model import Model
+from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem
+from clozeworks.errors import InputError, SettingError, TokenizerError
+from clozeworks.objectives.batch import (
+    ANSWERS,
+    BatchBuilder,
+    BatchTensors,
+    TargetArrays,
+    Vocabularies,
+)
+from clozeworks.objectives.teacher_forcing import LENGTHS, READ, RUNS, answer_part, decoded
+from clozeworks.spec import spec
+from clozeworks.text.tokenizer.encoding import Encoded
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+PLACES = "places"
+WritingItem = SourceItem | ChatItem
+
+
+@spec
+class TextLengths:
+    """The most tokens of what is read and of what is written."""
+
+    source: int | None = None
+    """Of a source; what the model takes if not given."""
+    target: int | None = None
+    """Of a target, its end among them; no limit but the model's if not given."""
+    cut: bool = False
+    """Whether longer ones are cut at their end; otherwise they are refused."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("source", self.source), ("target", self.target)):
+            if value is not None and value < 2:
+                raise SettingError(f"lengths.{name} is {value}; it must be at least 2.")
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """The tokens of an item.
+
+    Attributes:
+        ids: All of them.
+        asked: Which of them the model is to write.
+        cut: Whether tokens were left out.
+    """
+
+    ids: list[int]
+    asked: list[bool]
+    cut: bool = False
+
+    def encoded(self) -> Encoded:
+        """As windows hold it."""
+        return Encoded(self.ids, [0] * len(self.ids), [False] * len(self.ids))
+
+
+class RowBuilder(Protocol):
+    """Slot: how items become rows, and how a model is asked about them."""
+
+    def row(
+        self, item: WritingItem, text: str, reading: "RowSettings", *, answer: bool
+    ) -> TokenRow:
+        """The tokens of an item, with those of its target if `answer` and if it has one."""
+        ...
+
+    def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
+        """What is asked; `tokens` are the asked ones and -1 for others, (N,)."""
+        ...
+
+    def vectors(self, model: Model, tensors: BatchTensors, part: Any, read: Tensor) -> Tensor:
+        """The vectors that name the asked tokens, (n, W), behind what is read before each, (n,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """What is needed to make rows.
+
+    Attributes:
+        tokenizer: The model's tokenizer.
+        lengths: The most tokens.
+        most: The most tokens the model takes.
+    """
+
+    tokenizer: Tokenizer
+    lengths: TextLengths
+    most: int | None
+
+    @property
+    def end(self) -> int:
+        """What stands behind everything that is written.
+
+        Raises:
+            TokenizerError: There is no such token.
+        """
+        if self.tokenizer.last_id is None:
+            raise TokenizerError(
+                "the tokenizer's end token is None; a model that writes must know where a text "
+                "ends; use a tokenizer with one, such as </s> or <|endoftext|>."
+            )
+        return self.tokenizer.last_id
+
+    def target(self, item: WritingItem) -> tuple[list[int], bool]:
+        """The tokens of what is to be written with the end behind them, and whether it was cut."""
+        assert item.target is not None
+        ids = self.tokenizer.encode([item.target], special=False)[0].ids
+        most = self.lengths.target
+        long = most is not None and len(ids) + 1 > most
+        if long:
+            assert most is not None
+            self.refuse_unless_cut(item, "target", len(ids) + 1, most, "as task.lengths says")
+            ids = ids[: most - 1]
+        return [*ids, self.end], long
+
+    def refuse_unless_cut(
+        self, item: WritingItem, what: str, count: int, most: int, why: str
+    ) -> None:
+        """Complains about a text that is too long and may not be cut."""
+        if self.lengths.cut:
+            return
+        raise InputError(
+            f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}, "
+            f"{why}; shorten it, have it cut with task.lengths.cut=true, or drop such rows with "
+            "--skip-bad-rows."
+        )
+
+
+def messages(item: ChatItem) -> list[dict[str, str]]:
+    """The turns of a chat as templates take them."""
+    return [{"role": turn.role, "content": turn.text} for turn in item.turns]
+
+
+def asked_messages(item: ChatItem) -> list[dict[str, str]]:
+    """The turns before the last one of the assistant."""
+    return [{"role": turn.role, "content": turn.text} for turn in item.asked]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """An encoder reads the source, a decoder writes the target."""
+
+    def row(self, item: WritingItem, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
+        """The source as the tokenizer writes it, and behind it the target with its end.
+
+        Of a chat the last turn of the assistant is asked.
+        """
+        if isinstance(item, ChatItem):
+            text = reading.tokenizer.chat.render(
+                asked_messages(item), asks=True, place=item.place or "the chat"
+            )
+        source, most = reading.tokenizer.encode([text])[0], reading.lengths.source or reading.most
+        long = most is not None and len(source) > most
+        if long:
+            assert most is not None
+            why = "as task.lengths says" if reading.lengths.source else "as the tokenizer says"
+            reading.refuse_unless_cut(item, "source", len(source), most, why)
+            source = reading.tokenizer.encode([text], max_length=most, truncate=True)[0]
+        if not answer or item.target is None:
+            return TokenRow(source.ids, [False] * len(source), long)
+        ids, cut = reading.target(item)
+        asked = [False] * len(source) + [True] * len(ids)
+        return TokenRow([*source.ids, *ids], asked, long or cut)
+
+    def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
+        """The encoder is shown what is not asked, the decoder what is."""
+        clean, asked = builder.clean, tokens >= 0
+        counts = _counts(clean, asked)
+        builder.rewrite(clean.ids[~asked], clean.lengths - counts)
+        return answer_part(tokens[asked], counts, source.start())
+
+    def vectors(self, model: Model, tensors: BatchTensors, part: Any, read: Tensor) -> Tensor:
+        """Those of the decoder, (n, W)."""
+        return decoded(model, tensors, part, read)
+
+
+@dataclass(frozen=True)
+class PrefixRows:
+    """One tower reads the source and goes on with the target."""
+
+    between: str
+
+    def row(self, item: WritingItem, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
+        """The prompt, and behind it the target with its end; of a chat, turn by turn."""
+        if isinstance(item, ChatItem):
+            return self._chat(item, reading, answer=answer)
+        prompt = self._prompt(text + self.between, reading.tokenizer)
+        ids, cut = reading.target(item) if answer and item.target is not None else ([], False)
+        if reading.most is not None and ids:
+            # Where texts are cut, at least a quarter is the source's if it is as long.
+            kept = min(len(prompt), max(reading.most // 4, 1)) if reading.lengths.cut else 1
+            longest = max(reading.most - kept, 1)
+            if len(ids) > longest:
+                why = f"since the model takes {reading.most:,} with the source"
+                reading.refuse_unless_cut(item, "target", len(ids), longest, why)
+                ids, cut = [*ids[: longest - 1], ids[-1]], True
+        most, room = reading.lengths.source, _left(reading, max(len(ids), 1))
+        most = min((each for each in (most, room) if each is not None), default=None)
+        if most is not None and len(prompt) > most:
+            why = "as task.lengths says" if most == reading.lengths.source else "which is left"
+            reading.refuse_unless_cut(item, "source", len(prompt), most, why)
+            prompt, cut = self._shorter(text, most, reading.tokenizer), True
+        _check_any(prompt, item)
+        asked = [False] * len(prompt) + [True] * len(ids)
+        return TokenRow([*prompt, *ids], asked, cut)
+
+    def _prompt(self, text: str, tokenizer: Tokenizer) -> list[int]:
+        encoded = tokenizer.encode([text])[0]
+        ids, special = encoded.ids, encoded.special
+        # What a template puts behind a text would say that nothing follows.
+        while ids and special[len(ids) - 1]:
+            ids = ids[:-1]
+        return ids
+
+    def _shorter(self, text: str, most: int, tokenizer: Tokenizer) -> list[int]:
+        """The beginning of the source, and whole what stands between it and the target."""
+        behind = tokenizer.encode([self.between], special=False)[0].ids if self.between else []
+        return [*self._prompt(text, tokenizer)[: max(most - len(behind), 0)], *behind][:most]
+
+    def _chat(self, item: ChatItem, reading: RowSettings, *, answer: bool) -> TokenRow:
+        place = item.place or "the chat"
+        tokenizer, chat = reading.tokenizer, reading.tokenizer.chat
+        ids: list[int] = []
+        asked: list[bool] = []
+        if not answer or item.target is None:
+            text = chat.render(asked_messages(item), asks=True, place=place)
+            ids = tokenizer.encode([text], special=False)[0].ids
+            asked = [False] * len(ids)
+        else:
+            for piece in chat.pieces(messages(item), place):
+                more = tokenizer.encode([piece.text], special=False)[0].ids
+                if piece.asked:
+                    more, count = turn_end(more, reading)
+                    asked += [True] * count + [False] * (len(more) - count)
+                else:
+                    asked += [False] * len(more)
+                ids += more
+        if reading.most is not None and len(ids) > reading.most:
+            raise InputError(
+                f"{place} has {len(ids):,} tokens; the model takes {reading.most:,}; leave out "
+                "turns, or drop such rows with --skip-bad-rows."
+            )
+        _check_any(ids, item)
+        return TokenRow(ids, asked)
+
+    def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
+        """Each asked token is named from the place before it."""
+        asked = tokens >= 0
+        places = np.flatnonzero(asked) - 1
+        # Two rows never touch: before the first asked token of a row stands its prompt.
+        begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+        return {
+            ANSWERS: tokens[asked],
+            READ: builder.ids[places],
+            LENGTHS: _counts(builder.clean, asked),
+            RUNS: np.diff(begins, append=len(places)),
+            PLACES: places,
+        }
+
+    def vectors(self, model: Model, tensors: BatchTensors, part: Any, read: Tensor) -> Tensor:
+        """Those of the places before, (n, W)."""
+        ids = tensors.ids.index_put((part[PLACES],), read)
+        hidden: Tensor = model(ids, tensors.layout, tensors.types)
+        return hidden[part[PLACES]]
+
+
+def turn_end(ids: list[int], reading: RowSettings) -> tuple[list[int], int]:
+    """What the assistant says as tokens, and how many of them are asked for.
+
+    That is everything up to the first special token, with it; behind it stands only what a template
+    puts between turns. Where a template marks no end, one is put there.
+    """
+    special = reading.tokenizer.special_ids
+    first = next((place for place, token in enumerate(ids) if token in special), None)
+    if first is None:
+        return [*ids, reading.end], len(ids) + 1
+    return ids, first + 1
+
+
+def chat_end(reading: RowSettings) -> int:
+    """The token that ends a turn of the assistant, as the template writes it."""
+    turns = [{"role": "user", "content": "a"}, {"role": ASSISTANT, "content": "b"}]
+    said = reading.tokenizer.chat.pieces(turns)[-1].text
+    ids, count = turn_end(reading.tokenizer.encode([said], special=False)[0].ids, reading)
+    return ids[count - 1]
+
+
+def _counts(clean: ExampleArrays, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many tokens of each row are asked, (B,)."""
+    owners = np.repeat(np.arange(len(clean)), clean.lengths)
+    return np.bincount(owners[asked], minlength=len(clean))
+
+
+def _left(reading: RowSettings, taken: int) -> int | None:
+    """The tokens that are left of those the model takes."""
+    return None if reading.most is None else max(reading.most - taken, 0)
+
+
+def _check_any(ids: list[int], item: WritingItem) -> None:
+    if not ids:
+        raise InputError(
+            f"{item.place or 'the item'}: nothing is left of the source as tokens; a text is "
+            "written behind another; give it words the tokenizer knows, or raise task.lengths."
+        )

@@ -1,0 +1,357 @@
+r"""Text to text: a model reads a text and writes another; every task can be put so.
+
+Paper: Raffel et al. 2020 (T5); Ouyang et al. 2022 (instructions and answers for one tower).
+Data: sources and targets, instructions and outputs, or chats; with a format also labelled texts,
+pairs and questions.
+Hides and asks: hides nothing; asks for each token of the target and for its end, told all before
+it.
+Loss: -log p(token) of targets only, each token counting once; what is read costs nothing.
+Relations: `Classify` and `Answer` choose, this writes; formats put their items as text. An
+encoder-decoder (`between` is None) reads the source in one tower and writes in the other, a decoder
+reads both in a row. Of a chat one tower learns all turns of the assistant, an encoder-decoder the
+last one.
+Where paper and code differ: the paper leaves open what a word counts that is no label; here, as in
+T5's code, it is wrong, and in Matthews' correlation a label of its own.
+Example: `TextToText(prefix="summarize: ")`, for one tower
+`{kind = "text_to_text", between = "\n", writing = {tokens = 5}}`.
+
+Shapes: N tokens, n tokens of all targets, B rows, W width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.model import Model
+from clozeworks.data.labelled.items import ChatItem, Item, Label, SourceItem, TextItem
+from clozeworks.errors import InputError, SettingError
+from clozeworks.inference.prompts import EncodedPrompt, write_all
+from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.teacher_forcing import HEAD, TeacherForced
+from clozeworks.rng import RandomStream
+from clozeworks.runtime.progress import Progress
+from clozeworks.spec import spec
+from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.spans.windows import Window, Windows
+from clozeworks.tasks.task import Target, Task
+from clozeworks.tasks.text_to_text.formats import Format, format_of
+from clozeworks.tasks.text_to_text.rows import (
+    Apart,
+    PrefixRows,
+    RowBuilder,
+    RowSettings,
+    TextLengths,
+    TokenRow,
+    WritingItem,
+    chat_end,
+)
+from clozeworks.tasks.text_to_text.writing import USUAL, Writing, sureness
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+# What stands between source and target in one tower, where nobody says it.
+BETWEEN = "\n"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """What a model writes.
+
+    Attributes:
+        text: The text.
+        score: How likely its tokens were, by the mean of their logs: from 0 to 1.
+        label: What the format reads in it; None if it has no such word. The text itself where the
+            format has no words, or there is no format.
+        ended: Whether the model ended it; otherwise there was no more room.
+        cut: Whether the source was cut.
+        windows: Through how many windows the source was read: always one.
+    """
+
+    text: str
+    score: float
+    label: Label = None
+    ended: bool = True
+    cut: bool = False
+    windows: int = 1
+
+
+@spec
+class TextToText(Task[Item, Composed], TeacherForced):
+    """Writes a text for a text."""
+
+    folder: ClassVar[str | None] = "clozeworks.tasks"  # among the tasks, not the objectives
+    paper: ClassVar[str] = "Raffel et al. 2020"
+
+    prefix: str = ""
+    """What stands before every source that brings no prefix of its own, such as "summarize: "."""
+    format: str | None = None
+    """A published way to put labelled items as text: cola, sst2, mrpc, qqp, stsb, mnli, qnli, rte,
+    squad, summarize, translate_en_de, translate_en_fr, translate_en_ro."""
+    formats: dict[str, str] = field(default_factory=dict)
+    """The same for each of several tasks, by the task's name."""
+    between: str | None = None
+    """What stands between source and target where one tower reads both; None: an encoder reads the
+    source, a decoder writes the target. It follows from the model if not given."""
+    lengths: TextLengths = TextLengths()
+    """The most tokens of sources and targets."""
+    writing: Writing = Writing()
+    """How texts are written."""
+    metric: str | None = None
+    """What it is measured by first; that of the format, or chrf, if not given."""
+
+    def __post_init__(self) -> None:
+        for name, where in [
+            (self.format, "format"),
+            *((n, "formats") for n in self.formats.values()),
+        ]:
+            if name is not None:
+                format_of(name, where)
+        if self.format is not None and self.formats:
+            raise SettingError(
+                f"format is {self.format!r} and formats name one for each task; one excludes the "
+                "other; leave one of them out."
+            )
+        if self.prefix and self.format is not None:
+            raise SettingError(
+                f"prefix is {self.prefix!r} and format is {self.format!r}, which has its own; "
+                "leave one of them out."
+            )
+
+    @property
+    def windows(self) -> Windows:
+        """Sources are read whole, so a window is as long as a row may be."""
+        return Windows()
+
+    @property
+    def head(self) -> str:
+        """The head that names tokens."""
+        return HEAD
+
+    @property
+    def rows(self) -> RowBuilder:
+        """How items become rows: in two towers, or one behind the other."""
+        return Apart() if self.between is None else PrefixRows(self.between)
+
+    @property
+    def alone(self) -> bool:
+        """It runs the model in its own way."""
+        return True
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Complains about models that cannot write, or read and write in another way.
+
+        Raises:
+            SettingError: What is wrong, and what to do.
+        """
+        if not blueprint.can_generate or HEAD not in blueprint.heads:
+            raise SettingError(
+                "the model cannot write: its tokens see later ones, or it has no vocabulary head; "
+                "text to text needs one that writes; use T5, GPT-2, LLaMA or their relatives."
+            )
+        entries = blueprint.embeddings.tokens
+        if self.writing.beams > entries:
+            raise SettingError(
+                f"task.writing.beams is {self.writing.beams:,}; the vocabulary has {entries:,} "
+                "entries; a search cannot be wider; lower it."
+            )
+        room, longest = blueprint.room(), self.lengths.source
+        if room is not None and longest is not None and longest > room:
+            raise SettingError(
+                f"task.lengths.source is {longest:,}; this model takes at most {room:,} tokens; "
+                "lower it."
+            )
+        if blueprint.decoder is not None and self.between is not None:
+            raise SettingError(
+                f"task.between is {self.between!r}, and the model reads the source in a tower of "
+                "its own; then nothing stands between; leave it out."
+            )
+        if blueprint.decoder is None and self.between is None:
+            raise SettingError(
+                "task.between is None, and the model reads source and target in one tower; say "
+                'what stands between them; set it, such as between = "\\n".'
+            )
+
+    def item_of(self, text: str, place: str = "") -> Item:
+        """A text that is asked about: a source, or what a format writes as one.
+
+        Raises:
+            InputError: The format needs two texts.
+        """
+        found = None if self.format is None else format_of(self.format)
+        if found is None or found.kind == "text-to-text":
+            return SourceItem(text, place=place)
+        if found.kind == "classify":
+            return TextItem(text, place=place)
+        raise InputError(
+            f"{place or 'the text'} is one text, and the format {found.name!r} writes two as one; "
+            "ask with a PairItem or a QuestionItem."
+        )
+
+    def format_for(self, item: Item) -> Format | None:
+        """The format of an item: its task's, or that of all."""
+        name = self.formats.get(getattr(item, "task", ""), self.format)
+        return None if name is None else format_of(name)
+
+    def as_asked(self, item: Item) -> WritingItem:
+        """The item as text to read and text to write.
+
+        Raises:
+            InputError: It is of another kind, and there is no format to write it.
+        """
+        if isinstance(item, SourceItem | ChatItem):
+            return item
+        found = self.format_for(item)
+        if found is None:
+            raise InputError(
+                f"{item.place or 'the item'} is a {type(item).__name__}, and the task has no "
+                "format to write it; give a SourceItem or a ChatItem, or set task.format."
+            )
+        return found.item(item)
+
+    def text_of(self, item: WritingItem) -> str:
+        """What is read of an item: its prefix and its source."""
+        if isinstance(item, ChatItem):
+            return item.source
+        prefix = item.prefix
+        if prefix is None:
+            found = self.format_for(item)
+            prefix = found.begins if found and found.kind == "text-to-text" else self.prefix
+        return prefix + item.source
+
+    def row_of(self, item: Item, reading: RowSettings, *, answer: bool = True) -> TokenRow:
+        """The tokens of an item, with those of its target if it has one and `answer`."""
+        asked = self.as_asked(item)
+        return self.rows.row(asked, self.text_of(asked), reading, answer=answer)
+
+    def windows_of(
+        self, items: Sequence[Item], tokenizer: Tokenizer, most: int | None
+    ) -> list[Window]:
+        """One window for each item: all it reads and all it is to write."""
+        reading = RowSettings(tokenizer, self.lengths, most)
+        found = []
+        for number, item in enumerate(items):
+            row = self.row_of(item, reading)
+            asked = np.flatnonzero(row.asked)
+            found.append(Window(number, row.encoded(), 0, 0, len(row.ids), asked))
+        return found
+
+    def targets(self, item: Item, windows: Sequence[Window]) -> list[Target]:
+        """The tokens to write, -1 for those that are read."""
+        if self.as_asked(item).target is None:
+            raise InputError(
+                f"{item.place or 'the item'} has no target; a model learns from what is right; "
+                "give it one."
+            )
+        found = []
+        for window in windows:
+            ids = np.array(window.encoded.ids, np.int64)
+            tokens = np.full(len(ids), -1, np.int64)
+            tokens[window.wanted] = ids[window.wanted]
+            found.append(Target(tokens=tokens))
+        return found
+
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
+        """Asks for the targets."""
+        tokens = builder.clean.token_labels
+        assert tokens is not None
+        builder.parts[self.name] = self.rows.collate(builder, tokens, source)
+
+    def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
+        """What each token of the targets is named from, (n, W)."""
+        return self.rows.vectors(model, tensors, tensors.parts[self.name], read)
+
+    def answered(
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        items: Sequence[Item],
+        *,
+        most: int | None,
+        budget: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Composed]:
+        """Writes a text for every item, token by token."""
+        self.check(model.blueprint)
+        apart, reading = self.between is None, self._reading(tokenizer, most)
+        asked = [self.as_asked(item) for item in items]
+        rows = [self.row_of(item, reading, answer=False) for item in asked]
+        ends = self._ends(asked, reading)
+        places = [item.place or f"item {number:,}" for number, item in enumerate(asked, start=1)]
+        prompts = [
+            EncodedPrompt(
+                row.ids, self._room(row, most, place), ends[isinstance(item, ChatItem)], (), place
+            )
+            for item, row, place in zip(asked, rows, places, strict=True)
+        ]
+        written = write_all(
+            model,
+            prompts,
+            beams=self.writing.search(),
+            start=Vocabularies.of(tokenizer).start() if apart else None,
+            tokens=tokenizer.size,
+            budget=budget,
+            progress=progress,
+        )
+        found = []
+        for item, row, prompt, (text, *_) in zip(asked, rows, prompts, written, strict=True):
+            ended = text.ended == "end"
+            said = self.decoded(tokenizer, text.tokens, prompt.ends)
+            form = self.format_for(item)
+            label = said if form is None else form.read(said)
+            found.append(Composed(said, sureness(text), label, ended, row.cut))
+        return found
+
+    def _reading(self, tokenizer: Tokenizer, most: int | None) -> RowSettings:
+        """How prompts are read; where they may be cut, what is written keeps its room."""
+        if self.between is not None and self.lengths.cut and most is not None:
+            most = max(most - (self.writing.tokens or USUAL), 1) + 1
+        return RowSettings(tokenizer, self.lengths, most)
+
+    def _room(self, row: TokenRow, most: int | None, place: str) -> int:
+        """How many tokens may be written behind a prompt."""
+        wanted = self.writing.tokens or USUAL
+        if self.between is None or most is None:
+            return wanted
+        room = min(wanted, most - len(row.ids))
+        if room < 1:
+            raise InputError(
+                f"{place} has {len(row.ids):,} tokens; the model takes {most:,}, and what it "
+                "writes counts too; shorten it."
+            )
+        return room
+
+    def _ends(
+        self, items: Sequence[WritingItem], reading: RowSettings
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens that end what is written, for texts and for chats."""
+        plain = {reading.end}
+        if self.between is None or not any(isinstance(item, ChatItem) for item in items):
+            return tuple(plain), tuple(plain)
+        return tuple(plain), tuple(sorted(plain | {chat_end(reading)}))
+
+    def decoded(self, tokenizer: Tokenizer, ids: Sequence[int], ends: Sequence[int] = ()) -> str:
+        """The text of what was written, without its end."""
+        kept = list(ids)
+        while kept and kept[-1] in (*ends, tokenizer.last_id):
+            kept.pop()
+        return tokenizer.decode(kept)
+
+    def measure(
+        self, items: Sequence[Item], answers: Sequence[Composed], *, intervals: bool = False
+    ) -> Measured:
+        """How good what was written is: by the words of a format, or as text."""
+        from clozeworks.tasks.metrics.written import measure_tasks
+
+        asked = [self.as_asked(item) for item in items]
+        for item in asked:
+            if item.target is None:
+                raise InputError(
+                    f"{item.place or 'the item'} has no target; what is written is measured "
+                    "beside it; give it one."
+                )
+        forms = [self.format_for(item) for item in asked]
+        texts = [answer.text for answer in answers]
+        return measure_tasks(asked, texts, forms, metric=self.metric, intervals=intervals)

@@ -1,0 +1,1 @@
+"""Tokenizers: encoding, templates, chat, and the files they are kept in."""

@@ -1,0 +1,217 @@
+"""Writes the files of a tokenizer folder, so that transformers reads the same tokenizer."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from clozeworks.errors import OutputError
+from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, are_bytes, sentinels_of
+from clozeworks.text.tokenizer.files import TOKEN_KEYS
+from clozeworks.text.tokenizer.special import SpecialTokens
+
+# Compat: what transformers writes for "no limit", 1e30 as a whole number.
+NO_LIMIT = 1_000_000_000_000_000_019_884_624_838_656
+
+
+def _is_bert(state: Mapping[str, Any], special: SpecialTokens) -> bool:
+    """Says whether transformers' BertTokenizer, which rebuilds the steps, would be the same."""
+    normalizer = state["normalizer"] or {}
+    splitter = state["pre_tokenizer"] or {}
+    return (
+        state["model"]["type"] == "WordPiece"
+        and normalizer.get("type") == "BertNormalizer"
+        and normalizer.get("clean_text") is True
+        and splitter.get("type") == "BertPreTokenizer"
+        and state["model"]["continuing_subword_prefix"] == "##"
+        and state["model"]["max_input_chars_per_word"] == 100
+        and _is_bert_template(state["post_processor"] or {}, special)
+    )
+
+
+def _is_bert_template(template: Mapping[str, Any], special: SpecialTokens) -> bool:
+    if template.get("type") == "BertProcessing":
+        return True
+    pair = [
+        ("SpecialToken", special.first, 0),
+        ("Sequence", "A", 0),
+        ("SpecialToken", special.last, 0),
+        ("Sequence", "B", 1),
+        ("SpecialToken", special.last, 1),
+    ]
+    found = [
+        [
+            (kind, value["id"], value["type_id"])
+            for item in template.get(key, ())
+            for kind, value in item.items()
+        ]
+        for key in ("single", "pair")
+    ]
+    return found == [pair[:3], pair]
+
+
+def _is_roberta(state: Mapping[str, Any]) -> bool:
+    return (
+        state["model"]["type"] == "BPE"
+        and state["normalizer"] is None
+        and (state["pre_tokenizer"] or {}).get("type") == "ByteLevel"
+        and (state["post_processor"] or {}).get("type") == "RobertaProcessing"
+    )
+
+
+def _is_gpt(state: Mapping[str, Any]) -> bool:
+    """Says whether transformers' OpenAIGPTTokenizer, which makes the steps anew, is the same."""
+    normalizer = state["normalizer"] or {}
+    return (
+        state["model"]["type"] == "BPE"
+        and state["model"]["end_of_word_suffix"] == "</w>"
+        and normalizer.get("type") == "BertNormalizer"
+        and normalizer.get("lowercase") is True
+        and (state["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
+        and state["post_processor"] is None
+    )
+
+
+def describe(
+    state: Mapping[str, Any], special: SpecialTokens, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Makes `tokenizer_config.json`: what was loaded, and over it what is true.
+
+    Args:
+        state: What `tokenizer.json` holds.
+        special: Names of the special tokens.
+        config: The loaded file.
+    """
+    written = dict(config)
+    if _is_bert(state, special):
+        written.setdefault("tokenizer_class", "BertTokenizer")
+        normalizer = state["normalizer"]
+        written["do_lower_case"] = normalizer["lowercase"]
+        written["strip_accents"] = normalizer["strip_accents"]
+        written["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
+    elif _is_roberta(state):
+        written.setdefault("tokenizer_class", "RobertaTokenizer")
+        written["add_prefix_space"] = state["pre_tokenizer"]["add_prefix_space"]
+    elif _is_gpt(state):
+        written.setdefault("tokenizer_class", "OpenAIGPTTokenizer")
+    elif are_bytes(state):
+        written.setdefault("tokenizer_class", PUBLISHED_CLASS)
+        written["extra_ids"] = sentinels_of(state)
+    else:
+        written.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+        written.setdefault("model_input_names", ["input_ids", "attention_mask"])
+        if _has_second_type(state):
+            names = ["input_ids", "token_type_ids", "attention_mask"]
+            written["model_input_names"] = names
+    if _is_closed(state, special):
+        written.setdefault("padding_side", "left")
+    written.setdefault("model_max_length", NO_LIMIT)
+    written.update(token_names(special, config, _is_roberta(state), _is_closed(state, special)))
+    return written
+
+
+def _is_closed(state: Mapping[str, Any], special: SpecialTokens) -> bool:
+    """Says whether the token that speaks for its text stands last (XLNet)."""
+    single = (state["post_processor"] or {}).get("single") or [{}]
+    last: object = single[-1].get("SpecialToken", {}).get("id")
+    return last is not None and last == special.first
+
+
+def _has_second_type(state: Mapping[str, Any]) -> bool:
+    template = (state["post_processor"] or {}).get("pair", ())
+    return any(value.get("type_id") == 1 for item in template for value in item.values())
+
+
+def token_names(
+    special: SpecialTokens, config: Mapping[str, Any], framed: bool, closed: bool = False
+) -> dict[str, Any]:
+    """Names the special tokens by transformers' keys.
+
+    Args:
+        special: Names of the special tokens.
+        config: The loaded file, whose own keys are kept.
+        framed: Whether the tokenizer is RoBERTa's.
+        closed: Whether it is XLNet's.
+    """
+    names: dict[str, Any] = {}
+    for role, keys in TOKEN_KEYS.items():
+        name = getattr(special, role)
+        stated = [key for key in keys if config.get(key) is not None]
+        # Compat: BERT and XLNet know cls and sep, GPT-2 and T5 begin and end, RoBERTa all four.
+        is_class = closed or (name or "").startswith("[")
+        usual = keys if framed else keys[:1] if is_class else keys[-1:]
+        for key in (stated or usual) if name is not None else ():
+            names[key] = config.get(key) or name
+    return names
+
+
+def write(
+    folder: Path,
+    backend: Backend,
+    state: Mapping[str, Any],
+    special: SpecialTokens,
+    config: Mapping[str, Any],
+) -> None:
+    """Writes all files.
+
+    Args:
+        folder: The folder; it is made if it is not there.
+        backend: The library's tokenizer.
+        state: What `tokenizer.json` holds.
+        special: Names of the special tokens.
+        config: The loaded `tokenizer_config.json`.
+
+    Raises:
+        OutputError: The folder cannot be written.
+    """
+    described = describe(state, special, config)
+    contents = {
+        "tokenizer.json": backend.to_str(pretty=True) + "\n",
+        "tokenizer_config.json": _json(described),
+        "special_tokens_map.json": _json(
+            {key: value for key, value in described.items() if key.endswith("_token")}
+        ),
+    }
+    model = state["model"]
+    if model["type"] == "WordPiece":
+        by_id = {index: token for token, index in model["vocab"].items()}
+        # A vocabulary with empty ids, or a token with a line feed, has no such file.
+        whole = sorted(by_id) == list(range(len(by_id)))
+        if whole and not any("\n" in token for token in by_id.values()):
+            contents["vocab.txt"] = "".join(by_id[index] + "\n" for index in range(len(by_id)))
+    if _has_byte_pairs(state) and not are_bytes(state):
+        merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
+        contents["vocab.json"] = json.dumps(model["vocab"], ensure_ascii=False) + "\n"
+        contents["merges.txt"] = "\n".join(["#version: 0.2", *merges]) + "\n"
+    outside = [token for token in state["added_tokens"] if token["content"] not in _words(model)]
+    if outside and len(contents) > 3:
+        added = {token["content"]: token["id"] for token in outside}
+        contents["added_tokens.json"] = _json(added)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in contents.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be written ({error.strerror}); the tokenizer needs a folder with "
+            "write permission; choose another."
+        ) from None
+
+
+def _has_byte_pairs(state: Mapping[str, Any]) -> bool:
+    if _is_gpt(state):
+        return True
+    return state["model"]["type"] == "BPE" and '"ByteLevel"' in json.dumps(state["pre_tokenizer"])
+
+
+def _words(model: Mapping[str, Any]) -> set[str]:
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, Mapping):
+        return set(vocabulary)
+    return {piece for piece, _ in vocabulary}
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

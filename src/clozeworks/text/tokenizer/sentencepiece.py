@@ -1,0 +1,187 @@
+"""Reads SentencePiece models of T5 and mT5 (`spiece.model`) without SentencePiece's library.
+
+Paper: Kudo & Richardson 2018.
+The idea: the file is a protocol buffer, that is, fields of a number, a kind and a value, one after
+the other. Few are needed: the pieces with scores and kinds, the kind of the model, whether bytes
+stand for what pieces cannot write, and the table that normalises characters. Nothing in it is ever
+run.
+Compat: texts are cut and normalised as the published `tokenizer.json` of T5 does. Where the model
+says so, characters that no piece can write become bytes (`<0xE5>`), as SentencePiece does;
+converted by transformers they would be unknown.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as Backend
+
+from clozeworks.errors import TokenizerError
+from clozeworks.text.tokenizer.special import check_sentinels
+
+PUBLISHED_CLASSES = ("T5Tokenizer", "MT5Tokenizer")
+FILE = "spiece.model"
+SENTINELS = 100
+# Numbers of fields in the file, of the kinds of pieces, and of the one kind of model that is read.
+_PIECES, _TRAINING, _NORMALIZING = 1, 2, 3
+_PIECE, _SCORE, _KIND = 1, 2, 3
+_MODEL_KIND, _BYTES, _TABLE = 3, 35, 2
+_UNKNOWN, _CONTROL, _USER = 2, 3, 4
+_UNIGRAM = 1
+# How values are written: a number, eight bytes, as many as said, four bytes.
+_NUMBER, _EIGHT, _LONG, _FOUR = 0, 1, 2, 5
+
+
+@dataclass
+class SentencePieces:
+    """What a model file holds.
+
+    Attributes:
+        pieces: Each piece with its score; the place in the list is its id.
+        kinds: The kind of each.
+        is_unigram: Whether it is a Unigram model, as T5's; others are pairs.
+        writes_bytes: Whether bytes stand for what pieces cannot write.
+        table: The table that normalises characters.
+    """
+
+    pieces: list[tuple[str, float]] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    is_unigram: bool = True
+    writes_bytes: bool = False
+    table: bytes = b""
+
+
+def read_pieces(path: Path) -> SentencePieces:
+    """Reads a model file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        TokenizerError: It is damaged, or no model of SentencePiece.
+    """
+    found = SentencePieces()
+    seen: set[int] = set()
+    try:
+        for number, value in _fields(path.read_bytes()):
+            seen.add(number)
+            if number == _PIECES:
+                inner = dict(_fields(_as_bytes(value)))
+                score = struct.unpack("<f", _as_bytes(inner.get(_SCORE, bytes(4))))[0]
+                found.pieces.append((_as_bytes(inner[_PIECE]).decode("utf-8"), score))
+                found.kinds.append(int(inner.get(_KIND, 1)))
+            elif number == _TRAINING:
+                inner = dict(_fields(_as_bytes(value)))
+                found.is_unigram = inner.get(_MODEL_KIND, _UNIGRAM) == _UNIGRAM
+                found.writes_bytes = bool(inner.get(_BYTES, 0))
+            elif number == _NORMALIZING:
+                found.table = _as_bytes(dict(_fields(_as_bytes(value))).get(_TABLE, b""))
+    except (ValueError, KeyError, struct.error, OSError) as error:
+        raise TokenizerError(
+            f"{path} is no model of SentencePiece, or damaged ({error}); fetch it again."
+        ) from None
+    if not {_TRAINING, _NORMALIZING} <= seen:
+        raise TokenizerError(
+            f"{path} ends before its settings, which every model has behind its pieces; it was cut "
+            "off; fetch it again."
+        )
+    if _UNKNOWN not in found.kinds:
+        raise TokenizerError(f"{path} has no unknown piece; every model has one; fetch it again.")
+    return found
+
+
+def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
+    """Makes T5's tokenizer of a model file.
+
+    Args:
+        path: The file.
+        config: `tokenizer_config.json`, which may count the sentinels: 100 if it does not.
+
+    Raises:
+        TokenizerError: The file cannot be used.
+    """
+    found = read_pieces(path)
+    if not found.is_unigram:
+        raise TokenizerError(
+            f"{path} holds pairs of pieces; T5's is a Unigram model; have transformers write "
+            "tokenizer.json: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
+        )
+    count = config.get("extra_ids", SENTINELS)
+    count = count if type(count) is int and count > 0 else 0
+    check_sentinels(count, path.with_name("tokenizer_config.json"))
+    sentinels = [f"<extra_id_{number}>" for number in reversed(range(count))]
+    known = {piece for piece, _ in found.pieces}
+    pieces = found.pieces + [(name, 0.0) for name in sentinels if name not in known]
+    numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
+    unknown = found.kinds.index(_UNKNOWN)
+    try:
+        backend = Backend(models.Unigram(pieces, unk_id=unknown, byte_fallback=found.writes_bytes))
+        if found.table:
+            backend.normalizer = normalizers.Precompiled(found.table)
+    except Exception as error:  # The library raises bare Exception.
+        raise TokenizerError(f"{path} is damaged ({error}); fetch it again.") from None
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    backend.decoder = (
+        decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+        if found.writes_bytes
+        else decoders.Metaspace()
+    )
+    if "</s>" in numbers:
+        backend.post_processor = processors.TemplateProcessing(
+            single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", numbers["</s>"])]
+        )
+    for (piece, _), kind in zip(found.pieces, found.kinds, strict=True):
+        if kind in (_UNKNOWN, _CONTROL):
+            backend.add_special_tokens([AddedToken(piece, normalized=False, special=True)])
+        elif kind == _USER:
+            backend.add_tokens([AddedToken(piece, normalized=False)])
+    backend.add_special_tokens(
+        [AddedToken(name, normalized=False, special=True) for name in sentinels]
+    )
+    return backend
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """The fields of a message: number and value."""
+    place = 0
+    while place < len(data):
+        key, place = _number(data, place)
+        kind = key & 7
+        if kind == _NUMBER:
+            value, place = _number(data, place)
+            yield key >> 3, value
+            continue
+        if kind == _LONG:
+            size, place = _number(data, place)
+        elif kind in (_EIGHT, _FOUR):
+            size = 8 if kind == _EIGHT else 4
+        else:
+            raise ValueError(f"byte {place:,} begins no field")
+        if place + size > len(data):
+            raise ValueError(f"a field ends {place + size - len(data):,} bytes behind the end")
+        yield key >> 3, data[place : place + size]
+        place += size
+
+
+def _number(data: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte, lowest first, and the place behind it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            raise ValueError("it ends within a number")
+        value |= (data[place] & 0x7F) << shift
+        place += 1
+        if data[place - 1] < 0x80:
+            return value, place
+    raise ValueError(f"byte {place:,} goes on with a number that is too long")
+
+
+def _as_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("a number stands where a text is expected")
+    return value

@@ -1,0 +1,59 @@
+"""Where a tokenizer puts its special tokens around one text or two."""
+
+from dataclasses import dataclass
+
+from clozeworks.errors import TokenizerError
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Template:
+    """Special tokens before, between and after texts, and the type of everything.
+
+    BERT: `[CLS] A [SEP] B [SEP]` with types `0 0 0 1 1`. RoBERTa: `<s> A </s></s> B </s>`, all 0.
+
+    Attributes:
+        special: The special ids before the first text, after it, and so on: one more than texts.
+        special_types: The type of each of these ids.
+        text_types: The type of each text's tokens.
+    """
+
+    special: tuple[tuple[int, ...], ...]
+    special_types: tuple[tuple[int, ...], ...]
+    text_types: tuple[int, ...]
+
+    @property
+    def added(self) -> int:
+        """How many special tokens it adds."""
+        return sum(map(len, self.special))
+
+
+def template(tokenizer: Tokenizer, texts: int) -> Template:
+    """Reads the template off an example.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: 1 or 2.
+
+    Raises:
+        TokenizerError: It cannot write even one letter.
+    """
+    item = tokenizer.encode(["a"], ["a"] if texts == 2 else None, offsets=True)[0]
+    assert item.part is not None
+    if texts - 1 not in item.part:
+        raise TokenizerError(
+            "the tokenizer makes no token of the letter a; it must be able to write letters; train "
+            "it on text, or give it an unknown token."
+        )
+    special: list[list[int]] = [[] for _ in range(texts + 1)]
+    special_types: list[list[int]] = [[] for _ in range(texts + 1)]
+    text_types = [0] * texts
+    place = 0
+    for token, kind, part in zip(item.ids, item.types, item.part, strict=True):
+        if part is None:
+            special[place].append(token)
+            special_types[place].append(kind)
+        else:
+            place = part + 1
+            text_types[part] = kind
+    return Template(tuple(map(tuple, special)), tuple(map(tuple, special_types)), tuple(text_types))
