@@ -36,7 +36,7 @@ from clozeworks.inference.packing import check_finite, device_of, evaluating, pa
 from clozeworks.runtime.progress import Progress
 from clozeworks.runtime.workers import side_by_side, workers
 from clozeworks.tasks.classify import Problem
-from clozeworks.tasks.spans.windows import Window, by_item, judged_in
+from clozeworks.tasks.spans.windows import TokenWindow, by_item, judged_in
 
 View = Callable[[Sequence[Tensor]], Tensor]
 LAST, MIX = "last", "mix"
@@ -120,7 +120,7 @@ def _is_linear(pooling: str | None) -> bool:
 
 def features(
     model: Model,
-    windows: Sequence[Window],
+    windows: Sequence[TokenWindow],
     layers: Sequence[str],
     *,
     pooling: str | None,
@@ -197,7 +197,7 @@ def _view(name: str) -> View:
     return VIEWS[name] if name in VIEWS else lambda states: states[int(name)]
 
 
-def _over_windows(vectors: Vectors, windows: Sequence[Window]) -> Vectors:
+def _over_windows(vectors: Vectors, windows: Sequence[TokenWindow]) -> Vectors:
     """A row for each window to a row for each item."""
     items = by_item(windows)
     if len(items) == len(windows):

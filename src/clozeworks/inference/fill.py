@@ -21,7 +21,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.embed import default_budget
 from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
 from clozeworks.runtime.workers import side_by_side, workers
-from clozeworks.tasks.spans.windows import Window, Windows, asking, by_item, read_windows
+from clozeworks.tasks.spans.windows import TokenWindow, Windows, asking, by_item, read_windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
@@ -130,7 +130,7 @@ def _most(model: Model, most: int | None) -> int | None:
 
 def _windows(
     tokenizer: Tokenizer, marked: Sequence[str], texts: Sequence[str], most: int | None
-) -> list[Window]:
+) -> list[TokenWindow]:
     """Windows with gaps; each gap is asked where it has most context.
 
     Raises:

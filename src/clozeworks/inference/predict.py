@@ -14,7 +14,7 @@ from clozeworks.inference.embed import default_budget
 from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
 from clozeworks.runtime.progress import Progress
 from clozeworks.runtime.workers import side_by_side, workers
-from clozeworks.tasks.spans.windows import Window, by_item
+from clozeworks.tasks.spans.windows import TokenWindow, by_item
 from clozeworks.tasks.task import Task
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -73,7 +73,7 @@ def scored_answers(
 def window_scores(
     task: Task[Any, Any],
     model: Model,
-    windows: Sequence[Window],
+    windows: Sequence[TokenWindow],
     *,
     places: Sequence[str] | None = None,
     budget: int | None = None,

@@ -35,7 +35,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import Corrupted, corrupt
-from clozeworks.objectives.span_targets import Corruption
+from clozeworks.objectives.span_targets import CorruptedSpans
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 
@@ -81,7 +81,7 @@ UL2 = (
 
 
 @spec
-class Denoisers(Corruption):
+class Denoisers(CorruptedSpans):
     """Hides tokens in one of several ways, and says in which."""
 
     paper: ClassVar[str] = "Tay et al. 2022"

@@ -27,13 +27,13 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import corrupt
-from clozeworks.objectives.span_targets import Corruption, Sentinels, sentinel_ids
+from clozeworks.objectives.span_targets import CorruptedSpans, Sentinels, sentinel_ids
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 
 
 @spec
-class SpanCorruption(Corruption):
+class SpanCorruption(CorruptedSpans):
     """Hides spans and asks a decoder for them."""
 
     paper: ClassVar[str] = "Raffel et al. 2020"

@@ -25,7 +25,7 @@ LAST_BYTE, OF_BYTES = 258, 100
 MERGED = "merged"
 
 
-class Corruption(TeacherForced):
+class CorruptedSpans(TeacherForced):
     """Slot: an encoder reads texts with gaps, and a decoder is asked for what stood there."""
 
     is_slot: ClassVar[bool] = True

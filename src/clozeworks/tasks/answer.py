@@ -36,7 +36,7 @@ from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.spans.windows import (
-    Window,
+    TokenWindow,
     Windows,
     first_tokens,
     judged_in,
@@ -124,7 +124,7 @@ class Answer(Task[QuestionItem, Answered]):
 
     def windows_of(
         self, items: Sequence[QuestionItem], tokenizer: Tokenizer, most: int | None
-    ) -> list[Window]:
+    ) -> list[TokenWindow]:
         """The question and a stretch of the context in each window."""
         windows = self.windows
         length = windows.length or (LENGTH if most is None else min(LENGTH, most))
@@ -149,7 +149,7 @@ class Answer(Task[QuestionItem, Answered]):
             places=places,
         )
 
-    def targets(self, item: QuestionItem, windows: Sequence[Window]) -> list[Target]:
+    def targets(self, item: QuestionItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """First and last token of the first answer; twice 0 where it does not stand whole."""
         if not item.answers:
             if not item.impossible:
@@ -195,7 +195,7 @@ class Answer(Task[QuestionItem, Answered]):
         return model.scores(HEAD, hidden, layout, asked)
 
     def decode(
-        self, item: QuestionItem, windows: Sequence[Window], scores: Sequence[Float32Array]
+        self, item: QuestionItem, windows: Sequence[TokenWindow], scores: Sequence[Float32Array]
     ) -> Answered:
         """The best pair of ends over all windows."""
         offsets, owner = offsets_of(windows), judged_in(windows)

@@ -39,7 +39,7 @@ from clozeworks.spec import spec
 from clozeworks.tasks.label_loss import LabelLoss
 from clozeworks.tasks.labels import check_names, number_of, published_labels, right_label
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.spans.windows import Window, Windows, judged_in, read_windows
+from clozeworks.tasks.spans.windows import TokenWindow, Windows, judged_in, read_windows
 from clozeworks.tasks.task import Target, Task
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -140,7 +140,7 @@ class Classify(Task[Any, Classified]):
 
     def windows_of(
         self, items: Sequence[Any], tokenizer: Tokenizer, most: int | None
-    ) -> list[Window]:
+    ) -> list[TokenWindow]:
         """The tokens of texts."""
         return read_windows(
             tokenizer,
@@ -150,7 +150,7 @@ class Classify(Task[Any, Classified]):
             places=ItemLocations(items, "text"),
         )
 
-    def targets(self, item: TextItem | PairItem, windows: Sequence[Window]) -> list[Target]:
+    def targets(self, item: TextItem | PairItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """What is right for the item is right for each of its windows."""
         return [Target(label=self.right(item))] * len(windows)
 
@@ -212,7 +212,10 @@ class Classify(Task[Any, Classified]):
         return model.scores(self.head, hidden, layout)
 
     def decode(
-        self, item: TextItem | PairItem, windows: Sequence[Window], scores: Sequence[Float32Array]
+        self,
+        item: TextItem | PairItem,
+        windows: Sequence[TokenWindow],
+        scores: Sequence[Float32Array],
     ) -> Classified:
         """The label of a text from what its windows say."""
         each = np.stack(scores).astype(np.float64)
@@ -274,7 +277,7 @@ def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return shares
 
 
-def _weights(windows: Sequence[Window]) -> NDArray[np.float64]:
+def _weights(windows: Sequence[TokenWindow]) -> NDArray[np.float64]:
     """How much each window counts: by the tokens it judges, so that each token counts once."""
     if len(windows) == 1:
         return np.ones(1)

@@ -18,7 +18,7 @@ from typing import Any
 from clozeworks.data.labelled.items import ItemLocations
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.spans.windows import Window, read_windows
+from clozeworks.tasks.spans.windows import TokenWindow, read_windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
@@ -28,7 +28,7 @@ class Compare(Classify):
 
     def windows_of(
         self, items: Sequence[Any], tokenizer: Tokenizer, most: int | None
-    ) -> list[Window]:
+    ) -> list[TokenWindow]:
         """The tokens of pairs."""
         return read_windows(
             tokenizer,

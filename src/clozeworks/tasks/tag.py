@@ -42,7 +42,7 @@ from clozeworks.tasks.label_loss import LabelLoss
 from clozeworks.tasks.labels import check_names, published_labels, right_label
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.spans.windows import (
-    Window,
+    TokenWindow,
     Windows,
     asking,
     by_item,
@@ -167,7 +167,7 @@ class Tag(Task[WordsItem, Tagged]):
 
     def windows_of(
         self, items: Sequence[WordsItem], tokenizer: Tokenizer, most: int | None
-    ) -> list[Window]:
+    ) -> list[TokenWindow]:
         """The tokens of texts; asked are the first pieces of words."""
         if self.characters:  # each a token of its own, as in the files they were learned from
             items = [WordsItem.of_words(item.words, place=item.place) for item in items]
@@ -189,7 +189,7 @@ class Tag(Task[WordsItem, Tagged]):
         """A raw text is cut as the texts were that the model learned from."""
         return item.by_character() if self.characters and item.found else item
 
-    def targets(self, item: WordsItem, windows: Sequence[Window]) -> list[Target]:
+    def targets(self, item: WordsItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """The number of each asked word's tag."""
         if item.tags is None:
             raise InputError(f"{item.place or 'the text'} has no tags; give each word one.")
@@ -261,7 +261,7 @@ class Tag(Task[WordsItem, Tagged]):
     def decode(
         self,
         item: WordsItem,
-        windows: Sequence[Window],
+        windows: Sequence[TokenWindow],
         scores: Sequence[Float32Array],
         learned: MoveScores | None = None,
     ) -> Tagged:

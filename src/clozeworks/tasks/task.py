@@ -21,13 +21,13 @@ from clozeworks.core.model import Model
 from clozeworks.objectives.objective import Objective
 from clozeworks.runtime.progress import Progress
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.spans.windows import Window, Windows
+from clozeworks.tasks.spans.windows import TokenWindow, Windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 ItemType = TypeVar("ItemType")
 AnswerType = TypeVar("AnswerType")
 # An item, its windows and their scores to an answer.
-Decoder = Callable[[Any, Sequence[Window], Sequence[Float32Array]], Any]
+Decoder = Callable[[Any, Sequence[TokenWindow], Sequence[Float32Array]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
 
     def windows_of(
         self, items: Sequence[ItemType], tokenizer: Tokenizer, most: int | None
-    ) -> list[Window]:
+    ) -> list[TokenWindow]:
         """The tokens of items, in windows.
 
         Args:
@@ -72,7 +72,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """The item as the task asks about it."""
         return item
 
-    def targets(self, item: ItemType, windows: Sequence[Window]) -> list[Target]:
+    def targets(self, item: ItemType, windows: Sequence[TokenWindow]) -> list[Target]:
         """What is right for each window of an item.
 
         Raises:
@@ -97,7 +97,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         raise NotImplementedError
 
     def decode(
-        self, item: ItemType, windows: Sequence[Window], scores: Sequence[Float32Array]
+        self, item: ItemType, windows: Sequence[TokenWindow], scores: Sequence[Float32Array]
     ) -> AnswerType:
         """The answer about an item from the scores of its windows.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clozeworks.language_model.model import LanguageModel
     from clozeworks.tasks.metrics.measured import Measured
 
-TaskName = Literal["classify", "compare", "tag", "answer", "fill", "text-to-text"]
+EvaluatedTask = Literal["classify", "compare", "tag", "answer", "fill", "text-to-text"]
 app = App(name="clozeworks evaluate", help_format="plaintext", version_flags=[])
 
 
@@ -50,7 +50,7 @@ def evaluate(
     file: Path,
     /,
     *,
-    task: TaskName | None = None,
+    task: EvaluatedTask | None = None,
     columns: str | None = None,
     header: bool | None = None,
     labels: Literal["one", "several", "numbers"] | None = None,
@@ -121,7 +121,7 @@ def evaluate(
 
 def task_name(
     loaded: "LanguageModel", file: Path, columns: str | None, header: bool | None, encoding: str
-) -> TaskName:
+) -> EvaluatedTask:
     """What a model is measured on if nobody said: what its folder says, or the file suggests.
 
     Raises:
@@ -136,7 +136,7 @@ def task_name(
             loaded.ask([])  # complains
         return "fill"
     if not isinstance(task, Classify):
-        named: dict[str, TaskName] = {"tag": "tag", "text_to_text": "text-to-text"}
+        named: dict[str, EvaluatedTask] = {"tag": "tag", "text_to_text": "text-to-text"}
         return named.get(task.name, "answer")
     if isinstance(task, Compare) or "task" in loaded.checkpoint.notes:
         return "compare" if isinstance(task, Compare) else "classify"
@@ -151,7 +151,7 @@ def task_name(
 
 def _guessed(
     file: Path, columns: str | None, header: bool | None, encoding: str
-) -> tuple[TaskName, str]:
+) -> tuple[EvaluatedTask, str]:
     from clozeworks.cli.rows import TableRows
     from clozeworks.data.files.streaming import PACKINGS
     from clozeworks.data.labelled.bad_rows import BadRows
@@ -179,7 +179,7 @@ def _guessed(
     return "classify", f"{file} has no columns with the usual names of pairs"
 
 
-def check_able(loaded: "LanguageModel", task: TaskName, threshold: float | None) -> None:
+def check_able(loaded: "LanguageModel", task: EvaluatedTask, threshold: float | None) -> None:
     """Insists that a model can do what is measured.
 
     Raises:
@@ -207,7 +207,7 @@ def check_able(loaded: "LanguageModel", task: TaskName, threshold: float | None)
 
 def _reading(
     loaded: "LanguageModel",
-    task: TaskName,
+    task: EvaluatedTask,
     columns: str | None,
     header: bool | None,
     labels: Literal["one", "several", "numbers"] | None,
@@ -240,7 +240,7 @@ def _kind(loaded: "LanguageModel") -> str:
 
 def read(
     file: Path,
-    task: TaskName,
+    task: EvaluatedTask,
     reading: "Reading",
     bad: Any,
     loaded: "LanguageModel | None" = None,
@@ -351,7 +351,7 @@ def _write(path: Path, records: Sequence[dict[str, Any]], overwrite: bool) -> No
 
 
 def _object(
-    model: str, labelled: "Labelled", task: TaskName, measured: "Measured", details: Details
+    model: str, labelled: "Labelled", task: EvaluatedTask, measured: "Measured", details: Details
 ) -> dict[str, Any]:
     known = measured.to_dict()
     # JSON has no word for what is not a number.
@@ -363,7 +363,7 @@ def _object(
 def _print(
     model: str,
     labelled: "Labelled",
-    task: TaskName,
+    task: EvaluatedTask,
     measured: "Measured",
     found: Evaluation,
 ) -> None:

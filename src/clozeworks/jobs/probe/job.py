@@ -41,7 +41,7 @@ from clozeworks.runtime.progress import Progress
 from clozeworks.tasks.classify import Classify, Problem, softmax
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.spans.windows import Window, by_item
+from clozeworks.tasks.spans.windows import TokenWindow, by_item
 from clozeworks.tasks.tag import Tag
 
 STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
@@ -247,7 +247,7 @@ class _Data:
         task: AnyTask,
         learned: Sequence[Item],
         measured: Sequence[Item],
-        windows: Sequence[list[Window]],
+        windows: Sequence[list[TokenWindow]],
     ) -> None:
         self.task = task
         self.learned, self.measured = learned, measured

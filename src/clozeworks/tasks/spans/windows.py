@@ -93,7 +93,7 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TokenWindow:
     """A stretch of an item's tokens as a model reads them.
 
     Attributes:
@@ -139,7 +139,7 @@ def read_windows(
     moves: MovingSide = "only",
     offsets: bool = False,
     places: Sequence[str] | None = None,
-) -> list[Window]:
+) -> list[TokenWindow]:
     """Encodes texts; those that are too long become several windows.
 
     Args:
@@ -160,11 +160,11 @@ def read_windows(
     """
     limit = windows.limit(most)
     every = tokenizer.encode(texts, pairs, offsets=offsets)
-    found: list[Window] = []
+    found: list[TokenWindow] = []
     for number, whole in enumerate(every):
         if limit is None or len(whole) <= limit:
             before, count = _stretch(whole, moves) if offsets else (0, len(whole))
-            found.append(Window(number, whole, 0, before, count))
+            found.append(TokenWindow(number, whole, 0, before, count))
             continue
         if not offsets:  # which text a token belongs to is known only with them
             pair = None if pairs is None else [pairs[number]]
@@ -175,7 +175,7 @@ def read_windows(
 
 def _cut(
     whole: Encoded, number: int, limit: int, windows: Windows, moves: MovingSide, place: str
-) -> list[Window]:
+) -> list[TokenWindow]:
     assert whole.part is not None
     counts = lengths(whole.part)
     moving = _moving(counts, moves)
@@ -195,7 +195,7 @@ def _cut(
     while True:
         end = min(begin + room, counts[moving])
         places = [*range(before), *range(before + begin, before + end), *behind]
-        found.append(Window(number, whole.pick(places), begin, before, end - begin))
+        found.append(TokenWindow(number, whole.pick(places), begin, before, end - begin))
         if end == counts[moving]:
             return found
         begin += step
@@ -215,7 +215,7 @@ def _stretch(whole: Encoded, moves: MovingSide) -> tuple[int, int]:
     return (whole.part.index(moving) if counts[moving] else 0), counts[moving]
 
 
-def judged_in(windows: Sequence[Window]) -> Int64Array:
+def judged_in(windows: Sequence[TokenWindow]) -> Int64Array:
     """Which window judges each moving token of an item: the one with most context, (T,).
 
     Context is the smaller of what stands to the left and to the right; of equal windows the first.
@@ -233,7 +233,7 @@ def judged_in(windows: Sequence[Window]) -> Int64Array:
     return owner
 
 
-def offsets_of(windows: Sequence[Window]) -> Int64Array:
+def offsets_of(windows: Sequence[TokenWindow]) -> Int64Array:
     """Where each moving token of an item stands in its text: begin and end, (T, 2)."""
     total = max(window.first + window.count for window in windows)
     found = np.zeros((total, 2), np.int64)
@@ -261,7 +261,7 @@ def first_tokens(spans: Sequence[tuple[int, int]], offsets: Int64Array) -> Int64
     return np.where(there, found, -1)
 
 
-def asking(windows: Sequence[Window], tokens: Int64Array) -> list[Window]:
+def asking(windows: Sequence[TokenWindow], tokens: Int64Array) -> list[TokenWindow]:
     """The windows of an item, each asking for those of some tokens that it judges.
 
     Args:
@@ -280,6 +280,6 @@ def asking(windows: Sequence[Window], tokens: Int64Array) -> list[Window]:
     return found
 
 
-def by_item(windows: Sequence[Window]) -> list[list[Window]]:
+def by_item(windows: Sequence[TokenWindow]) -> list[list[TokenWindow]]:
     """The windows of each item together; they stand in the order of the items."""
     return [list(own) for _, own in groupby(windows, key=lambda window: window.item)]

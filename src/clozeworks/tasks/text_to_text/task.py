@@ -36,7 +36,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.runtime.progress import Progress
 from clozeworks.spec import spec
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.spans.windows import Window, Windows
+from clozeworks.tasks.spans.windows import TokenWindow, Windows
 from clozeworks.tasks.task import Target, Task
 from clozeworks.tasks.text_to_text.formats import Format, format_of
 from clozeworks.tasks.text_to_text.rows import (
@@ -228,17 +228,17 @@ class TextToText(Task[Item, Composed], TeacherForced):
 
     def windows_of(
         self, items: Sequence[Item], tokenizer: Tokenizer, most: int | None
-    ) -> list[Window]:
+    ) -> list[TokenWindow]:
         """One window for each item: all it reads and all it is to write."""
         reading = RowSettings(tokenizer, self.lengths, most)
         found = []
         for number, item in enumerate(items):
             row = self.row_of(item, reading)
             asked = np.flatnonzero(row.asked)
-            found.append(Window(number, row.encoded(), 0, 0, len(row.ids), asked))
+            found.append(TokenWindow(number, row.encoded(), 0, 0, len(row.ids), asked))
         return found
 
-    def targets(self, item: Item, windows: Sequence[Window]) -> list[Target]:
+    def targets(self, item: Item, windows: Sequence[TokenWindow]) -> list[Target]:
         """The tokens to write, -1 for those that are read."""
         if self.as_asked(item).target is None:
             raise InputError(

@@ -1,0 +1,157 @@
+"""What a task has to show of its predictions, as plain data: tables, curves, points, marked texts.
+
+A task's `details` and `mistakes` return these; a report draws them, a server sends them as JSON.
+Nothing here knows HTML, and nothing that draws knows a task.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from clozeworks.tasks.metrics.calibration import Bin
+
+# Mistakes that are kept to look at.
+MOST_MISTAKES = 50
+GOLD, PREDICTED = "gold", "predicted"
+
+
+@dataclass(frozen=True)
+class DetailTable:
+    """Rows of cells.
+
+    Attributes:
+        columns: What each column is called.
+        rows: The cells, as a person reads them.
+        numbers: Whether all but the first column hold numbers.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: bool = True
+
+
+@dataclass(frozen=True)
+class DetailText:
+    """A sentence or more about the predictions."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ConfusionMatrix:
+    """How often each label was taken for each other one.
+
+    Attributes:
+        labels: The labels.
+        counts: A row for each gold label, a column for each predicted one.
+    """
+
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class CalibrationCurve:
+    """How often predictions are right, by how confident the model was."""
+
+    bins: tuple[Bin, ...]
+
+
+@dataclass(frozen=True)
+class ScatterPlot:
+    """Gold numbers against predicted ones."""
+
+    gold: tuple[float, ...]
+    predicted: tuple[float, ...]
+
+
+Detail = DetailTable | DetailText | ConfusionMatrix | CalibrationCurve | ScatterPlot
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A stretch of a text that is shown as something.
+
+    Attributes:
+        begin: Its first character.
+        end: The character after its last.
+        kind: What it is: `GOLD` or `PREDICTED`.
+        name: A word that is put after it, such as the type of an entity.
+    """
+
+    begin: int
+    end: int
+    kind: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A text and what is marked in it.
+
+    Attributes:
+        text: The whole text.
+        marks: What is marked, in any order; stretches may overlap.
+    """
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+
+def marked(text: str, marks: Iterable[Mark] = ()) -> MarkedText:
+    """A text with marks; those without characters are left out."""
+    return MarkedText(text, tuple(mark for mark in marks if mark.begin < mark.end))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A prediction that is wrong.
+
+    Attributes:
+        source_location: Where the item came from.
+        kind: What kind of mistake it is.
+        gold: What is right.
+        predicted: What the model predicted.
+        weight: What mistakes are ordered by: how confident the model was, or how far off.
+        shown_weight: The same for people: `97.2% confident`, `off by 0.4`.
+        texts: What was asked about.
+    """
+
+    source_location: str
+    kind: str
+    gold: str
+    predicted: str
+    weight: float
+    shown_weight: str
+    texts: tuple[MarkedText, ...]
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """All mistakes of an evaluation.
+
+    Attributes:
+        kinds: How many there are of each kind, the most frequent first.
+        worst: Those with the largest weight, kinds taking turns.
+    """
+
+    kinds: dict[str, int]
+    worst: tuple[Mistake, ...]
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return sum(self.kinds.values())
+
+
+def worst_mistakes(mistakes: Sequence[Mistake], most: int = MOST_MISTAKES) -> Mistakes:
+    """Counts mistakes by kind and keeps the worst; a frequent kind does not hide the others."""
+    ordered = sorted(mistakes, key=lambda mistake: -mistake.weight)
+    seen: Counter[str] = Counter()
+    turns = []
+    for mistake in ordered:
+        turns.append(seen[mistake.kind])
+        seen[mistake.kind] += 1
+    by_turn = sorted(range(len(ordered)), key=lambda number: turns[number])[:most]
+    kept = sorted((ordered[number] for number in by_turn), key=lambda each: -each.weight)
+    return Mistakes(dict(seen.most_common()), tuple(kept))
