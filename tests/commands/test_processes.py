@@ -12,7 +12,7 @@ EMBED = """
 import sys
 from clozeworks.cli import main
 from clozeworks.cli.display import progress
-progress.Progress.__init__.__kwdefaults__["every"] = 0.0
+progress.ProgressBar.__init__.__kwdefaults__["every"] = 0.0
 main.main(["embed", *sys.argv[1:]])
 """
 

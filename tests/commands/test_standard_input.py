@@ -24,7 +24,7 @@ CLASSIFY = """
 import sys
 from clozeworks.cli import main
 from clozeworks.cli.display import progress
-progress.Progress.__init__.__kwdefaults__["every"] = 0.0
+progress.ProgressBar.__init__.__kwdefaults__["every"] = 0.0
 main.main(["classify", *sys.argv[1:]])
 """
 

@@ -80,9 +80,9 @@ def _node(name: str, spec: Any, module: nn.Module | None) -> Node:
         elif isinstance(part, nn.Embedding):
             rows = f"{field.name}: {part.num_embeddings:,} x {part.embedding_dim:,}"
             tables.append(Node(rows, _count(part)))
-    if isinstance(module, EmbeddingsModule) and isinstance(module.project, nn.Linear):
-        widths = f"widen: {module.project.in_features:,} to {module.project.out_features:,}"
-        node.children.append(Node(widths, _count(module.project), paper="Lan et al. 2020"))
+    if isinstance(module, EmbeddingsModule) and isinstance(module.widen, nn.Linear):
+        widths = f"project: {module.widen.in_features:,} to {module.widen.out_features:,}"
+        node.children.append(Node(widths, _count(module.widen), paper="Lan et al. 2020"))
     node.children = tables + node.children
     return node
 

@@ -109,7 +109,7 @@ class ScheduledSampling(Sampling, Objective):
         return self.objective.notes
 
     @property
-    def alone(self) -> bool:
+    def owns_forward(self) -> bool:
         """It runs the model twice."""
         return True
 

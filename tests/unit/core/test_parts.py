@@ -13,7 +13,7 @@ from clozeworks.core.context import ForwardContext
 from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.initialize import CUT_SPREAD, initialize
-from clozeworks.core.layers.activation import ACTIVATIONS, activation
+from clozeworks.core.layers.activation import ACTIVATIONS, activation_named
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.feed_forward import GatedMlp, Mlp
 from clozeworks.core.layers.norm import LayerNorm, RmsNorm
@@ -63,16 +63,16 @@ def test_feed_forwards_are_their_equations():
 
 def test_the_two_gelus_differ_as_much_as_they_should():
     x = torch.linspace(-5, 5, 20001)
-    assert (activation("gelu")(x) - activation("gelu_tanh")(x)).abs().max() == pytest.approx(
-        4.7e-4, rel=0.02
-    )
+    assert (
+        activation_named("gelu")(x) - activation_named("gelu_tanh")(x)
+    ).abs().max() == pytest.approx(4.7e-4, rel=0.02)
     with pytest.raises(UnknownName, match=r"activation is 'gelo'; known: .* Did you mean 'gelu'\?"):
-        activation("gelo")
+        activation_named("gelo")
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_overwrite_only_in_inference_mode(name):
-    bend = activation(name)
+    bend = activation_named(name)
     x = torch.randn(50)
     kept = x.clone()
     expected = bend(x)

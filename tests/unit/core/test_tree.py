@@ -34,7 +34,7 @@ def test_shared_layers_say_how_often_they_run():
         blueprint = family.blueprint(Config({**base, "num_hidden_groups": groups}), frozenset())
         nodes[groups] = {node.label: node for _, node in tree(blueprint).walk()}
     assert nodes[1]["layer 0, run 12 times"].parameters == 7_087_872
-    assert nodes[1]["widen: 128 to 768"].parameters == 128 * 768 + 768
+    assert nodes[1]["project: 128 to 768"].parameters == 128 * 768 + 768
     three = "layers 0 to 2 (3 alike, 7,087,872 each), each run 4 times"
     assert nodes[3][three].parameters == 3 * 7_087_872
     assert "order: 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2" in nodes[3]

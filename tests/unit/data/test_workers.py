@@ -18,12 +18,12 @@ KINDS = [
 # Python reads this at the start of every process whose path it is on.
 CUSTOMIZED = """
 from clozeworks import errors
-from clozeworks.data.corpus.chunks import PieceMaker
+from clozeworks.data.corpus.chunks import ChunkMaker
 
 def make(self, documents):
     raise {error}
 
-PieceMaker.make = make
+ChunkMaker.make = make
 """
 
 

@@ -60,7 +60,7 @@ def test_the_number_of_threads_stays_as_it_was_and_a_lane_has_one(lanes):
 def test_what_is_done_between_pieces_may_use_all_threads(lanes):
     two = lanes(2)
     threads = torch.get_num_threads()
-    with two.owns_forward(10):
+    with two.alone(10):
         assert torch.get_num_threads() == 1
         with two.together():
             assert torch.get_num_threads() == 2

@@ -217,7 +217,7 @@ def test_tags_can_be_learned_in_another_scheme(recipe, tmp_path, start):
 
 
 def test_words_may_come_from_the_model_itself(recipe, monkeypatch):
-    recipe["training"] |= {"epochs": 0.5, "augment": {"kind": "guess", "rate": 0.3}}
+    recipe["training"] |= {"epochs": 0.5, "augment": {"kind": "replace_by_model", "rate": 0.3}}
     first = finetune(recipe)
     again = finetune({**recipe, "run": recipe["run"] + "-again"})
     assert digest(first.model) == digest(again.model)

@@ -32,7 +32,7 @@ def test_the_gap_to_try_is_in_the_language_of_the_vocabulary(pieces, mask, text)
 
 
 @pytest.mark.parametrize(
-    ("size", "parts", "asks", "text"),
+    ("size", "parts", "loss_names", "text"),
     [
         ("gpt2", {"vocabulary"}, "causal_lm", "A text"),
         ("t5-small", {"vocabulary", "decoder"}, "prefix_lm", "A text"),

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core.context import Vocabularies as Encoded
+from clozeworks.core.context import AttentionSource as Encoded
 from clozeworks.core.layout import Layout
 from clozeworks.data.examples.examples import place
 from clozeworks.errors import SettingError, TokenizerError

@@ -113,7 +113,7 @@ def test_one_tower_pays_for_the_answer_and_its_end_only(gpt2):
 
 
 def test_two_towers_cost_what_the_definition_says(t5):
-    from clozeworks.core.context import Vocabularies as Encoded
+    from clozeworks.core.context import AttentionSource as Encoded
 
     made, network = batch(TWO, [ITEM], T5), t5.model
     ids = torch.tensor(T5.encode(["the fox ran"])[0].ids)

@@ -136,7 +136,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
         return Apart() if self.between is None else PrefixRows(self.between)
 
     @property
-    def alone(self) -> bool:
+    def owns_forward(self) -> bool:
         """It runs the model in its own way."""
         return True
 

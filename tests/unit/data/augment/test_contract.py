@@ -20,7 +20,7 @@ KINDS = registry.specs(AugmentSpec)
 # What becomes of items, asked for in any order; run here, and in processes of their own.
 SCRIPT = """
 from clozeworks import config
-from clozeworks.rng import Chance
+from clozeworks.rng import RandomStream
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.data.labelled.items import *
 
@@ -35,7 +35,7 @@ def outcomes(specs, items, places):
         for name, spec in specs.items():
             augment = config.read(AugmentSpec, spec).build(guess)
             for kind, item in enumerate(items):
-                new = augment(item, Chance(7, "augment"), epoch, index)
+                new = augment(item, RandomStream(7, "augment"), epoch, index)
                 found[name, kind, epoch, index] = repr(new)
     return ascii(sorted(found.items()))
 """

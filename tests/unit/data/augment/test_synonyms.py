@@ -198,7 +198,7 @@ def test_settings_that_cannot_be_used():
 
 def test_a_guess_needs_a_model(rng):
     needed = (
-        "augment.kind is 'guess', and there is no model that guesses; it needs a masked language "
+        "augment.kind is 'replace_by_model', and there is no model that guesses; it needs a masked language "
         "model; hand one in with build(guess=...), or choose another kind."
     )
     assert refusal(ReplaceByModel().build, error=SettingError) == needed
@@ -213,6 +213,6 @@ def test_a_guess_needs_a_model(rng):
 def test_a_kind_that_is_not_there():
     message = refusal(config.read, AugmentSpec, {"kind": "delet"}, "augment", error=UnknownName)
     assert message == (
-        "augment.kind is 'delet'; known: delete, guess, insert, replace, several, swap. "
+        "augment.kind is 'delet'; known: delete, insert, replace, replace_by_model, several, swap. "
         "Did you mean 'delete'?"
     )
