@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data.files.discovery import file_format
-from clozeworks.data.files.discovery import FoundFiles, find_files
+from clozeworks.data.files.discovery import FoundFiles, file_format, find_files
 from clozeworks.errors import MissingExtra
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -5,7 +5,8 @@ et al. 2019 (conditional BERT: the model that predicts is BERT).
 The idea: what fits a gap fits the text, whether or not it is a synonym.
 Where we differ: both papers show the label to the model, so that a guess does not change it; a
 plain masked language model does not know it, so `most` keeps to its best guesses.
-Example: `ReplaceByModel(rate=0.1)`, or in a recipe `{kind = "replace_by_model"}`; the job hands in the model.
+Example: `ReplaceByModel(rate=0.1)`, or in a recipe `{kind = "replace_by_model"}`;
+the job hands in the model.
 """
 
 from typing import ClassVar
@@ -47,8 +48,8 @@ class ReplaceByModel(AugmentSpec):
         """
         if guess is None:
             raise SettingError(
-                "augment.kind is 'replace_by_model', and there is no model that guesses; it needs a masked "
-                "language model; hand one in with build(guess=...), or choose another kind."
+                "augment.kind is 'replace_by_model', and there is no model that guesses; it "
+                "needs a masked language model; hand one in with build(guess=...), or choose another kind."
             )
         return WordByWord(lambda passage, draw: self._changes(passage, draw, guess), self.share)
 

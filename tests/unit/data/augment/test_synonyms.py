@@ -198,8 +198,8 @@ def test_settings_that_cannot_be_used():
 
 def test_a_guess_needs_a_model(rng):
     needed = (
-        "augment.kind is 'replace_by_model', and there is no model that guesses; it needs a masked language "
-        "model; hand one in with build(guess=...), or choose another kind."
+        "augment.kind is 'replace_by_model', and there is no model that guesses; it needs a masked "
+        "language model; hand one in with build(guess=...), or choose another kind."
     )
     assert refusal(ReplaceByModel().build, error=SettingError) == needed
     assert refusal(Several(parts=(Delete(), ReplaceByModel())).build, error=SettingError) == needed
