@@ -49,7 +49,8 @@ class ReplaceByModel(AugmentSpec):
         if guess is None:
             raise SettingError(
                 "augment.kind is 'replace_by_model', and there is no model that guesses; it "
-                "needs a masked language model; hand one in with build(guess=...), or choose another kind."
+                "needs a masked language model; hand one in with build(guess=...), or "
+                "choose another kind."
             )
         return WordByWord(lambda passage, draw: self._changes(passage, draw, guess), self.share)
 
