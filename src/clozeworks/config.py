@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from clozeworks import registry
-from clozeworks.errors import CheckpointError, SettingError, UnknownName
+from clozeworks.errors import MISSING, CheckpointError, SettingError, Stated, UnknownName
+from clozeworks.spec import check
 
 # TOML knows no None: this is how a recipe says that there is none of something.
 NONE = "none"
@@ -118,14 +119,14 @@ def _read_union(cls: Any, data: Any, path: str) -> Any:
 
 def _read_tuple(cls: Any, data: Any, path: str) -> tuple[Any, ...]:
     if not isinstance(data, list | tuple):
-        raise SettingError(f"{path} is {data!r}; it must be a list.")
+        raise SettingError(path, data, "it must be a list")
     item = typing.get_args(cls)[0]
     return tuple(read(item, value, f"{path}[{i}]") for i, value in enumerate(data))
 
 
 def _read_dict(cls: Any, data: Any, path: str) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise SettingError(f"{path} is {data!r}; it must be a table.")
+        raise SettingError(path, data, "it must be a table")
     item = typing.get_args(cls)[1]
     return {str(key): read(item, value, f"{path}.{key}") for key, value in data.items()}
 
@@ -134,7 +135,7 @@ def _read_slot(cls: type, data: Any, path: str) -> Any:
     known = registry.specs(cls)
     if not isinstance(data, dict) or "kind" not in data:
         names = ", ".join(sorted(known))
-        raise SettingError(f"{path} is {data!r}; it must be a table with a kind, one of: {names}.")
+        raise SettingError(path, data, f"it must be a table with a kind, one of: {names}")
     if data["kind"] not in known:
         raise UnknownName(f"{path}.kind", str(data["kind"]), known)
     rest = {key: value for key, value in data.items() if key != "kind"}
@@ -143,8 +144,8 @@ def _read_slot(cls: type, data: Any, path: str) -> Any:
 
 def _read_fields(cls: type, data: Any, path: str) -> Any:
     if not isinstance(data, dict):
-        where = path or cls.__name__
-        raise SettingError(f"{where} is {data!r}; it must be a table of {cls.__name__} settings.")
+        rule = f"it must be a table of {cls.__name__} settings"
+        raise SettingError(path or cls.__name__, data, rule)
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     values = {}
@@ -159,8 +160,11 @@ def _read_fields(cls: type, data: Any, path: str) -> Any:
         )
         if name not in values and required:
             where = f"{path}.{name}" if path else name
-            raise SettingError(f"{where} is missing; {cls.__name__} needs it.")
-    return cls(**values)
+            raise SettingError(where, MISSING, f"{cls.__name__} needs it")
+    try:
+        return cls(**values)
+    except SettingError as error:
+        raise error.within(path) from error.__cause__
 
 
 def _read_plain(cls: Any, data: Any, path: str) -> Any:
@@ -169,15 +173,12 @@ def _read_plain(cls: Any, data: Any, path: str) -> Any:
     if cls is float and type(data) is int:
         return float(data)
     if typing.get_origin(cls) is typing.Literal:
-        choices = typing.get_args(cls)
-        if data not in choices:
-            names = ", ".join(map(repr, choices))
-            raise SettingError(f"{path} is {data!r}; it must be one of {names}.")
+        check(path, data, cls)
         return data
     wanted = typing.get_args(cls) or (cls,)
     if type(data) not in wanted:
         names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in wanted)
-        raise SettingError(f"{path} is {data!r}; it must be {names}.")
+        raise SettingError(path, data, f"it must be {names}")
     return data
 
 
@@ -192,17 +193,24 @@ def override(data: dict[str, Any], change: str) -> None:
     path, sign, text = change.partition("=")
     if not sign or not path:
         raise SettingError(
-            f"{change!r} is no setting; write path=value, for example training.steps=2000."
+            repr(change),
+            Stated("not a change of a setting"),
+            advice="write path=value, for example training.steps=2000",
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
     *tables, key = path.split(".")
-    for place, table in enumerate(tables):
+    for depth, table in enumerate(tables):
         inner = data.setdefault(table, {})
         if not isinstance(inner, dict):
-            where = ".".join(tables[: place + 1])
-            raise SettingError(f"{change!r}: {where} is {inner!r}, no table; change it as a whole.")
+            where = ".".join(tables[: depth + 1])
+            raise SettingError(
+                where,
+                inner,
+                f"{change!r} changes a part of a table",
+                "change it as a whole",
+            )
         data = inner
     data[key] = value

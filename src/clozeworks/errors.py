@@ -1,30 +1,96 @@
 """Errors meant for the person who runs the program.
 
 Every message says where, what, and what to do: *Where* is *value*; *rule*; *what to do.*
-Commands print the sentence and leave with exit code 2; nobody sees a traceback for a mistake
-they can mend themselves.
+Commands print the sentence and exit with code 2; nobody sees a traceback for a mistake they can
+fix themselves.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class ClozeworksError(Exception):
-    """Anything the user can cause and can mend."""
+    """Anything the user can cause and can fix."""
+
+
+class Stated(str):
+    """A value in words, such as "missing": messages show it without quotes."""
+
+
+MISSING, SET = Stated("missing"), Stated("set")
+_SENTENCE = object()
 
 
 class SettingError(ClozeworksError, ValueError):
-    """A setting has a value it may not have."""
+    """A setting has a value that it may not have.
+
+    The sentence is made here: *setting* is *value*; *rule*; *advice*. If several settings are
+    involved, `setting` is the one to change, and the rule states the others, each in backticks:
+    "it must be divisible by `heads`, 3". Commands replace these names by their options.
+
+    Attributes:
+        setting: The name of the setting, relative to the class that checks it. `config` adds the
+            path of the table that it was read from.
+        value: Its value, as it is; a `Stated` one is shown without quotes.
+        rule: What it must be instead, or why it cannot be.
+        advice: What to do, if the rule does not say so.
+    """
+
+    def __init__(
+        self, setting: str, value: Any = _SENTENCE, rule: str = "", advice: str = ""
+    ) -> None:
+        # Trap: an error is pickled as its class and `args`; so the sentence is made in `__str__`.
+        super().__init__(*((setting,) if value is _SENTENCE else (setting, value, rule, advice)))
+        self.setting, self.value, self.rule, self.advice = setting, value, rule, advice
+
+    def __str__(self) -> str:
+        if self.value is _SENTENCE:
+            return self.setting
+        parts = (f"{self.setting} is {shown(self.value)}", self.rule, self.advice)
+        return "; ".join(part for part in parts if part) + "."
+
+    def within(self, path: str) -> "SettingError":
+        """The same error for a setting of the table `path`."""
+        if self.value is _SENTENCE or not path:
+            return self
+        return SettingError(f"{path}.{self.setting}", self.value, self.rule, self.advice)
+
+    def respelled(self, spell: Callable[[str], str]) -> "SettingError":
+        """The same error with every name of a setting spelled in another way, as an option say."""
+        if self.value is _SENTENCE:
+            return self
+
+        def names(text: str) -> str:
+            return re.sub(r"`([^`]+)`", lambda match: spell(match[1]), text)
+
+        return SettingError(spell(self.setting), self.value, names(self.rule), names(self.advice))
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: strings quoted, numbers with commas, nothing as "empty"."""
+    if isinstance(value, Stated):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown, value))}]" if value else "empty"
+    return repr(value)
 
 
 class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the sentence)
     """A name that no file, part or published size answers to."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(what, name, tuple(known))
+
+    def __str__(self) -> str:
+        what, name, known = self.args
         names = sorted(known)
         near = get_close_matches(name, names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"{what} is {name!r}; known: {', '.join(names)}.{hint}")
+        return f"{what} is {name!r}; known: {', '.join(names)}.{hint}"
 
 
 class InputError(ClozeworksError, ValueError):

@@ -52,8 +52,8 @@ def run(tmp_path):
          "(data.stages), or raise model.config.max_position_embeddings."),
         ("data.corpus=/nowhere",
          "/nowhere does not exist; check the name and the folder."),
-        ("training.steps", "'training.steps' is no setting; write path=value, for example "
-         "training.steps=2000."),
+        ("training.steps", "'training.steps' is not a change of a setting; write "
+         "path=value, for example training.steps=2000."),
     ],
 )  # fmt: skip
 def test_settings(refused, recipe, change, sentence):

@@ -14,7 +14,7 @@ from typing import Any
 
 from clozeworks import config, registry
 from clozeworks.jobs.pretrain.recipe import Recipe
-from clozeworks.spec import Slot
+from clozeworks.spec import Slot, bounds_in_words
 
 _WIDTH = 96
 _HEAD = """\
@@ -58,7 +58,7 @@ def field_help(cls: type) -> dict[str, str]:
 def _table(value: Any, path: str, lines: list[str], names: dict[str, str]) -> None:
     """Adds the settings of a spec, then the tables inside it."""
     cls = type(value)
-    told, hints = field_help(cls), typing.get_type_hints(cls)
+    told, hints = field_help(cls), typing.get_type_hints(cls, include_extras=True)
     inner: list[tuple[str, Any]] = []
     slot = _slot(cls)
     if slot is not None:
@@ -112,6 +112,8 @@ def _allowed(hint: Any) -> str:
     """The values a setting may have if they are few; what the entries of a list of tables are."""
     if typing.get_origin(hint) is typing.Literal:
         return f"One of: {', '.join(map(toml, typing.get_args(hint)))}."
+    if bounds := bounds_in_words(hint):
+        return f"It must be {bounds}."
     item = next(iter(typing.get_args(hint)), None)
     if typing.get_origin(hint) is not tuple or not dataclasses.is_dataclass(item):
         return ""

@@ -88,7 +88,7 @@ def test_another_length_changes_nothing_else(name):
         ("training.clip=0.0",
          "training.clip is 0.0; it must be above 0, or 'none' for no limit."),
         ("training.precision=float16",
-         "training.precision is 'float16'; it must be one of 'float32', 'bfloat16'."),
+         "training.precision is 'float16'; it must be 'float32' or 'bfloat16'."),
         ("training.schedule={kind='linear', warmup=11}", "schedule.warmup is 11"),
         ("data.stages=[{length=8, share=0.5}]",
          "data.stages have shares of 0.5 together; they must add up to 1; change one."),
@@ -105,12 +105,14 @@ def test_another_length_changes_nothing_else(name):
         ("snapshots.every=0", "snapshots.every is 0; it must be at least 1."),
         ("snapshots.keep=0", "snapshots.keep is 0; it must be at least 1."),
         ("snapshots.when_unwritable=wait",
-         "snapshots.when_unwritable is 'wait'; it must be one of 'go on', 'stop'."),
+         "snapshots.when_unwritable is 'wait'; it must be 'go on' or 'stop'."),
         ("seed=-1", "seed is -1; it must be at least 0 and below 2**63."),
         ("run=''", "run is ''; it must name the folder of the run."),
         ("training",
-         "'training' is no setting; write path=value, for example training.steps=2000."),
-        ("run.folder=3", "'run.folder=3': run is 'run', no table; change it as a whole."),
+         "'training' is not a change of a setting; write path=value, for example "
+         "training.steps=2000."),
+        ("run.folder=3",
+         "run is 'run'; 'run.folder=3' changes a part of a table; change it as a whole."),
     ],
 )  # fmt: skip
 def test_what_a_recipe_may_not_say(change, sentence):

@@ -149,7 +149,7 @@ def test_settings_that_cannot_be(kind, numbered, roberta):
     with pytest.raises(SettingError) as caught:
         kind(length=9, separators="words").arrange(split, roberta, seed=0)
     assert str(caught.value) == (
-        "separators is 'words'; it must be one of 'sentences', 'documents'."
+        "separators is 'words'; it must be 'sentences' or 'documents'."
     )
 
 

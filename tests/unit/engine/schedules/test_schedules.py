@@ -169,7 +169,7 @@ def test_warmup_longer_than_the_run(kind):
         ({"kind": "cosine", "warmup": 1, "end": math.nan}, SettingError,
          "schedule.end is nan; it must be at least 0 and at most 1."),
         ({"kind": "linear", "warmup": 1, "anchor": "end"}, SettingError,
-         "schedule.anchor is 'end'; it must be one of 'start', 'warmup'."),
+         "schedule.anchor is 'end'; it must be 'start' or 'warmup'."),
         ({"kind": "inverse_square_root", "warmup": 0}, SettingError,
          "schedule.warmup is 0; it must be at least 1; it says how fast the rate falls, too; or "
          "set hold, such as 10000."),
