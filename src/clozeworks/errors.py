@@ -38,28 +38,37 @@ class SettingError(ClozeworksError, ValueError):
         advice: What to do, if the rule does not say so.
     """
 
+    setting: str = ""
+    value: Any = None
+    rule: str = ""
+    advice: str = ""
+
     def __init__(
         self, setting: str, value: Any = _SENTENCE, rule: str = "", advice: str = ""
     ) -> None:
         # Trap: an error is pickled as its class and `args`; so the sentence is made in `__str__`.
-        super().__init__(*((setting,) if value is _SENTENCE else (setting, value, rule, advice)))
-        self.setting, self.value, self.rule, self.advice = setting, value, rule, advice
+        if value is _SENTENCE:
+            super().__init__(setting)
+        else:
+            super().__init__(setting, value, rule, advice)
+            self.setting, self.value, self.rule, self.advice = setting, value, rule, advice
 
     def __str__(self) -> str:
-        if self.value is _SENTENCE:
-            return self.setting
+        if not self.setting:  # a sentence, as another process told it
+            return str(self.args[0])
         parts = (f"{self.setting} is {shown(self.value)}", self.rule, self.advice)
-        return "; ".join(part for part in parts if part) + "."
+        sentence = "; ".join(part for part in parts if part)
+        return sentence if sentence.endswith("?") else sentence + "."
 
     def within(self, path: str) -> "SettingError":
         """The same error for a setting of the table `path`."""
-        if self.value is _SENTENCE or not path:
+        if not self.setting or not path:
             return self
         return SettingError(f"{path}.{self.setting}", self.value, self.rule, self.advice)
 
     def respelled(self, spell: Callable[[str], str]) -> "SettingError":
-        """The same error with every name of a setting spelled in another way, as an option say."""
-        if self.value is _SENTENCE:
+        """The same error with every name of a setting spelled another way, such as an option."""
+        if not self.setting:
             return self
 
         def names(text: str) -> str:
@@ -79,6 +88,11 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody may have meant."""
+    return next(iter(get_close_matches(name, list(known), n=1)), None)
+
+
 class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the sentence)
     """A name that no file, part or published size answers to."""
 
@@ -86,10 +100,12 @@ class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the 
         super().__init__(what, name, tuple(known))
 
     def __str__(self) -> str:
+        if len(self.args) == 1:  # a sentence, as another process told it
+            return str(self.args[0])
         what, name, known = self.args
         names = sorted(known)
-        near = get_close_matches(name, names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        near = nearest(name, names)
+        hint = f" Did you mean {near!r}?" if near else ""
         return f"{what} is {name!r}; known: {', '.join(names)}.{hint}"
 
 

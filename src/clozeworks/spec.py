@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, nearest
 
 T = TypeVar("T")
 
@@ -115,7 +115,9 @@ def check(setting: str, value: Any, hint: Any) -> None:
         if value not in arguments:
             names = [repr(choice) for choice in arguments]
             few = " or ".join(names) if len(names) < 3 else f"one of {', '.join(names)}"
-            raise SettingError(setting, value, f"it must be {few}")
+            near = nearest(str(value), map(str, arguments))
+            advice = f"did you mean {near!r}?" if near else ""
+            raise SettingError(setting, value, f"it must be {few}", advice)
     elif origin in (types.UnionType, typing.Union):
         for member in arguments:
             if isinstance(value, _types(member)):

@@ -67,10 +67,6 @@ class Sampling:
     choose: Literal["likeliest", "drawn"] = "likeliest"
     """What the model says in the first pass: its likeliest token, or one drawn by its shares."""
 
-    def __post_init__(self) -> None:
-        if self.choose not in ("likeliest", "drawn"):
-            raise SettingError(f"choose is {self.choose!r}; it must be 'likeliest' or 'drawn'.")
-
 
 @spec
 class ScheduledSampling(Sampling, Objective):
@@ -82,7 +78,6 @@ class ScheduledSampling(Sampling, Objective):
     """What is learned; its answers must be texts."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not isinstance(self.objective, TeacherForced):
             raise SettingError(
                 f"objective is {self.objective.name}; scheduled_sampling replaces tokens of "

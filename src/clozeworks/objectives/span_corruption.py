@@ -21,7 +21,6 @@ Example: `SpanCorruption(arrangement=Blocks(length=569))`, or in a recipe
 from typing import ClassVar
 
 from clozeworks.data.examples import ArrangementSpec
-from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import BatchBuilder, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
@@ -45,10 +44,6 @@ class SpanCorruption(CorruptedSpans):
     sentinels: Sentinels = "named"
     """What stands for a span: the tokens `<extra_id_0>` and so on, or, as in ByT5, the ids 258,
     257 and so on, which are bytes that hardly occur."""
-
-    def __post_init__(self) -> None:
-        if self.sentinels not in ("named", "bytes"):
-            raise SettingError(f"sentinels is {self.sentinels!r}; it must be 'named' or 'bytes'.")
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Rewrites the texts; asks for `answers`."""

@@ -94,8 +94,6 @@ class Classify(Task[Any, Classified]):
 
     def __post_init__(self) -> None:
         check_names(self.labels)
-        if self.problem not in PUBLISHED_PROBLEMS:
-            raise UnknownName("problem", self.problem, PUBLISHED_PROBLEMS)
         if self.problem == "one" and len(self.labels) < 2:
             raise SettingError(
                 f"labels is {', '.join(self.labels)}; to choose one there must be at least two; "

@@ -164,6 +164,11 @@ def test_a_number_that_is_none(label):
             {"labels": LABELS, "problem": "number"},
             "labels are 3 and problem is 'number'; a number has one name; give one.",
         ),
+        (
+            {"labels": LABELS, "problem": "severl"},
+            "problem is 'severl'; it must be one of 'one', 'several', 'number'; did you mean "
+            "'several'?",
+        ),
         ({"labels": LABELS, "threshold": 1}, "threshold is 1; it must be between 0 and 1."),
     ],
 )
@@ -176,10 +181,6 @@ def test_settings_that_cannot_be(fields, sentence):
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        (
-            {"problem": "severl"},
-            "problem is 'severl'; known: number, one, several. Did you mean 'several'?",
-        ),
         (
             {"pooling": "men"},
             "pooling is 'men'; known: attention, first, max, mean, pooler. Did you mean 'mean'?",

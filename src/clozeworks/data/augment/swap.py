@@ -13,7 +13,6 @@ from typing import ClassVar, Literal
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
 from clozeworks.data.augment.changing import Draw, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage
-from clozeworks.errors import SettingError
 from clozeworks.rng import order
 from clozeworks.spec import spec
 
@@ -32,10 +31,6 @@ class Swap(AugmentSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_chance("rate", self.rate)
-        if self.which not in ("any", "neighbours"):
-            raise SettingError(
-                f"augment.which is {self.which!r}; it must be 'any' or 'neighbours'."
-            )
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what swaps words."""

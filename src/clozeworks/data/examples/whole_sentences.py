@@ -89,10 +89,6 @@ def _arrange(
     tokenizer: Tokenizer,
     cache: Path | None,
 ) -> Separated:
-    if settings.separators not in ("sentences", "documents"):
-        raise SettingError(
-            f"separators is {settings.separators!r}; it must be one of 'sentences', 'documents'."
-        )
     around = template(tokenizer, 1)
     if tokenizer.last_id is None:
         raise SettingError(

@@ -11,7 +11,6 @@ Used by: "start" in BERT and ALBERT; "warmup" in the linear schedule of transfor
 from typing import ClassVar, Literal
 
 from clozeworks.engine.schedules import ScheduleSpec, check_end
-from clozeworks.errors import SettingError
 from clozeworks.spec import spec
 
 
@@ -28,10 +27,6 @@ class Linear(ScheduleSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.anchor not in ("start", "warmup"):
-            raise SettingError(
-                f"schedule.anchor is {self.anchor!r}; it must be 'start' or 'warmup'."
-            )
         check_end(self.end)
 
     def after_warmup(self, step: int, steps: int) -> float:

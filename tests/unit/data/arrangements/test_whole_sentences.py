@@ -148,9 +148,7 @@ def test_settings_that_cannot_be(kind, numbered, roberta):
     )
     with pytest.raises(SettingError) as caught:
         kind(length=9, separators="words").arrange(split, roberta, seed=0)
-    assert str(caught.value) == (
-        "separators is 'words'; it must be 'sentences' or 'documents'."
-    )
+    assert str(caught.value) == ("separators is 'words'; it must be 'sentences' or 'documents'.")
 
 
 def test_a_tokenizer_without_a_separator_is_refused(numbered):

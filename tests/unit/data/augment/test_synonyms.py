@@ -183,7 +183,7 @@ def test_settings_that_cannot_be_used():
         "the word."
     )
     assert refusal(Swap, which="near", error=SettingError) == (
-        "augment.which is 'near'; it must be 'any' or 'neighbours'."
+        "which is 'near'; it must be 'any' or 'neighbours'."
     )
     assert refusal(Several, parts=(), error=SettingError) == (
         "augment.parts is empty; it must hold at least one way; add for example {kind = 'delete'}."

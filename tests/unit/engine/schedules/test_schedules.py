@@ -190,4 +190,4 @@ def test_complaints(settings, kind, sentence):
 def test_an_anchor_given_in_python_is_checked_too():
     with pytest.raises(SettingError) as error:
         Linear(warmup=1, anchor="end")
-    assert str(error.value) == "schedule.anchor is 'end'; it must be 'start' or 'warmup'."
+    assert str(error.value) == "anchor is 'end'; it must be 'start' or 'warmup'."
