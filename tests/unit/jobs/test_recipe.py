@@ -88,7 +88,8 @@ def test_another_length_changes_nothing_else(name):
         ("training.clip=0.0",
          "training.clip is 0.0; it must be above 0, or 'none' for no limit."),
         ("training.precision=float16",
-         "training.precision is 'float16'; it must be 'float32' or 'bfloat16'; did you mean 'bfloat16'?"),
+         "training.precision is 'float16'; it must be 'float32' or 'bfloat16'; did you "
+         "mean 'bfloat16'?"),
         ("training.schedule={kind='linear', warmup=11}", "schedule.warmup is 11"),
         ("data.stages=[{length=8, share=0.5}]",
          "data.stages have shares of 0.5 together; they must add up to 1; change one."),
