@@ -178,16 +178,14 @@ class Ours:
 
     def cost(self, tensors: Any) -> Any:
         """What a piece costs: tokens named, or judged."""
-        from clozeworks.objectives.loss import Loss, LossTerm
+        from clozeworks.core.loss import Loss
 
         part = tensors.parts["asked"]
         hidden = self.model(tensors.ids, tensors.layout)
-        if self.head == "vocabulary":
-            head: Any = self.model.heads[self.head]
-            x = head.transform(hidden[part["places"]])
-            return Loss({"asked": LossTerm.of_naming(x, head.decoder, part["answers"])})
-        scores = self.model.scores(self.head, hidden, tensors.layout)
-        return Loss({"asked": LossTerm.of(scores, part["answers"])})
+        head = self.model.head(self.head)
+        places = part["places"] if self.head == "vocabulary" else None
+        x = head.read(hidden, tensors.layout, places)
+        return Loss({"asked": head.loss(x, part["answers"])})
 
     def step(self, texts: list[np.ndarray], asked: list[np.ndarray]) -> float:
         """Gradients of two pieces, each on a core, and an update."""

@@ -127,10 +127,10 @@ def test_every_parameter_learns(family, name):
         hidden = model.decode(torch.cat(tokens(lengths)), layout, AttentionSource(hidden, layout))
         total = total + hidden.square().mean()
     for head in model.blueprint.heads:
-        scores = model.scores(head, hidden, layout)
+        scores = model.head(head).logits(hidden, layout)
         total = total + torch.nn.functional.cross_entropy(scores, scores.argmin(dim=-1))
     if model.pooler is not None:
-        total = total + model.pooled(hidden, layout).square().mean()
+        total = total + model.pooler.pool(hidden, layout).square().mean()
     total.backward()
     still = [
         key

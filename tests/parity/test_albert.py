@@ -65,8 +65,8 @@ def test_groups_and_blocks(layers, groups, blocks, mode, peer, batch, tmp_path):
     # They keep what every block says, we what every layer says.
     for left, right in zip(trace.hidden, expected.hidden_states[::blocks], strict=True):
         close(left, right[real])
-    words = model.scores("vocabulary", hidden, layout)
-    order = model.scores("sentence_order", hidden, layout)
+    words = model.head("vocabulary").logits(hidden, layout)
+    order = model.head("sentence_order").logits(hidden, layout)
     close(words, expected.prediction_logits[real])
     close(order, expected.sop_logits)
     loss = F.cross_entropy(words, data["ids"]) + F.cross_entropy(order, swapped)
@@ -97,7 +97,7 @@ def test_a_table_as_wide_as_the_model_keeps_its_projection(peer, batch, tmp_path
     data, layout = batch(LENGTHS), Layout(LENGTHS)
     hidden = checkpoint.model(data["ids"], layout, data["types"])
     expected = theirs(**inputs_of(data)).logits[data["mask"].bool()]
-    close(checkpoint.model.scores("vocabulary", hidden, layout), expected)
+    close(checkpoint.model.head("vocabulary").logits(hidden, layout), expected)
     folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
     assert folders.load(tmp_path / "ours").model.blueprint == checkpoint.model.blueprint
 
@@ -110,7 +110,7 @@ def test_untied_decoder(peer, batch, tmp_path):
     data, layout = batch(LENGTHS), Layout(LENGTHS)
     hidden = checkpoint.model(data["ids"], layout, data["types"])
     expected = theirs(**inputs_of(data)).logits[data["mask"].bool()]
-    close(checkpoint.model.scores("vocabulary", hidden, layout), expected)
+    close(checkpoint.model.head("vocabulary").logits(hidden, layout), expected)
     folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
     again = transformers.AlbertForMaskedLM.from_pretrained(tmp_path / "ours")
     assert torch.equal(again.predictions.decoder.bias, theirs.predictions.decoder.bias)
@@ -127,7 +127,7 @@ def test_negative_control_the_exact_gelu_would_be_seen(peer, batch, tmp_path):
     expected = theirs(**inputs_of(data)).logits[0]
     for which, right in ((model, True), (wrong.eval(), False)):
         hidden = which(data["ids"], layout, data["types"])
-        scores = which.scores("vocabulary", hidden, layout)
+        scores = which.head("vocabulary").logits(hidden, layout)
         assert ((scores - expected).abs().max() <= 1e-5 * expected.abs().max()) == right
 
 

@@ -12,7 +12,7 @@ import clozeworks as cw
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.context import Trace
 from clozeworks.core.layout import Layout
-from clozeworks.core.model import asked_vectors
+from clozeworks.core.model import hidden_states_at
 
 pytestmark = pytest.mark.parity
 
@@ -130,7 +130,7 @@ def test_the_head_that_is_not_legacy(architecture, peer, batch, tmp_path):
     data, layout = batch(RAGGED), Layout(RAGGED)
     expected = theirs(**inputs_of(data)).logits[data["mask"].bool()]
     hidden = checkpoint.model(data["ids"], layout, data["types"])
-    close(checkpoint.model.scores("vocabulary", hidden, layout), expected)
+    close(checkpoint.model.head("vocabulary").logits(hidden, layout), expected)
     folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
     before, after = (load_file(tmp_path / n / "model.safetensors") for n in ("theirs", "ours"))
     assert before.keys() == after.keys()
@@ -211,7 +211,7 @@ def test_the_decoder_is_their_last_layer_twice(peer, batch, tmp_path):
                 rel_embeddings=encoder.get_rel_embedding(),
             )[0]
         expected = theirs.lm_predictions(query, theirs.deberta.embeddings.word_embeddings)
-        vectors = asked_vectors(model, data["ids"], layout, data["types"], asked)
+        vectors = hidden_states_at(model, data["ids"], layout, data["types"], asked)
         close(model.heads["vocabulary"](vectors), expected[real][asked])
 
 

@@ -96,7 +96,7 @@ def test_decoders(architecture, head, variant, lengths, mode, peer, batch, gradi
         right = torch.stack([expected.start_logits, expected.end_logits], dim=-1)[real]
     else:
         right = expected.logits if head == "classes" else expected.logits[real]
-    scores = model.scores(head, hidden, layout)
+    scores = model.head(head).logits(hidden, layout)
     close(scores, right)
     labels = torch.arange(len(right)) % right.shape[-1]
     loss, expected_loss = F.cross_entropy(scores, labels), F.cross_entropy(right, labels)
@@ -118,7 +118,7 @@ def test_left_padding_changes_nothing(peer, batch, tmp_path):
                 data["padded_ids"], attention_mask=data["mask"], position_ids=places
             ).logits[data["mask"].bool()]
             hidden = model(data["ids"], Layout(lengths))
-            close(model.scores("vocabulary", hidden, Layout(lengths)), expected)
+            close(model.head("vocabulary").logits(hidden, Layout(lengths)), expected)
 
 
 def untied(theirs, variant):
@@ -155,7 +155,7 @@ def test_encoder_decoders(
     encoded = model(data["ids"], layout)
     close(encoded, expected.encoder_last_hidden_state[data["mask"].bool()])
     hidden = model.decode(answers["ids"], answered, AttentionSource(encoded, layout))
-    scores = model.scores("vocabulary", hidden, answered)
+    scores = model.head("vocabulary").logits(hidden, answered)
     right = expected.logits[answers["mask"].bool()]
     close(scores, right)
     labels = torch.arange(len(right)) % right.shape[-1]

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.context import Trace
+from clozeworks.core.heads import Head
 from clozeworks.core.layout import Layout
 from clozeworks.errors import InputError
 
@@ -96,8 +97,8 @@ def test_scores_losses_and_gradients(
         close(left, right[real]), layer
 
     right = getattr(expected, output)
-    per_token = model.blueprint.heads[head].reads == "tokens"
-    scores = model.scores(head, hidden, layout)
+    per_token = type(model.head(head)).read is Head.read
+    scores = model.head(head).logits(hidden, layout)
     if head == "answer":
         right = torch.stack([expected.start_logits, expected.end_logits], dim=-1)
     if head == "replaced":  # they give the second score alone; the first is 0
@@ -137,7 +138,7 @@ def test_their_own_loss_is_our_sum_over_count(architecture, peer, batch, tmp_pat
     layout = Layout(lengths)
     asked = torch.tensor([start + place for start in layout.starts for place in (1, 2, 3)])
     hidden = checkpoint.model(data["ids"], layout)
-    scores = checkpoint.model.scores("vocabulary", hidden, layout, asked)
+    scores = checkpoint.model.head("vocabulary").logits(hidden, layout, asked)
     total = F.cross_entropy(scores, data["ids"][asked], reduction="sum")
     torch.testing.assert_close(total / len(asked), expected, atol=1e-5, rtol=1e-5)
 
@@ -153,7 +154,7 @@ def test_their_loss_over_all_tokens_is_ours(peer, batch, tmp_path):
     expected = theirs(**inputs_of("electra", data), labels=replaced).loss
     layout = Layout(lengths)
     hidden = checkpoint.model(data["ids"], layout, data["types"])
-    scores = checkpoint.model.scores("replaced", hidden, layout)
+    scores = checkpoint.model.head("replaced").logits(hidden, layout)
     torch.testing.assert_close(
         F.cross_entropy(scores, replaced[real]), expected, atol=1e-5, rtol=1e-5
     )
@@ -166,7 +167,7 @@ def test_token_vectors_as_wide_as_the_model_have_no_projection(peer, batch, tmp_
     data = batch([3, 40, 11])
     expected = theirs(**inputs_of("electra", data)).logits[data["mask"].bool()]
     hidden = checkpoint.model(data["ids"], Layout([3, 40, 11]), data["types"])
-    close(checkpoint.model.scores("replaced", hidden, Layout([3, 40, 11]))[:, 1], expected)
+    close(checkpoint.model.head("replaced").logits(hidden, Layout([3, 40, 11]))[:, 1], expected)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -178,7 +179,7 @@ def test_roberta_positions_do_not_depend_on_the_side_of_padding(side, peer, batc
     expected = theirs(**inputs_of("roberta", data)).logits[data["mask"].bool()]
     layout = Layout(lengths)
     hidden = checkpoint.model(data["ids"], layout)
-    close(checkpoint.model.scores("vocabulary", hidden, layout), expected)
+    close(checkpoint.model.head("vocabulary").logits(hidden, layout), expected)
 
 
 def test_negative_control_zero_based_roberta_positions_would_be_seen(peer, batch, tmp_path):
@@ -189,7 +190,7 @@ def test_negative_control_zero_based_roberta_positions_would_be_seen(peer, batch
     expected = theirs(**inputs_of("roberta", data)).logits[0]
     hidden = checkpoint.model(data["ids"], Layout([11]))
     with pytest.raises(AssertionError):
-        close(checkpoint.model.scores("vocabulary", hidden, Layout([11])), expected)
+        close(checkpoint.model.head("vocabulary").logits(hidden, Layout([11])), expected)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_untied_decoder(peer, batch, tmp_path):
     with torch.no_grad():
         expected = original(input_ids=data["padded_ids"], attention_mask=data["mask"]).logits
         hidden = checkpoint.model(data["ids"], layout)
-        scores = checkpoint.model.scores("vocabulary", hidden, layout)
+        scores = checkpoint.model.head("vocabulary").logits(hidden, layout)
     torch.testing.assert_close(scores, expected[data["mask"].bool()], atol=1e-5, rtol=1e-5)
     folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
     again, report = transformers.BertForMaskedLM.from_pretrained(

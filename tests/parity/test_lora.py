@@ -84,7 +84,7 @@ def stir(parameters, seed=5):
 def ours(model, name):
     layout = Layout([len(IDS)])
     with torch.no_grad():
-        return model.model.scores(HEADS[name], model.model(IDS, layout), layout)
+        return model.model.head(HEADS[name]).logits(model.model(IDS, layout), layout)
 
 
 def theirs(model, name):

@@ -106,7 +106,7 @@ def test_scores_losses_and_gradients(
         right = torch.stack([expected.start_logits, expected.end_logits], dim=-1)[real]
     else:
         right = expected.logits if head == "classes" else expected.logits[real]
-    scores = model.scores(head, hidden, layout)
+    scores = model.head(head).logits(hidden, layout)
     close(scores, right)
 
     labels = torch.arange(len(right)) % right.shape[-1]
@@ -130,7 +130,7 @@ def test_their_own_loss_is_our_sum_over_count(peer, batch, tmp_path):
     inputs = {"input_ids": data["padded_ids"], "attention_mask": data["mask"]}
     expected = theirs(**inputs, labels=labels).loss
     asked = torch.tensor([start + place for start in layout.starts for place in (1, 2, 3)])
-    scores = model.scores("vocabulary", model(data["ids"], layout), layout, asked)
+    scores = model.head("vocabulary").logits(model(data["ids"], layout), layout, asked)
     total = F.cross_entropy(scores, data["ids"][asked], reduction="sum")
     torch.testing.assert_close(total / len(asked), expected, atol=1e-5, rtol=1e-5)
 

@@ -6,9 +6,10 @@ import torch.nn.functional as F
 
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.context import Trace
+from clozeworks.core.heads import Head
 from clozeworks.core.layers.two_stream import Memory, PermutationRanks, TargetQueries, two_streams
 from clozeworks.core.layout import Layout
-from clozeworks.core.model import asked_vectors
+from clozeworks.core.model import hidden_states_at
 from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config
 from clozeworks.families.xlnet import FAMILY
@@ -77,8 +78,8 @@ def test_scores_losses_and_gradients(
     right = getattr(expected, output)
     if head == "answer":
         right = torch.stack([expected.start_logits, expected.end_logits], dim=-1)
-    right = right[real] if model.blueprint.heads[head].reads == "tokens" else right
-    scores = model.scores(head, hidden, layout)
+    right = right[real] if type(model.head(head)).read is Head.read else right
+    scores = model.head(head).logits(hidden, layout)
     close(scores, right)
 
     labels = torch.arange(len(right)) % right.shape[-1]
@@ -142,7 +143,7 @@ def test_their_own_losses_are_ours(peer, batch, tmp_path):
     model = ours(theirs, tmp_path).model
     data, layout = batch([9, 9], pad=5), Layout([9, 9])
     expected = theirs(**inputs_of(data), labels=data["padded_ids"]).loss
-    scores = model.scores("vocabulary", model(data["ids"], layout, data["types"]), layout)
+    scores = model.head("vocabulary").logits(model(data["ids"], layout, data["types"]), layout)
     torch.testing.assert_close(F.cross_entropy(scores, data["ids"]), expected, atol=1e-5, rtol=1e-5)
 
 
@@ -233,7 +234,7 @@ def test_gaps_are_asked_by_the_query_stream(peer, batch, tmp_path):
         mapping[row, [0, 1], places] = 1
     expected = theirs(**inputs_of(data), perm_mask=hidden, target_mapping=mapping).logits
     asked = torch.tensor([2, 7, 15, 21])
-    vectors = asked_vectors(model, data["ids"], layout, data["types"], asked)
+    vectors = hidden_states_at(model, data["ids"], layout, data["types"], asked)
     close(model.heads["vocabulary"](vectors), expected.flatten(0, 1))
 
 

@@ -14,11 +14,11 @@ import torch
 from clozeworks import config as settings
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family, parts_of
-from clozeworks.objectives.teacher_forcing import HEAD as VOCABULARY
 from clozeworks.tasks import answer, classify, tag
 from clozeworks.tasks.labels import labels_of
 from clozeworks.tasks.task import Task

@@ -52,7 +52,7 @@ class Blueprint:
             if not 0 <= value < 1:
                 raise SettingError(f"{path} is {value}; it must be at least 0 and below 1.")
         for name, head in self.heads.items():
-            if head.reads == "pooled" and self.pooler is None:
+            if head.reads_pooler and self.pooler is None:
                 raise SettingError(
                     f"heads.{name} reads the pooled text, but there is no pooler; add the pooler."
                 )

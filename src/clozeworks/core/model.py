@@ -8,8 +8,11 @@ from torch import Tensor, nn
 from clozeworks.core.attention.kv_cache_protocol import KVCache
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.context import AttentionSource, ForwardContext, Trace
+from clozeworks.core.heads import Head
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.query_start import NAME as START
+from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
+from clozeworks.core.heads.vocabulary import VocabularyHead
 from clozeworks.core.layers.two_stream import unseen
 from clozeworks.core.layout import Layout
 
@@ -31,6 +34,9 @@ class Model(nn.Module):
                 for name, head in blueprint.heads.items()
             }
         )
+        for module in self.heads.values():
+            if isinstance(module, Head):
+                module.attach(self.pooler)
         self.tie()
 
     def tied(self) -> dict[str, str]:
@@ -99,62 +105,42 @@ class Model(nn.Module):
         hidden: Tensor = self.decoder(x, context)
         return hidden
 
-    def pooled(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """The pooler's vector of each text, (B, W)."""
-        assert self.pooler is not None, "this model has no pooler"
-        vectors: Tensor = self.pooler(hidden[self.pooler.places(layout, hidden.device)])
-        return vectors
+    def head(self, name: str) -> Head:
+        """The head of this name, which answers from hidden states alone."""
+        head = self.heads[name]
+        assert isinstance(head, Head), f"{name} is asked by the objective that brings it"
+        return head
 
-    def scores(
-        self, head: str, hidden: Tensor, layout: Layout, asked: Tensor | None = None
-    ) -> Tensor:
-        """What a head says of the texts, or of the asked tokens (n,) only."""
-        reads = self.blueprint.heads[head].reads
-        assert reads != "given", f"{head} is asked by the objective that brings it"
-        if reads == "texts":
-            said: Tensor = self.heads[head](hidden, layout)
-            return said
-        if reads == "tokens_and_first":
-            return self._beside_first(head, hidden, layout, asked)
-        if reads == "pooled":
-            source = self.pooled(hidden, layout)
-        else:
-            source = hidden if asked is None else hidden[asked]
-        answer: Tensor = self.heads[head](source)
-        return answer
-
-    def _beside_first(
-        self, head: str, hidden: Tensor, layout: Layout, asked: Tensor | None
-    ) -> Tensor:
-        rows = layout.rows(hidden.device)
-        first = layout.first(hidden.device)[rows if asked is None else rows[asked]]
-        tokens = hidden if asked is None else hidden[asked]
-        answer: Tensor = self.heads[head](tokens, hidden[first])
-        return answer
+    @property
+    def vocabulary(self) -> VocabularyHead:
+        """The head that makes a logit for every entry of the vocabulary."""
+        head = self.heads[VOCABULARY]
+        assert isinstance(head, VocabularyHead)
+        return head
 
 
-def asked_vectors(
-    model: Model, ids: Tensor, layout: Layout, types: Tensor | None, asked: Tensor
+def hidden_states_at(
+    model: Model, ids: Tensor, layout: Layout, types: Tensor | None, positions: Tensor
 ) -> Tensor:
-    """What a vocabulary head reads at the asked places.
+    """What a vocabulary head reads at some positions.
 
-    That is the mask decoder's word if there is one, and the query stream's if one can begin.
+    That is what the mask decoder makes if there is one, and the query stream if one can begin.
 
     Args:
         model: A model.
         ids: Token numbers of all texts, (N,).
         layout: Where the texts begin and end.
         types: Segment type of each token, (N,); all 0 if not given.
-        asked: Where words are asked for, in ascending order, (n,).
+        positions: Where words are asked for, in ascending order, (n,).
 
     Returns:
         A vector for each, (n, W).
     """
     if START in model.heads:
-        return unseen(model, ids, layout, types, asked)
+        return unseen(model, ids, layout, types, positions)
     if DECODER not in model.heads:
-        plain: Tensor = model(ids, layout, types)[asked]
+        plain: Tensor = model(ids, layout, types)[positions]
         return plain
     x = model.embeddings(ids, layout, types)
-    vectors: Tensor = model.heads[DECODER](model.encoder, x, layout, types, asked)
+    vectors: Tensor = model.heads[DECODER](model.encoder, x, layout, types, positions)
     return vectors

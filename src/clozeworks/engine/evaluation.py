@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import torch
 
+from clozeworks.core.loss import Loss
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import LossFunction, StepResult, measured
 from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.objectives.batch import Batch
-from clozeworks.objectives.loss import Loss
 
 
 def evaluate(

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.layers.dropout import drawing_from
+from clozeworks.core.loss import Loss
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.objectives.batch import Batch, BatchTensors
-from clozeworks.objectives.loss import Loss
 
 Precision = Literal["float32", "bfloat16"]
 LossFunction = Callable[[BatchTensors], Loss]

@@ -18,7 +18,6 @@ from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
 from clozeworks.core.ops.packed_weights import packed
 
-HEAD = "vocabulary"
 # Below so many tokens the weights are not read often enough to lay them out anew.
 _WORTH_PACKING = 16
 
@@ -83,5 +82,5 @@ class DecoderSession:
         return self.model.decode(ids, layout, self._encoded, cache=self._cache)
 
     def _scores(self, hidden: Tensor) -> Tensor:
-        scores: Tensor = self.model.heads[HEAD](hidden)
+        scores: Tensor = self.model.vocabulary(hidden)
         return scores.to(torch.promote_types(scores.dtype, torch.float32))

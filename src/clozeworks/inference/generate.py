@@ -12,6 +12,7 @@ from hashlib import sha256
 import numpy as np
 import torch
 
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.generate.beams import search
@@ -23,7 +24,7 @@ from clozeworks.generate.logits_processors import (
     RequiredWords,
 )
 from clozeworks.generate.sampling import Limits, Written, write
-from clozeworks.generate.session import HEAD, DecoderSession
+from clozeworks.generate.session import DecoderSession
 from clozeworks.generate.settings import Generation
 from clozeworks.inference.generate_batches import side_by_side
 from clozeworks.inference.generated_text import StreamChunk, Token, WrittenText

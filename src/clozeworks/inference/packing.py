@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clozeworks.core.context import Trace
 from clozeworks.core.layout import Layout
-from clozeworks.core.model import Model, asked_vectors
+from clozeworks.core.model import Model, hidden_states_at
 from clozeworks.errors import CheckpointError
 from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.valid import place_of
@@ -31,7 +31,7 @@ class Packed:
 
     def word_scores(self, model: Model, asked: Tensor) -> Tensor:
         """Scores of every entry of the vocabulary at some places in ascending order, (n, V)."""
-        vectors = asked_vectors(model, self.ids, self.layout, self.types, asked)
+        vectors = hidden_states_at(model, self.ids, self.layout, self.types, asked)
         scores: Tensor = model.heads["vocabulary"](vectors)
         return scores
 

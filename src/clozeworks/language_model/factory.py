@@ -7,11 +7,12 @@ from typing import Any
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import usual_pooling
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.initialize import initialize
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.families.family import Config, published_sizes, vocabulary_size
 from clozeworks.language_model.model import LanguageModel
-from clozeworks.objectives.teacher_forcing import DECODER, HEAD
+from clozeworks.objectives.teacher_forcing import DECODER
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # The config's entry for the standard deviation of first weights.

@@ -32,12 +32,12 @@ from torch import Tensor, nn
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layout import Layout
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives import next_sentence
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
@@ -193,7 +193,7 @@ class Adversarial(Objective):
         if isinstance(self.objective, ChoiceObjective):
             scores = self.objective.choices(model, hidden, tensors)
         else:
-            scores = model.scores(next_sentence.HEAD, hidden, tensors.layout)
+            scores = model.head(next_sentence.HEAD).logits(hidden, tensors.layout)
         # Trap: half precision has three digits, and the change is smaller than that.
         return scores.to(torch.promote_types(scores.dtype, torch.float32))
 

@@ -24,12 +24,12 @@ import numpy as np
 from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
-from clozeworks.objectives.teacher_forcing import LENGTHS, READ, TeacherForced, naming_cost
+from clozeworks.objectives.teacher_forcing import LENGTHS, READ, TeacherForced
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 
@@ -78,7 +78,7 @@ class CausalLM(TeacherForced):
     def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """The same from vectors (N, W) that others read, too."""
         part = tensors.parts[self.name]
-        return {self.name: naming_cost(model, hidden[part[BEFORE]], part[ANSWERS])}
+        return {self.name: model.vocabulary.loss(hidden[part[BEFORE]], part[ANSWERS])}
 
 
 def check_writes(blueprint: Blueprint, name: str) -> None:

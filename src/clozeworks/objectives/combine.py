@@ -21,11 +21,11 @@ from torch import Tensor
 from clozeworks import config
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.objective import Objective

@@ -18,21 +18,21 @@ Shapes: N tokens, W width, n questions.
 """
 
 from collections.abc import Collection
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
-from clozeworks.core.heads.vocabulary import VocabularyModule
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.layers.convolution import Convolution
 from clozeworks.core.layers.sublayer import PreNorm
-from clozeworks.core.model import Model, asked_vectors
+from clozeworks.core.loss import Loss
+from clozeworks.core.model import Model, hidden_states_at
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import Loss, LossTerm
-from clozeworks.objectives.masked_lm import HEAD, MaskedLM
+from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.single_tokens import SingleTokens
@@ -100,12 +100,10 @@ class DecodedLM(Objective):
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """Logits at the hidden places only, and the last layer there only, too."""
         part = tensors.parts[self._masked.name]
-        head = cast(VocabularyModule, model.heads[HEAD])
-        vectors = asked_vectors(
+        vectors = hidden_states_at(
             model, tensors.ids, tensors.layout, tensors.types, part["places"]
         )  # (n, W)
-        cost = LossTerm.of_naming(head.transform(vectors), head.decoder, part[ANSWERS])
-        return Loss({self._masked.name: cost})
+        return Loss({self._masked.name: model.vocabulary.loss(vectors, part[ANSWERS])})
 
 
 def check_decodable(blueprint: Blueprint) -> None:

@@ -14,6 +14,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layers.convolution import Convolution
 from clozeworks.core.layers.embeddings import Embeddings
@@ -24,8 +25,6 @@ from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.errors import SettingError, UnsupportedError
 from clozeworks.objectives.decoded_lm import check_decodable
 from clozeworks.spec import spec
-
-HEAD = "vocabulary"
 
 
 @spec

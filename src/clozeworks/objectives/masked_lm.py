@@ -18,16 +18,16 @@ Shapes: N tokens, W width, n questions.
 """
 
 from collections.abc import Collection
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from torch import Tensor
 
-from clozeworks.core.heads.vocabulary import VocabularyModule
+from clozeworks.core.heads.vocabulary import NAME as HEAD
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Exact, RandomRounding
 from clozeworks.objectives.noise.corruption import Corruption
@@ -39,8 +39,6 @@ from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
-
-HEAD = "vocabulary"
 
 
 @spec
@@ -119,6 +117,4 @@ class MaskedLM(Objective):
     def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Logits at the hidden places only."""
         part = tensors.parts[self.name]
-        head = cast(VocabularyModule, model.heads[HEAD])
-        x = head.transform(hidden[part["places"]])  # (n, E)
-        return {self.name: LossTerm.of_naming(x, head.decoder, part[ANSWERS])}
+        return {self.name: model.vocabulary.loss(hidden[part["places"]], part[ANSWERS])}

@@ -20,12 +20,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.data.examples.pairs import NextSentencePairs
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
@@ -52,8 +52,9 @@ class NextSentence(Objective):
 
     def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Two scores for each pair."""
-        scores = model.scores(HEAD, hidden, tensors.layout)
-        return {self.name: LossTerm.of(scores, tensors.parts[self.name][ANSWERS])}
+        head = model.head(HEAD)
+        x = head.read(hidden, tensors.layout)
+        return {self.name: head.loss(x, tensors.parts[self.name][ANSWERS])}
 
 
 def ask_for_labels(builder: BatchBuilder, name: str) -> None:

@@ -13,13 +13,13 @@ from torch import Tensor
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.families.family import parts_of
 from clozeworks.objectives.batch import Batch, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.rng import RandomStream
 from clozeworks.spec import Slot
 

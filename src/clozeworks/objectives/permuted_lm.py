@@ -26,7 +26,7 @@ Shapes: N tokens, B texts, n questions, K tokens of the memory.
 """
 
 from collections.abc import Collection
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.query_start import NAME as START
 from clozeworks.core.heads.query_start import QueryStart
-from clozeworks.core.heads.vocabulary import VocabularyModule
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.layers.two_stream import (
     Memory,
@@ -48,13 +48,13 @@ from clozeworks.core.layers.two_stream import (
     two_streams,
 )
 from clozeworks.core.layout import Layout
+from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.data.examples.remembered import RememberedBlocks
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.spaced_spans import SpacedSpans
@@ -63,7 +63,6 @@ from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 
-HEAD = "vocabulary"
 TARGETS, SEES, SEEN, ASKED, BEFORE = "targets", "sees", "seen", "asked", "before"
 # What the ranks behind `reuse` are raised by; above any length.
 _LATER = 2**28
@@ -204,9 +203,7 @@ class PermutedLM(Objective):
             memory=memory,
             content=False,
         )
-        head = cast(VocabularyModule, model.heads[HEAD])
-        x = head.transform(streams.queries[-1])  # (n, E)
-        return Loss({self.name: LossTerm.of_naming(x, head.decoder, part[ANSWERS])})
+        return Loss({self.name: model.vocabulary.loss(streams.queries[-1], part[ANSWERS])})
 
 
 def _remember(

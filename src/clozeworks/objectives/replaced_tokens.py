@@ -39,16 +39,13 @@ from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE, HeadSpec
 from clozeworks.core.heads.replaced import Replaced
 from clozeworks.core.heads.second_network import SecondNetwork, SecondNetworkModule
 from clozeworks.core.heads.table_differences import TableDifferences, TableDifferencesModule
-from clozeworks.core.heads.vocabulary import VocabularyModule
-from clozeworks.core.model import Model, asked_vectors
-from clozeworks.core.ops.sampling import drawn_entries
+from clozeworks.core.loss import Loss, LossTerm
+from clozeworks.core.model import Model, hidden_states_at
 from clozeworks.core.positions.learned import Learned
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError, TokenizerError
-from clozeworks.objectives import generator as generators
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.generator import Generator
-from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.corruption import Corruption
@@ -151,8 +148,9 @@ class ReplacedTokens(Objective):
         part = tensors.parts[self.name]
         replaced = (ids[part[JUDGED]] != part[ANSWERS]).long()  # (m,)
         hidden = self._read(model, ids, tensors)
-        scores = model.scores(HEAD, hidden, tensors.layout, part[JUDGED])
-        judged = dataclasses.replace(LossTerm.of(scores, replaced), weight=self.weight)
+        head = model.head(HEAD)
+        x = head.read(hidden, tensors.layout, part[JUDGED])
+        judged = dataclasses.replace(head.loss(x, replaced), weight=self.weight)
         return Loss({self._masked.name: cost, self.name: judged})
 
     def _read(self, model: Model, ids: Tensor, tensors: BatchTensors) -> Tensor:
@@ -177,16 +175,15 @@ class ReplacedTokens(Objective):
         """What the generator's guesses cost, and the tokens with its draws in place, (N,)."""
         part = tensors.parts[self._masked.name]
         places = part["places"]
-        head = cast(VocabularyModule, generator.heads[generators.HEAD])
-        said = asked_vectors(generator, tensors.ids, tensors.layout, tensors.types, places)
-        x = head.transform(said)  # (n, E)
-        cost = LossTerm.of_naming(x, head.decoder, part[ANSWERS])
+        head = generator.vocabulary
+        x = hidden_states_at(generator, tensors.ids, tensors.layout, tensors.types, places)
+        cost = head.loss(x, part[ANSWERS])
         seeds = tensors.parts[self.name][SEEDS].tolist()
         ends = torch.tensor(tensors.layout.lengths).cumsum(0)
         before = torch.searchsorted(places.cpu(), ends)
         counts = torch.diff(before, prepend=before.new_zeros(1)).tolist()
         ids = tensors.ids.clone()
-        ids[places] = drawn_entries(x, head.decoder.weight, head.decoder.bias, counts, seeds)
+        ids[places] = head.draw(x, counts, seeds)
         return cost, ids
 
 

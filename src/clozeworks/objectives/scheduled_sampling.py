@@ -33,20 +33,17 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads.vocabulary import PlainVocabularyModule
+from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import Loss
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.teacher_forcing import (
-    HEAD,
     LENGTHS,
     READ,
     RUNS,
     TeacherForced,
-    naming_cost,
 )
 from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSpec
 from clozeworks.rng import RandomStream, shares
@@ -54,8 +51,6 @@ from clozeworks.spec import spec
 
 # Two numbers from 0 to 1 for each answer: whether it is told, and what is drawn instead.
 LUCK = "luck"
-# Scores that exist at once in the first pass.
-_SCORES = 1 << 25
 
 
 @spec
@@ -141,19 +136,18 @@ class ScheduledSampling(Sampling, Objective):
         runs = part.get(RUNS, part[LENGTHS])
         read = mixed(part[READ], said, runs, part[LUCK][:, 0] < share)
         x = self._inner.vectors(model, tensors, read)
-        return Loss({self.objective.name: naming_cost(model, x, part[ANSWERS])})
+        return Loss({self.objective.name: model.vocabulary.loss(x, part[ANSWERS])})
 
     def _said(self, model: Model, x: Tensor, luck: Tensor) -> Tensor:
         """The token the model names for each answer, (n,)."""
-        head = cast(PlainVocabularyModule, model.heads[HEAD])
-        size = max(_SCORES // head.decoder.out_features, 1)
-        found = [torch.zeros(0, dtype=torch.int64, device=x.device)]
-        for begin in range(0, len(x), size):
-            scores = head(x[begin : begin + size])  # (some, V)
-            if self.choose == "likeliest":
-                found.append(scores.argmax(dim=1))
-            else:
-                found.append(_drawn(scores, luck[begin : begin + size]))
+        found = [luck.new_zeros(0, dtype=torch.int64)]
+        begin = 0
+        for logits in model.vocabulary.chunks(x):  # (some, V)
+            some = luck[begin : begin + len(logits)]
+            found.append(
+                logits.argmax(dim=1) if self.choose == "likeliest" else _drawn(logits, some)
+            )
+            begin += len(logits)
         return torch.cat(found)
 
 

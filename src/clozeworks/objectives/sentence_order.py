@@ -18,11 +18,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.data.examples.pairs import SentenceOrderPairs
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.next_sentence import HEAD as SECOND_CHOICE
 from clozeworks.objectives.next_sentence import ask_for_labels
 from clozeworks.objectives.objective import Objective
@@ -51,8 +51,9 @@ class SentenceOrder(Objective):
 
     def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Two scores for each pair."""
-        scores = model.scores(_head(model.blueprint.heads), hidden, tensors.layout)
-        return {self.name: LossTerm.of(scores, tensors.parts[self.name][ANSWERS])}
+        head = model.head(_head(model.blueprint.heads))
+        x = head.read(hidden, tensors.layout)
+        return {self.name: head.loss(x, tensors.parts[self.name][ANSWERS])}
 
 
 def _head(available: Collection[str]) -> str:

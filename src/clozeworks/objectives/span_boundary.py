@@ -26,12 +26,12 @@ from clozeworks.arrays import Int64Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary, BoundaryVocabularyModule
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ArrangementSpec
 from clozeworks.data.examples.examples import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.objectives.noise.corruption import span_begins
 from clozeworks.objectives.noise.words import segment_begins
 from clozeworks.objectives.objective import Objective
@@ -82,8 +82,8 @@ class SpanBoundary(Objective):
         """Logits for each asked token of each span."""
         part = tensors.parts[self.name]
         head = cast(BoundaryVocabularyModule, model.heads[HEAD])
-        x = head.transform(hidden[part["left"]], hidden[part["right"]], part["offsets"])  # (n, E)
-        return {self.name: LossTerm.of_naming(x, head.decoder, part[ANSWERS])}
+        left, right = hidden[part["left"]], hidden[part["right"]]
+        return {self.name: head.loss(left, right, part["offsets"], part[ANSWERS])}
 
 
 def enclosed_spans(clean: ExampleArrays, hidden: Int64Array) -> tuple[Int64Array, Int64Array]:

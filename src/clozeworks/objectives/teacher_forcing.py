@@ -10,7 +10,7 @@ Shapes: N tokens, n tokens of all answers, B texts, W width.
 """
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,14 +18,14 @@ from torch import Tensor
 
 from clozeworks.arrays import Int64Array
 from clozeworks.core.context import AttentionSource
-from clozeworks.core.heads.vocabulary import PlainVocabularyModule
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.layout import Layout
+from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
 from clozeworks.objectives.batch import ANSWERS, BatchTensors, TargetArrays
-from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.objective import Objective
 
-HEAD, DECODER = "vocabulary", "decoder"
+DECODER = "decoder"
 # The tokens that answers are named from, and how many each text has: in all, and in a row.
 READ, LENGTHS, RUNS = "read", "lengths", "runs"
 
@@ -58,7 +58,7 @@ class TeacherForced(Objective):
         """One forward pass, and what it costs."""
         part = tensors.parts[self.name]
         x = self.vectors(model, tensors, part[READ])  # (n, W)
-        return Loss({self.name: naming_cost(model, x, part[ANSWERS])})
+        return Loss({self.name: model.vocabulary.loss(x, part[ANSWERS])})
 
 
 def answer_part(answers: Int64Array, lengths: Int64Array, start: int) -> TargetArrays:
@@ -118,9 +118,3 @@ def continued(
     ids[places >= before] = read[answers.positions(device) > 0]
     hidden: Tensor = model(ids, both, torch.zeros_like(ids))
     return hidden[places >= before - 1]
-
-
-def naming_cost(model: Model, x: Tensor, answers: Tensor) -> LossTerm:
-    """The cost of naming the next tokens from the vectors (n, W) that know all before them."""
-    head = cast(PlainVocabularyModule, model.heads[HEAD])
-    return LossTerm.of_naming(head.transform(x), head.decoder, answers)

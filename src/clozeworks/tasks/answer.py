@@ -25,12 +25,12 @@ from torch import Tensor
 
 from clozeworks.arrays import Float32Array
 from clozeworks.core.layout import Layout
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.core.ops.segments import text_normalizers
 from clozeworks.data.labelled.items import ItemLocations, QuestionItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
@@ -192,7 +192,7 @@ class Answer(Task[QuestionItem, Answered]):
         self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
     ) -> Tensor:
         """Two scores for every token, (N, 2)."""
-        return model.scores(HEAD, hidden, layout, asked)
+        return model.head(HEAD).logits(hidden, layout, asked)
 
     def decode(
         self, item: QuestionItem, windows: Sequence[TokenWindow], scores: Sequence[Float32Array]

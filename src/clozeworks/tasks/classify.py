@@ -29,11 +29,11 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
 from clozeworks.core.layout import Layout
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import ItemLocations, Label, PairItem, TextItem
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.label_loss import LabelLoss
@@ -207,7 +207,7 @@ class Classify(Task[Any, Classified]):
         self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
     ) -> Tensor:
         """A score for each label, (B, C)."""
-        return model.scores(self.head, hidden, layout)
+        return model.head(self.head).logits(hidden, layout)
 
     def decode(
         self,

@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clozeworks.core.ops.linear_cross_entropy import right_answers
+from clozeworks.core.loss import LossTerm
+from clozeworks.core.ops.linear_cross_entropy import count_correct
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.spec import spec
 
 WHERE = "task.label_loss"
@@ -133,4 +133,4 @@ class LabelLoss:
             label_smoothing=self.smoothing,
             reduction="sum",
         )
-        return LossTerm(total, len(answers), right_answers(scores, answers))
+        return LossTerm(total, len(answers), count_correct(scores, answers))

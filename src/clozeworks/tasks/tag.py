@@ -30,11 +30,11 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.transitions import Transitions, TransitionsModule
 from clozeworks.core.layout import Layout
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import ItemLocations, WordsItem
 from clozeworks.errors import InputError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.loss import LossTerm
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
@@ -246,7 +246,7 @@ class Tag(Task[WordsItem, Tagged]):
         self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
     ) -> Tensor:
         """A score for each tag, (n, K)."""
-        return model.scores(HEAD, hidden, layout, asked)
+        return model.head(HEAD).logits(hidden, layout, asked)
 
     def decoder(self, model: Model) -> Decoder:
         """Decodes with what the model learned about moves."""

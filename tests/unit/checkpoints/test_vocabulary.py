@@ -60,7 +60,7 @@ def test_scores_of_old_pieces_are_what_they_were():
     def scores() -> torch.Tensor:
         with torch.no_grad():
             hidden = model.model(ids, layout)
-            return model.model.scores("vocabulary", hidden, layout)
+            return model.model.head("vocabulary").logits(hidden, layout)
 
     before = scores()
     extension = model.extend(FIELD, 6)

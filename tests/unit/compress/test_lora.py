@@ -104,7 +104,7 @@ def test_only_the_differences_and_heads_and_pooler_change():
         "pooler.dense.weight", "pooler.dense.bias",
         "heads.classes.project.weight", "heads.classes.project.bias",
     }  # fmt: skip
-    model.pooled(model(IDS, LAYOUT), LAYOUT).sum().backward()
+    model.pooler.pool(model(IDS, LAYOUT), LAYOUT).sum().backward()
     assert adapted(model)[QUERY].lora_b.grad.any()
     assert model.embeddings.tokens.weight.grad is None
 

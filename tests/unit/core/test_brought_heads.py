@@ -1,13 +1,16 @@
 """Heads that an objective brings: built, tied, counted and shown like any other."""
 
+import copy
 import dataclasses
 from typing import ClassVar
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.projection import Projection
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary
 from clozeworks.core.heads.vocabulary import Vocabulary
@@ -66,7 +69,38 @@ def test_first_weights_of_other_parts_do_not_change(blueprint):
 def test_who_brings_a_head_asks_it(blueprint):
     model = blueprint.build()
     with pytest.raises(AssertionError, match="asked by the objective that brings it"):
-        model.scores("span_boundary", torch.zeros(3, 32), Layout([3]))
+        model.head("span_boundary")
+
+
+def test_a_head_says_what_its_answers_cost(blueprint):
+    model = blueprint.build()
+    initialize(model, seed=2, spread=0.3)
+    hidden, targets, layout = torch.randn(5, 32), torch.tensor([3, 49]), Layout([2, 3])
+    head, positions = model.vocabulary, torch.tensor([1, 4])
+    assert head is model.head("vocabulary")
+    logits = head.logits(hidden, layout, positions)
+    assert torch.allclose(logits, head.logits(hidden, layout)[positions], atol=1e-5)
+    loss = head.loss(head.read(hidden, layout, positions), targets)
+    expected = F.cross_entropy(logits, targets, reduction="sum")
+    assert loss.count == 2 and torch.allclose(loss.total, expected)
+    assert torch.equal(torch.cat(list(head.chunks(hidden))), head(hidden))
+    boundary = model.heads["span_boundary"]
+    left, right, offsets = hidden[:2], hidden[3:], torch.arange(2)
+    loss = boundary.loss(left, right, offsets, targets)
+    expected = F.cross_entropy(boundary(left, right, offsets), targets, reduction="sum")
+    assert loss.count == 2 and torch.allclose(loss.total, expected)
+
+
+def test_a_pooled_head_reads_the_pooler_without_owning_it(blueprint):
+    heads = {"classes": PooledClasses(count=3)}
+    model = dataclasses.replace(blueprint, heads=heads, pooler=Pooler()).build()
+    names = [name for name in model.state_dict() if "pooler" in name]
+    assert names == ["pooler.dense.weight", "pooler.dense.bias"]
+    twin = copy.deepcopy(model)
+    initialize(twin, seed=2, spread=0.3)
+    hidden, layout = torch.randn(5, 32), Layout([2, 3])
+    expected = twin.heads["classes"].project(torch.tanh(twin.pooler.dense(hidden[[0, 2]])))
+    assert torch.equal(twin.head("classes").logits(hidden, layout), expected)
 
 
 def test_an_untied_head_shares_nothing(blueprint):

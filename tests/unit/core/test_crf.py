@@ -161,4 +161,3 @@ def test_long_sequences_do_not_overflow():
 
 def test_it_is_among_the_heads():
     assert registry.specs(HeadSpec)["transitions"] is Transitions
-    assert Transitions.reads == "given"

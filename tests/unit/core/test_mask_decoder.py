@@ -9,7 +9,7 @@ from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.initialize import initialize
 from clozeworks.core.layout import Layout
-from clozeworks.core.model import asked_vectors
+from clozeworks.core.model import hidden_states_at
 from clozeworks.errors import InputError
 from clozeworks.families.family import Config, families
 
@@ -38,7 +38,7 @@ def ids(seed=0):
 
 def decoded(model, tokens, layout, asked):
     with torch.no_grad():
-        return asked_vectors(model, tokens, layout, None, asked)
+        return hidden_states_at(model, tokens, layout, None, asked)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -32,7 +32,7 @@ def model(request):
 def scores(model):
     ids, layout = torch.arange(30) * 7 % 600, Layout([5, 1, 24])
     with torch.inference_mode():
-        return model.scores("vocabulary", model(ids, layout), layout)
+        return model.head("vocabulary").logits(model(ids, layout), layout)
 
 
 def test_the_same_numbers(model):

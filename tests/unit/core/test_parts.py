@@ -115,7 +115,7 @@ def test_factorised_width():
     assert model.heads["vocabulary"].decoder.weight is model.embeddings.tokens.weight
     hidden = model(torch.arange(5), Layout([5]))
     assert hidden.shape == (5, 8)
-    assert model.scores("vocabulary", hidden, Layout([5])).shape == (5, 20)
+    assert model.head("vocabulary").logits(hidden, Layout([5])).shape == (5, 20)
 
 
 def test_a_stated_width_has_its_projection_even_where_it_is_the_models():
@@ -168,9 +168,9 @@ def test_scores_only_at_asked_positions_equal_all_scores_gathered():
     model.heads["vocabulary"].decoder.register_forward_hook(
         lambda module, args, out: seen.append(len(out))
     )
-    some = model.scores("vocabulary", hidden, layout, asked)
+    some = model.head("vocabulary").logits(hidden, layout, asked)
     assert seen == [3], "the decoder must see the asked positions only"
-    torch.testing.assert_close(some, model.scores("vocabulary", hidden, layout)[asked])
+    torch.testing.assert_close(some, model.head("vocabulary").logits(hidden, layout)[asked])
 
 
 def test_pooled_classes_read_the_first_token():
@@ -179,7 +179,7 @@ def test_pooled_classes_read_the_first_token():
     layout = Layout([4, 6])
     hidden = torch.randn(10, 8)
     expected = model.heads["classes"].project(torch.tanh(model.pooler.dense(hidden[[0, 4]])))
-    torch.testing.assert_close(model.scores("classes", hidden, layout), expected)
+    torch.testing.assert_close(model.head("classes").logits(hidden, layout), expected)
 
 
 def test_tied_parameters_count_once_and_stay_tied():

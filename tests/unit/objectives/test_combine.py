@@ -8,11 +8,11 @@ import torch
 
 from clozeworks import config
 from clozeworks.core.heads.pooled import PooledClasses
+from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum, Weighted
-from clozeworks.objectives.loss import Loss, LossTerm
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.objective import Objective

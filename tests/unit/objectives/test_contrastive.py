@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from clozeworks.core.heads.projection import Projection
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layers.norm import LayerNorm
+from clozeworks.core.loss import LossTerm
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.objectives.contrastive import Contrastive
-from clozeworks.objectives.loss import LossTerm
 
 PLAIN = Contrastive(pooling="mean", projection=None)
 TRIPLETS = Contrastive(pooling="mean", projection=None, negatives="given")

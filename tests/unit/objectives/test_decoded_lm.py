@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.initialize import initialize
 from clozeworks.core.layers.sublayer import PreNorm
-from clozeworks.core.model import asked_vectors
+from clozeworks.core.model import hidden_states_at
 from clozeworks.errors import CheckpointError, SettingError
 from clozeworks.families.family import Config, families
 from clozeworks.objectives.batch import Vocabularies
@@ -47,7 +47,7 @@ def test_the_loss_is_that_of_the_decoder_s_vectors(examples):
     initialize(model, seed=1, spread=0.3)
     tensors = objective.batch(examples([30, 12, 25]), 3, SOURCE).tensors()
     part = tensors.parts["masked_lm"]
-    vectors = asked_vectors(model, tensors.ids, tensors.layout, tensors.types, part["places"])
+    vectors = hidden_states_at(model, tensors.ids, tensors.layout, tensors.types, part["places"])
     expected = F.cross_entropy(model.heads["vocabulary"](vectors), part["answers"], reduction="sum")
     found = objective.loss(model, tensors).parts["masked_lm"].total
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)

@@ -158,10 +158,10 @@ def test_its_head_hears_the_first_token():
     first = hidden[[0, 0, 0, 3, 3, 3, 3, 3]]
     head = model.heads["replaced"]
     expected = head.score(F.gelu(head.dense(head.norm(hidden + first))))
-    found = model.scores("replaced", hidden, layout)
+    found = model.head("replaced").logits(hidden, layout)
     assert (found[:, :1] == 0).all() and (found[:, 1:] - expected).abs().max() < 1e-12
     asked = torch.tensor([1, 4, 7])
-    some = model.scores("replaced", hidden, layout, asked)
+    some = model.head("replaced").logits(hidden, layout, asked)
     assert (some - found[asked]).abs().max() < 1e-12
 
 

@@ -84,7 +84,7 @@ def test_logits_exist_only_where_they_are_asked(examples, source, model):
     assert sizes == [asked] and asked < len(batch.ids) / 5
     # They are those of the full table, and the mean is over tokens, not over examples.
     hidden = built(tensors.ids, tensors.layout, tensors.types)
-    everywhere = built.scores("vocabulary", hidden, tensors.layout)
+    everywhere = built.head("vocabulary").logits(hidden, tensors.layout)
     labels = torch.full((len(batch.ids),), -100)
     labels[tensors.parts["masked_lm"]["places"]] = tensors.parts["masked_lm"]["answers"]
     assert (loss.value() - F.cross_entropy(everywhere, labels)).abs() < 1e-12

@@ -93,9 +93,7 @@ def test_a_right_guess_counts_as_written(batch, monkeypatch):
     part = tensors.parts["masked_lm"]
     wrong = torch.arange(len(part["answers"])) % 2 == 1
     drawn = torch.where(wrong, (part["answers"] + 1) % 200, part["answers"])
-    monkeypatch.setattr(
-        "clozeworks.objectives.replaced_tokens.drawn_entries", lambda *_: drawn.clone()
-    )
+    monkeypatch.setattr("clozeworks.core.heads.vocabulary.drawn_entries", lambda *_: drawn.clone())
     loss = objective.loss(model, tensors)
     ids = tensors.ids.clone()
     ids[part["places"]] = drawn
@@ -103,7 +101,7 @@ def test_a_right_guess_counts_as_written(batch, monkeypatch):
     labels = torch.zeros(len(ids))
     labels[part["places"][wrong]] = 1
     hidden = model(ids, tensors.layout, tensors.types)
-    z = model.scores("replaced", hidden, tensors.layout)[:, 1]
+    z = model.head("replaced").logits(hidden, tensors.layout)[:, 1]
     expected = F.binary_cross_entropy_with_logits(
         z[judged], labels[judged].double(), reduction="sum"
     )

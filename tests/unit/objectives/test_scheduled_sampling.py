@@ -19,7 +19,6 @@ from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.prefix_lm import PrefixLM
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling, _drawn, mixed
 from clozeworks.objectives.span_corruption import SpanCorruption
-from clozeworks.objectives.teacher_forcing import naming_cost
 from clozeworks.objectives.teacher_forcing_schedule import (
     ExponentialShare,
     FallingShare,
@@ -99,7 +98,7 @@ def test_with_nothing_told_only_what_was_said_is_read(name, tiny, examples):
     read = mixed(part["read"], torch.tensor(said), part["lengths"], part["luck"][:, 0] < 0)
     assert read.tolist() == wanted != part["read"].tolist()
     x = INSIDE[name].vectors(model, tensors, torch.tensor(wanted))
-    expected = naming_cost(model, x, part["answers"]).total.item()
+    expected = model.vocabulary.loss(x, part["answers"]).total.item()
     loss = objective.loss(model, tensors)
     assert loss.parts[INSIDE[name].name].total.item() == pytest.approx(expected, rel=1e-12)
 
@@ -120,7 +119,7 @@ def test_the_first_pass_has_no_gradient(tiny, examples):
                 said = model.heads["vocabulary"](x).argmax(1)
             none = torch.zeros(len(said), dtype=torch.bool)
             x = CausalLM().vectors(model, tensors, mixed(part["read"], said, part["lengths"], none))
-            cost = naming_cost(model, x, part["answers"])
+            cost = model.vocabulary.loss(x, part["answers"])
             (cost.total / cost.count).backward()
         grads.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert torch.allclose(*grads, rtol=1e-10, atol=1e-14)

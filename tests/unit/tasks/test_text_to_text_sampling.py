@@ -10,7 +10,6 @@ from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling, mixed
-from clozeworks.objectives.teacher_forcing import naming_cost
 from clozeworks.objectives.teacher_forcing_schedule import FallingShare
 from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.task import Task
@@ -94,7 +93,7 @@ def test_with_nothing_told_targets_are_read_as_they_were_said(name, networks):
         place += length
     assert place == len(said) and wanted != part["read"].tolist()
     x = TASKS[name].vectors(network, tensors, torch.tensor(wanted))
-    expected = naming_cost(network, x, part["answers"]).total.item()
+    expected = network.vocabulary.loss(x, part["answers"]).total.item()
     cost = objective.loss(network, tensors).parts["text_to_text"]
     assert cost.total.item() == pytest.approx(expected, rel=1e-12)
     assert cost.count == len(part["answers"])

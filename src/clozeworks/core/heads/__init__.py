@@ -1,19 +1,21 @@
 """What is asked of the tokens a tower returns. One file per kind of head.
 
-A head says what it reads: `tokens` (packed hidden states, or those of asked positions),
-`tokens_and_first` (the same, each beside the first one of its text), `pooled` (one vector per text
-from the model's pooler), `texts` (all tokens and where texts begin and end) or `given` (what the
-objective that brings the head hands over, such as both ends of a span).
+A `Head` answers from hidden states alone: `read` takes what it needs of them (tokens, one vector
+per text, the pooler's vector), the forward makes logits of that, `loss` compares them with targets.
+Other heads are handed more by the objective that brings them, such as both ends of a span.
+
+Shapes: N tokens, B texts, n tokens or texts that are asked about, W width, C classes.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layout import Layout
+from clozeworks.core.loss import LossTerm
 from clozeworks.spec import Slot
 
-Reads = Literal["tokens", "tokens_and_first", "pooled", "texts", "given"]
 TOKEN_TABLE = "embeddings.tokens.weight"
 POSITION_TABLE = "embeddings.positions.table.weight"
 
@@ -23,7 +25,8 @@ class HeadSpec(Slot):
 
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.core.heads"
-    reads: ClassVar[Reads]
+    reads_pooler: ClassVar[bool] = False
+    """Whether it needs the model's pooler."""
 
     def build(self, width: int, embeddings: Embeddings) -> nn.Module:
         """Makes the module: (n, W) to (n, outputs)."""
@@ -32,3 +35,33 @@ class HeadSpec(Slot):
     def shared(self) -> dict[str, str]:
         """Parameters it has in common with the body: its own name of each to the model's."""
         return {}
+
+
+class Head(nn.Module):
+    """A head that answers from hidden states; its forward takes what `read` returns."""
+
+    def attach(self, pooler: nn.Module | None) -> None:
+        """Lets the head use the model's pooler; most heads do not."""
+
+    def read(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """The vectors that logits are computed from, (n, W).
+
+        Args:
+            hidden_states: All tokens as the tower left them, (N, W).
+            layout: Where the texts begin and end.
+            positions: The tokens that are asked about, (n,); all if not given.
+        """
+        return hidden_states if positions is None else hidden_states[positions]
+
+    def logits(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """Logits of all texts or tokens, or of the tokens at some positions only, (n, C)."""
+        logits: Tensor = self(self.read(hidden_states, layout, positions))
+        return logits
+
+    def loss(self, x: Tensor, targets: Tensor) -> LossTerm:
+        """The cross-entropy of what `read` returned (n, W) with the right classes (n,)."""
+        return LossTerm.of(self(x), targets)

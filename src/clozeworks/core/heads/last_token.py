@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import Head, HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
 from clozeworks.spec import spec
@@ -22,7 +22,6 @@ class LastTokenClasses(HeadSpec):
     """project(last token)."""
 
     paper: ClassVar[str] = "Radford et al. 2018"
-    reads: ClassVar[Reads] = "texts"
 
     count: int
 
@@ -31,14 +30,20 @@ class LastTokenClasses(HeadSpec):
         return LastTokenClassesModule(width, self.count)
 
 
-class LastTokenClassesModule(nn.Module):
+class LastTokenClassesModule(Head):
     """One projection, without a bias."""
 
     def __init__(self, width: int, count: int) -> None:
         super().__init__()
         self.project = nn.Linear(width, count, bias=False)
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        """Tokens (N, W) to scores (B, C)."""
-        scores: Tensor = self.project(x[layout.last(x.device)])
-        return scores
+    def read(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """The last token of each text, (B, W)."""
+        return hidden_states[layout.last(hidden_states.device)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Last tokens (B, W) to logits (B, C)."""
+        logits: Tensor = self.project(x)
+        return logits

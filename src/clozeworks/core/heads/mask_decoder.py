@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.context import AttentionSource, ForwardContext
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.tower import TowerModule
 from clozeworks.core.layout import Layout
@@ -37,7 +37,6 @@ class MaskDecoder(HeadSpec):
     """last(last(below + place, below), below)."""
 
     paper: ClassVar[str] = "He et al. 2021"
-    reads: ClassVar[Reads] = "given"
 
     count: int = 512
     """Places that have a vector."""

@@ -11,10 +11,9 @@ Shapes: B texts, W width, C classes.
 
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.tokens import ClassesModule
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
@@ -48,27 +47,44 @@ class PoolerModule(nn.Module):
         self.dropout = Dropout(dropout)
         self.dense = nn.Linear(width, width)
         self.activation = activation_named(activation)
-        self._places = {"first": Layout.first, "last": Layout.last}[token]
+        self._positions = {"first": Layout.first, "last": Layout.last}[token]
 
-    def places(self, layout: Layout, device: torch.device) -> Tensor:
-        """Where the tokens stand that it reads, (B,)."""
-        return self._places(layout, device)
+    def pool(self, hidden_states: Tensor, layout: Layout) -> Tensor:
+        """All tokens (N, W) to a vector of each text (B, W)."""
+        pooled: Tensor = self(hidden_states[self._positions(layout, hidden_states.device)])
+        return pooled
 
-    def forward(self, spoken: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """One token of each text (B, W) to pooled vectors (B, W)."""
-        return self.activation(self.dense(self.dropout(spoken)))
+        return self.activation(self.dense(self.dropout(x)))
 
 
 @spec
 class PooledClasses(HeadSpec):
-    """A score per class for a whole text."""
+    """A logit per class for a whole text."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
-    reads: ClassVar[Reads] = "pooled"
+    reads_pooler: ClassVar[bool] = True
 
     count: int
     dropout: float = 0.0
 
-    def build(self, width: int, embeddings: Embeddings) -> ClassesModule:
-        """Makes the module: pooled vectors (B, W) to scores (B, C)."""
-        return ClassesModule(width, self.count, self.dropout)
+    def build(self, width: int, embeddings: Embeddings) -> "PooledClassesModule":
+        """Makes the module: pooled vectors (B, W) to logits (B, C)."""
+        return PooledClassesModule(width, self.count, self.dropout)
+
+
+class PooledClassesModule(ClassesModule):
+    """Classes of the vectors that the model's pooler makes."""
+
+    def attach(self, pooler: nn.Module | None) -> None:
+        """Takes the model's pooler."""
+        assert isinstance(pooler, PoolerModule), "a blueprint's check insists on a pooler"
+        # Trap: as a plain attribute it would be a child, and its weights would have a second name.
+        self._pooler = (pooler,)
+
+    def read(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """The pooler's vector of each text, (B, W)."""
+        return self._pooler[0].pool(hidden_states, layout)

@@ -10,7 +10,7 @@ Shapes: B texts, W width.
 
 from typing import ClassVar
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import PoolerModule
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.spec import spec
@@ -21,7 +21,6 @@ class Projection(HeadSpec):
     """activation(dense(vector)), freshly made."""
 
     paper: ClassVar[str] = "Gao et al. 2021"
-    reads: ClassVar[Reads] = "given"
 
     activation: str = "tanh"
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.spec import spec
 
@@ -25,7 +25,6 @@ class QueryStart(HeadSpec):
     """One vector in place of a token's."""
 
     paper: ClassVar[str] = "Yang et al. 2019"
-    reads: ClassVar[Reads] = "given"
 
     def build(self, width: int, embeddings: Embeddings) -> "QueryStartModule":
         """Makes the module; its vector is as wide as those of tokens."""

@@ -15,10 +15,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import Head, HeadSpec
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.norm import NormSpec
+from clozeworks.core.layout import Layout
 from clozeworks.spec import spec
 
 
@@ -27,7 +28,6 @@ class Replaced(HeadSpec):
     """[0, score(activation(dense(x)))]: as written, replaced."""
 
     paper: ClassVar[str] = "Clark et al. 2020"
-    reads: ClassVar[Reads] = "tokens"
 
     activation: str = "gelu"
 
@@ -36,7 +36,7 @@ class Replaced(HeadSpec):
         return ReplacedModule(width, self.activation)
 
 
-class ReplacedModule(nn.Module):
+class ReplacedModule(Head):
     """Bends once more, then one number."""
 
     def __init__(self, width: int, activation: str) -> None:
@@ -46,7 +46,7 @@ class ReplacedModule(nn.Module):
         self.score = nn.Linear(width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Tokens (n, W) to scores for "as written" and "replaced" (n, 2)."""
+        """Tokens (n, W) to logits of "as written" and "replaced" (n, 2)."""
         replaced: Tensor = self.score(self.activation(self.dense(x)))  # (n, 1)
         return torch.cat([torch.zeros_like(replaced), replaced], dim=1)
 
@@ -56,7 +56,6 @@ class ReplacedInText(HeadSpec):
     """[0, score(activation(dense(norm(x + first))))]: as written, replaced."""
 
     paper: ClassVar[str] = "He et al. 2023"
-    reads: ClassVar[Reads] = "tokens_and_first"
 
     norm: NormSpec
     activation: str = "gelu"
@@ -73,6 +72,14 @@ class ReplacedInTextModule(ReplacedModule):
         super().__init__(width, activation)
         self.norm = norm
 
-    def forward(self, x: Tensor, first: Tensor) -> Tensor:  # type: ignore[override]
-        """Tokens (n, W) and the first of the text of each (n, W) to scores (n, 2)."""
-        return super().forward(self.norm(x + first))
+    def read(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """The tokens, each added to the first of its text, (n, W)."""
+        rows = layout.rows(hidden_states.device)
+        first = layout.first(hidden_states.device)[rows if positions is None else rows[positions]]
+        return super().read(hidden_states, layout, positions) + hidden_states[first]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Tokens with the first of their text (n, W) to logits (n, 2)."""
+        return super().forward(self.norm(x))

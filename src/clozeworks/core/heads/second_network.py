@@ -15,7 +15,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
@@ -27,7 +27,6 @@ class SecondNetwork(HeadSpec):
     """A network of its own, some of whose parameters are the model's."""
 
     paper: ClassVar[str] = "Clark et al. 2020"
-    reads: ClassVar[Reads] = "given"
 
     network: Blueprint
     shares: tuple[str, ...] = ()

@@ -17,10 +17,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import TOKEN_TABLE, HeadSpec, Reads
+from clozeworks.core.heads import TOKEN_TABLE, HeadSpec
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.norm import LayerNorm, NormSpec
+from clozeworks.core.loss import LossTerm
 from clozeworks.spec import spec
 
 
@@ -29,7 +30,6 @@ class BoundaryVocabulary(HeadSpec):
     """decoder(block(block([left; right; place]))) + bias, a block being norm(activation(dense))."""
 
     paper: ClassVar[str] = "Joshi et al. 2020"
-    reads: ClassVar[Reads] = "given"
 
     places: int = 15
     """The most tokens of a span that are asked."""
@@ -86,6 +86,10 @@ class BoundaryVocabularyModule(nn.Module):
         return transformed
 
     def forward(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
-        """The tokens before and after the span (n, W) and places in it (n,) to scores (n, V)."""
-        scores: Tensor = self.decoder(self.transform(left, right, places))
-        return scores
+        """The tokens before and after the span (n, W) and places in it (n,) to logits (n, V)."""
+        logits: Tensor = self.decoder(self.transform(left, right, places))
+        return logits
+
+    def loss(self, left: Tensor, right: Tensor, places: Tensor, targets: Tensor) -> LossTerm:
+        """The cross-entropy of the same with the right entries (n,)."""
+        return LossTerm.of_linear(self.transform(left, right, places), self.decoder, targets)

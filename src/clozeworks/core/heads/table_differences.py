@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE, HeadSpec, Reads
+from clozeworks.core.heads import POSITION_TABLE, TOKEN_TABLE, HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings, EmbeddingsModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions.learned import Learned, LearnedModule
@@ -29,7 +29,6 @@ class TableDifferences(HeadSpec):
     """stop(table) + difference, for tokens and for positions where they have a table."""
 
     paper: ClassVar[str] = "He et al. 2023"
-    reads: ClassVar[Reads] = "given"
 
     def build(self, width: int, embeddings: Embeddings) -> "TableDifferencesModule":
         """Makes the module: tables of the same shapes."""

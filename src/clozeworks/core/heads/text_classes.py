@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import Head, HeadSpec
 from clozeworks.core.heads.pooling import pool
 from clozeworks.core.heads.tokens import ClassesModule
 from clozeworks.core.layers.embeddings import Embeddings
@@ -33,7 +33,6 @@ class TextClasses(HeadSpec):
     """project(dropout(pool(tokens)))."""
 
     paper: ClassVar[str] = "Reimers & Gurevych 2019; Yang et al. 2016"
-    reads: ClassVar[Reads] = "texts"
 
     count: int
     pooling: str = "mean"
@@ -41,7 +40,7 @@ class TextClasses(HeadSpec):
     dropout: float = 0.0
 
     def build(self, width: int, embeddings: Embeddings) -> "TextClassesModule":
-        """Makes the module: tokens (N, W) and their layout to scores (B, C)."""
+        """Makes the module: tokens (N, W) and their layout to logits (B, C)."""
         if self.pooling not in TEXT_POOLINGS:
             raise UnknownName("pooling", self.pooling, TEXT_POOLINGS)
         pooling: nn.Module = (
@@ -50,7 +49,7 @@ class TextClasses(HeadSpec):
         return TextClassesModule(pooling, ClassesModule(width, self.count, self.dropout))
 
 
-class TextClassesModule(nn.Module):
+class TextClassesModule(Head):
     """A pooling and a projection."""
 
     def __init__(self, pooling: nn.Module, classes: ClassesModule) -> None:
@@ -58,10 +57,17 @@ class TextClassesModule(nn.Module):
         self.pooling = pooling
         self.classes = classes
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        """Tokens (N, W) to scores (B, C)."""
-        scores: Tensor = self.classes(self.pooling(x, layout))
-        return scores
+    def read(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """One vector of each text, (B, W)."""
+        pooled: Tensor = self.pooling(hidden_states, layout)
+        return pooled
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors of texts (B, W) to logits (B, C)."""
+        logits: Tensor = self.classes(x)
+        return logits
 
 
 class PlainPooling(nn.Module):
@@ -86,5 +92,5 @@ class AttentionPooling(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Tokens (N, W) to vectors (B, W)."""
-        asked: Tensor = self.question(torch.tanh(self.dense(x)))  # (N, 1)
-        return text_sums(text_softmax(asked, layout) * x, layout)
+        weights = text_softmax(self.question(torch.tanh(self.dense(x))), layout)  # (N, 1)
+        return text_sums(weights * x, layout)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import Head, HeadSpec
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.spec import spec
@@ -18,10 +18,9 @@ from clozeworks.spec import spec
 
 @spec
 class TokenClasses(HeadSpec):
-    """A score per class for every token."""
+    """A logit per class for every token."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
-    reads: ClassVar[Reads] = "tokens"
 
     count: int
     dropout: float = 0.0
@@ -31,7 +30,7 @@ class TokenClasses(HeadSpec):
         return ClassesModule(width, self.count, self.dropout)
 
 
-class ClassesModule(nn.Module):
+class ClassesModule(Head):
     """Dropout and one projection."""
 
     def __init__(self, width: int, count: int, dropout: float) -> None:
@@ -40,6 +39,6 @@ class ClassesModule(nn.Module):
         self.project = nn.Linear(width, count)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Vectors of tokens or of whole texts (n, W) to scores (n, C)."""
-        scores: Tensor = self.project(self.dropout(x))
-        return scores
+        """Vectors of tokens or of whole texts (n, W) to logits (n, C)."""
+        logits: Tensor = self.project(self.dropout(x))
+        return logits

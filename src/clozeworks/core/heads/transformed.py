@@ -1,4 +1,4 @@
-"""Classes of texts or tokens behind one more transformation, as a masked model's scores have.
+"""Classes of texts or tokens behind one more transformation, as a masked model's logits have.
 
 Paper: Warner et al. 2024 (ModernBERT).
 The idea: a masked language model transforms a token once more before it names it, and that layer
@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import PlainPooling, TextClassesModule
 from clozeworks.core.heads.tokens import ClassesModule
 from clozeworks.core.layers.activation import activation_named
@@ -27,7 +27,6 @@ class TransformedTokenClasses(HeadSpec):
     """project(dropout(norm(activation(dense(x))))) of every token."""
 
     paper: ClassVar[str] = "Warner et al. 2024"
-    reads: ClassVar[Reads] = "tokens"
 
     count: int
     norm: NormSpec
@@ -37,7 +36,7 @@ class TransformedTokenClasses(HeadSpec):
     dropout: float = 0.0
 
     def build(self, width: int, embeddings: Embeddings) -> "TransformedClassesModule":
-        """Makes the module: tokens (n, W) to scores (n, C)."""
+        """Makes the module: tokens (n, W) to logits (n, C)."""
         return TransformedClassesModule(
             width,
             self.count,
@@ -53,7 +52,6 @@ class TransformedTextClasses(HeadSpec):
     """The same of a whole text, from its first token or the mean of its tokens."""
 
     paper: ClassVar[str] = "Warner et al. 2024"
-    reads: ClassVar[Reads] = "texts"
 
     count: int
     norm: NormSpec
@@ -64,7 +62,7 @@ class TransformedTextClasses(HeadSpec):
     dropout: float = 0.0
 
     def build(self, width: int, embeddings: Embeddings) -> TextClassesModule:
-        """Makes the module: tokens (N, W) and their layout to scores (B, C)."""
+        """Makes the module: tokens (N, W) and their layout to logits (B, C)."""
         classes = TransformedClassesModule(
             width,
             self.count,
@@ -95,5 +93,5 @@ class TransformedClassesModule(ClassesModule):
         self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
-        """Vectors of tokens or of whole texts (n, W) to scores (n, C)."""
+        """Vectors of tokens or of whole texts (n, W) to logits (n, C)."""
         return super().forward(self.norm(self.activation(self.dense(x))))

@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec, Reads
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
 from clozeworks.core.ops.crf import MoveTensors, log_likelihoods
@@ -29,7 +29,6 @@ class Transitions(HeadSpec):
     """A score for each first label, each move and each last label."""
 
     paper: ClassVar[str] = "Lafferty et al. 2001"
-    reads: ClassVar[Reads] = "given"
 
     count: int
     """The labels."""

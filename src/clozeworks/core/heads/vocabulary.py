@@ -1,26 +1,71 @@
-"""A score for every entry of the vocabulary.
+"""A logit for every entry of the vocabulary.
 
 Paper: Devlin et al. 2019; Press & Wolf 2017 (the decoder shares the embedding table).
 The idea: transform the token once more, then compare it with every token vector; the bias is the
 head's own.
 Trap: the decoder is the largest matrix of a small model. It is computed only at the positions that
-are asked: `head(hidden[asked])`, never on all tokens and then masked.
+are asked: `head(hidden_states[positions])`, never on all tokens and then masked.
 Used by: masked language models of every encoder family; XLNet, GPT, LLaMA and T5 compare the token
 as it is.
 
 Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
-from clozeworks.core.heads import TOKEN_TABLE, HeadSpec, Reads
+from clozeworks.core.heads import TOKEN_TABLE, Head, HeadSpec
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.norm import NormSpec
+from clozeworks.core.loss import LossTerm
+from clozeworks.core.ops.sampling import drawn_entries
 from clozeworks.spec import spec
+
+NAME = "vocabulary"
+# Logits that exist at once where all are wanted, but not kept.
+_LOGITS = 1 << 25
+
+
+class VocabularyHead(Head):
+    """Compares vectors with those of all entries, whatever it makes of them before."""
+
+    decoder: nn.Linear
+
+    def transform(self, x: Tensor) -> Tensor:
+        """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Hidden states of the asked positions (n, W) to logits (n, V)."""
+        logits: Tensor = self.decoder(self.transform(x))
+        return logits
+
+    def loss(self, x: Tensor, targets: Tensor) -> LossTerm:
+        """The cross-entropy with the right entries (n,); logits are not kept."""
+        return LossTerm.of_linear(self.transform(x), self.decoder, targets)
+
+    def chunks(self, x: Tensor) -> Iterator[Tensor]:
+        """The logits of some rows (n, W) after the other, so that memory has a bound."""
+        size = max(_LOGITS // self.decoder.out_features, 1)
+        for begin in range(0, len(x), size):
+            yield self(x[begin : begin + size])
+
+    def draw(self, x: Tensor, counts: Sequence[int], seeds: Sequence[int]) -> Tensor:
+        """An entry for each row (n, W), drawn from its softmax, (n,); has no gradient.
+
+        Args:
+            x: Hidden states of the asked positions, text by text.
+            counts: How many of them each text has, (B,).
+            seeds: One for each text, (B,).
+        """
+        with torch.no_grad():
+            read = self.transform(x)
+        return drawn_entries(read, self.decoder.weight, self.decoder.bias, counts, seeds)
 
 
 @spec
@@ -28,7 +73,6 @@ class Vocabulary(HeadSpec):
     """decoder(norm(activation(dense(x)))) + bias."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
-    reads: ClassVar[Reads] = "tokens"
 
     norm: NormSpec
     activation: str = "gelu"
@@ -54,7 +98,7 @@ class Vocabulary(HeadSpec):
         return {"decoder.weight": TOKEN_TABLE} if self.tied else {}
 
 
-class VocabularyModule(nn.Module):
+class VocabularyModule(VocabularyHead):
     """Transforms, normalises, compares with every token vector."""
 
     def __init__(
@@ -78,18 +122,12 @@ class VocabularyModule(nn.Module):
         transformed: Tensor = self.norm(self.activation(self.dense(x)))
         return transformed
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to scores (n, V)."""
-        scores: Tensor = self.decoder(self.transform(x))
-        return scores
-
 
 @spec
 class PlainVocabulary(HeadSpec):
     """decoder(x), with a bias or without."""
 
     paper: ClassVar[str] = "Yang et al. 2019"
-    reads: ClassVar[Reads] = "tokens"
 
     tied: bool = True
     """Whether the decoder is the embedding table."""
@@ -109,7 +147,7 @@ class PlainVocabulary(HeadSpec):
         return {"decoder.weight": TOKEN_TABLE} if self.tied else {}
 
 
-class PlainVocabularyModule(nn.Module):
+class PlainVocabularyModule(VocabularyHead):
     """Compares with every token vector."""
 
     def __init__(self, width: int, tokens: int, dropout: float, bias: bool, scale: float) -> None:
@@ -122,8 +160,3 @@ class PlainVocabularyModule(nn.Module):
         """Hidden states of the asked positions, as the decoder reads them, (n, W)."""
         kept: Tensor = self.dropout(x)
         return kept if self.scale == 1.0 else kept * self.scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to scores (n, V)."""
-        scores: Tensor = self.decoder(self.transform(x))
-        return scores

@@ -1,7 +1,7 @@
-"""The cost of naming the right entry of a large vocabulary.
+"""A projection to a large vocabulary and its cross-entropy, in one step.
 
-The idea: scores (one for every entry) are the largest tensor of a small model, and all anybody
-wants of them is one number and its gradient. So scores, their softmax and their gradient are the
+The idea: logits (one for every entry) are the largest tensor of a small model, and all anybody
+wants of them is one number and its gradient. So logits, their softmax and their gradient are the
 same memory, one after the other, and the memory is used again for the next batch. Computed a slice
 of the vocabulary at a time, the product stays in the cache. Many tokens, as where every token is
 asked for, are done some at a time: the memory has a bound, whatever the batch.
@@ -20,98 +20,102 @@ from torch.autograd.function import once_differentiable
 
 # Entries of the vocabulary whose vectors are multiplied at once.
 _SLICE = 1024
-# Scores that exist at once; with 50,000 entries that is 671 tokens and 134 MB.
-_SCORES = 1 << 25
+# Logits that exist at once; with 50,000 entries that is 671 tokens and 134 MB.
+_LOGITS = 1 << 25
 _held = threading.local()
 
 
-def named(x: Tensor, weight: Tensor, bias: Tensor | None, answers: Tensor) -> tuple[Tensor, Tensor]:
-    """-log softmax(x @ weight.T + bias)[answer], summed, and how many answers scored highest.
+def linear_cross_entropy(
+    x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """-log softmax(x @ weight.T + bias)[target], summed, and how many targets scored highest.
 
     Args:
         x: The asked tokens, (n, E).
         weight: The vectors of all entries, (V, E).
-        bias: Added to the scores, (V,), if there is one.
-        answers: The right entries, (n,).
+        bias: Added to the logits, (V,), if there is one.
+        targets: The right entries, (n,).
 
     Returns:
         A number with a gradient, and a number.
     """
     types = {x.dtype, weight.dtype, *([] if bias is None else [bias.dtype])}
     if x.device.type == "cpu" and len(types) == 1 and x.dtype in (torch.float32, torch.float64):
-        total, right = _Named.apply(x, weight, bias, answers)  # type: ignore[no-untyped-call]
-        return total, right
-    scores = F.linear(x, weight, bias)
+        fused = _LinearCrossEntropy.apply(x, weight, bias, targets)  # type: ignore[no-untyped-call]
+        total, correct = fused
+        return total, correct
+    logits = F.linear(x, weight, bias)
     # Trap: half precision has three digits; a sum over thousands of questions needs more.
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return F.cross_entropy(scores, answers, reduction="sum"), right_answers(scores, answers)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(logits, targets, reduction="sum"), count_correct(logits, targets)
 
 
-def right_answers(scores: Tensor, answers: Tensor) -> Tensor:
-    """How many answers have the highest score, (n, C) and (n,) to a number."""
+def count_correct(logits: Tensor, targets: Tensor) -> Tensor:
+    """How many targets have the highest logit, (n, C) and (n,) to a number."""
     with torch.no_grad():
-        return (scores.argmax(dim=1) == answers).sum()
+        return (logits.argmax(dim=1) == targets).sum()
 
 
-class _Named(torch.autograd.Function):
+class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, answers: Tensor) -> Any:
-        size = max(_SCORES // len(weight), 1)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Any:
+        size = max(_LOGITS // len(weight), 1)
         wanted = any(ctx.needs_input_grad)
-        costs, rights, of_x = [], [], []
+        losses, counts, of_x = [], [], []
         of_weight: Tensor | None = None
         of_bias: Tensor | None = None
         for begin in range(0, max(len(x), 1), size):
-            part, asked = x[begin : begin + size], answers[begin : begin + size]
-            cost, right, shares = _of_some(part, weight, bias, asked)
-            costs.append(cost)
-            rights.append(right)
+            rows, right = x[begin : begin + size], targets[begin : begin + size]
+            loss, count, log_probabilities = _chunk(rows, weight, bias, right)
+            losses.append(loss)
+            counts.append(count)
             if wanted:
-                grad = shares.exp_()  # in the memory that the next tokens will overwrite
-                grad[torch.arange(len(asked)), asked] -= 1
+                # In the memory that the next tokens will overwrite.
+                grad = log_probabilities.exp_()
+                grad[torch.arange(len(right)), right] -= 1
                 of_x.append(grad @ weight)
-                of_weight = grad.T @ part if of_weight is None else of_weight.addmm_(grad.T, part)
+                of_weight = grad.T @ rows if of_weight is None else of_weight.addmm_(grad.T, rows)
                 if bias is not None:
                     own = grad.sum(dim=0)
                     of_bias = own if of_bias is None else of_bias.add_(own)
-        right = torch.stack(rights).sum()
-        ctx.mark_non_differentiable(right)
+        correct = torch.stack(counts).sum()
+        ctx.mark_non_differentiable(correct)
         if wanted:
             ctx.grads = (torch.cat(of_x), of_weight, of_bias)
-        return torch.cat(costs).sum(), right
+        return torch.cat(losses).sum(), correct
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_total: Tensor, of_right: Tensor) -> Any:
-        assert ctx.grads is not None, "a gradient is taken once; call named again for another"
+    def backward(ctx: Any, of_total: Tensor, of_correct: Tensor) -> Any:
+        assert ctx.grads is not None, "a gradient is taken once; call it again for another"
         grads = [None if grad is None else grad.mul_(of_total) for grad in ctx.grads]
         ctx.grads = None
         return (*grads, None)
 
 
-def _of_some(
-    x: Tensor, weight: Tensor, bias: Tensor | None, answers: Tensor
+def _chunk(
+    x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The costs of some tokens (n,), how many were right, and all log shares (n, V)."""
-    scores = _scores(x, weight, bias)  # (n, V)
-    rows = torch.arange(len(answers))
-    given = scores[rows, answers]
-    # Of rows whose answer has the highest score, another entry may have it, too.
-    best = (given == scores.amax(dim=1)).nonzero().squeeze(1) if len(answers) else rows
-    right = right_answers(scores[best], answers[best])
-    shares = torch.log_softmax(scores, dim=1, out=scores)
-    return -shares[rows, answers], right, shares
+    """The losses of some tokens (n,), how many were right, and all log-probabilities (n, V)."""
+    logits = _logits(x, weight, bias)  # (n, V)
+    rows = torch.arange(len(targets))
+    given = logits[rows, targets]
+    # Of rows whose target has the highest logit, another entry may have it, too.
+    best = (given == logits.amax(dim=1)).nonzero().squeeze(1) if len(targets) else rows
+    correct = count_correct(logits[best], targets[best])
+    log_probabilities = torch.log_softmax(logits, dim=1, out=logits)
+    return -log_probabilities[rows, targets], correct, log_probabilities
 
 
-def _scores(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    scores = _memory(len(x), len(weight), x.dtype)
+def _logits(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    logits = _memory(len(x), len(weight), x.dtype)
     for begin in range(0, len(weight), _SLICE):
         part = slice(begin, begin + _SLICE)
         if bias is None:
-            torch.mm(x, weight[part].T, out=scores[:, part])
+            torch.mm(x, weight[part].T, out=logits[:, part])
         else:
-            torch.addmm(bias[part], x, weight[part].T, out=scores[:, part])
-    return scores
+            torch.addmm(bias[part], x, weight[part].T, out=logits[:, part])
+    return logits
 
 
 def _memory(rows: int, columns: int, dtype: torch.dtype) -> Tensor:

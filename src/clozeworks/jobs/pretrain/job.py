@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from clozeworks import config
+from clozeworks.core.heads.vocabulary import NAME as FILLING
 from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
 from clozeworks.data.examples import Arrangement
@@ -27,7 +28,6 @@ from clozeworks.jobs.pretrain.starting import starting_model, trained_network
 from clozeworks.jobs.pretrain.summary import Pretrained, Quiet, beginning_of, example_of
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.batch import Vocabularies
-from clozeworks.objectives.masked_lm import HEAD as FILLING
 from clozeworks.objectives.objective import Objective
 from clozeworks.reports.pretrain_card import pretraining_card
 from clozeworks.reports.pretrain_page import PretrainReport, write_report

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import Corpus
@@ -14,7 +15,7 @@ from clozeworks.families.family import Config, Parts, parts_of, published_sizes
 from clozeworks.jobs.pretrain.recipe import Start
 from clozeworks.language_model import LanguageModel, load, new
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.teacher_forcing import DECODER, HEAD
+from clozeworks.objectives.teacher_forcing import DECODER
 
 
 def starting_model(

@@ -26,12 +26,13 @@ import numpy as np
 from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import ChatItem, Item, Label, SourceItem, TextItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.prompts import EncodedPrompt, write_all
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.teacher_forcing import HEAD, TeacherForced
+from clozeworks.objectives.teacher_forcing import TeacherForced
 from clozeworks.rng import RandomStream
 from clozeworks.runtime.progress import Progress
 from clozeworks.spec import spec

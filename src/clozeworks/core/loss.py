@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clozeworks.core.ops.linear_cross_entropy import named, right_answers
+from clozeworks.core.ops.linear_cross_entropy import count_correct, linear_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -34,29 +34,29 @@ class LossTerm:
     weight: float = 1.0
 
     @classmethod
-    def of(cls, scores: Tensor, answers: Tensor) -> "LossTerm":
-        """The cost of naming the right answer: -log softmax(scores)[answer].
+    def of(cls, logits: Tensor, targets: Tensor) -> "LossTerm":
+        """Cross-entropy: -log softmax(logits)[target].
 
         Args:
-            scores: A score for every possible answer, (n, C).
-            answers: The right ones, (n,).
+            logits: A logit for every possible answer, (n, C).
+            targets: The right ones, (n,).
         """
         # Trap: half precision has three digits; a sum over thousands of questions needs more.
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        total = F.cross_entropy(scores, answers, reduction="sum")
-        return cls(total, len(answers), right_answers(scores, answers))
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        total = F.cross_entropy(logits, targets, reduction="sum")
+        return cls(total, len(targets), count_correct(logits, targets))
 
     @classmethod
-    def of_naming(cls, x: Tensor, decoder: nn.Linear, answers: Tensor) -> "LossTerm":
-        """The cost of naming entries of a vocabulary: the same, without keeping the scores.
+    def of_linear(cls, x: Tensor, decoder: nn.Linear, targets: Tensor) -> "LossTerm":
+        """Cross-entropy of a projection to a vocabulary: the same, without keeping the logits.
 
         Args:
             x: What the decoder reads, (n, E).
-            decoder: Scores every entry.
-            answers: The right ones, (n,).
+            decoder: Makes a logit for every entry.
+            targets: The right entries, (n,).
         """
-        total, correct = named(x, decoder.weight, decoder.bias, answers)
-        return cls(total, len(answers), correct)
+        total, correct = linear_cross_entropy(x, decoder.weight, decoder.bias, targets)
+        return cls(total, len(targets), correct)
 
 
 @dataclass(frozen=True)
