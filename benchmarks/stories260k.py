@@ -31,7 +31,7 @@ import clozeworks as cw
 from clozeworks.errors import CheckpointError
 from clozeworks.generate.sampling import Limits, write
 from clozeworks.generate.session import DecoderSession
-from clozeworks.inference.packing import evaluating
+from clozeworks.inference.loop import evaluating
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 PROMPT = "Once upon a time"

@@ -245,7 +245,7 @@ def test_neighbours_and_budgets_change_nothing(task):
     model, items = model_for(task), items_for(task)
     together = model.ask(items, task)
     assert all(map(same, together, [model.ask([item], task)[0] for item in items]))
-    assert all(map(same, together, model.ask(items, task, budget=1)))
+    assert all(map(same, together, model.ask(items, task, batch_tokens=1)))
     assert all(map(same, together[::-1], model.ask(items[::-1], task)))
 
 

@@ -176,7 +176,7 @@ def answer_all(
         # What an output cannot show would be written as no JSON reader knows it.
         escaped = (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
         for chunk in asked.chunks:
-            answers = loaded.ask(chunk, task, budget=options.budget, progress=tokens)
+            answers = loaded.ask(chunk, task, batch_tokens=options.budget, progress=tokens)
             if tokens is not None:
                 tokens.next_chunk()
             if change is not None:

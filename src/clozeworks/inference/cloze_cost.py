@@ -22,12 +22,10 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks.core.model import Model
-from clozeworks.data.examples.batch import by_budget
 from clozeworks.errors import InputError, UnsupportedError
-from clozeworks.inference.embed import default_budget
-from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
+from clozeworks.inference.loop import BatchOptions, device_of, in_batches
+from clozeworks.inference.packing import check_finite, pack
 from clozeworks.rng import RandomStream
-from clozeworks.runtime.workers import side_by_side, workers
 from clozeworks.text.characters import words_of
 from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -93,6 +91,7 @@ def cloze_cost(
     beside: Sequence[Tokenizer] = (),
     max_length: int | None = None,
     most: int = MOST,
+    options: BatchOptions | None = None,
 ) -> ClozeCost:
     """Hides words of texts, about 15 %, and asks the model for them.
 
@@ -109,6 +108,7 @@ def cloze_cost(
             hidden together.
         max_length: The most tokens a text may have.
         most: It is enough when so many words are hidden.
+        options: Batch size, progress, cancellation.
 
     Raises:
         InputError: The texts are one str, or one of them is not valid.
@@ -132,7 +132,7 @@ def cloze_cost(
             break
     device = device_of(model)
 
-    def run(batch: list[int]) -> float:
+    def forward(batch: list[int]) -> float:
         own = [asked[number] for number in batch]
         packed = pack([item.masked for item in own], device)
         starts = packed.layout.starts
@@ -146,10 +146,8 @@ def cloze_cost(
         return float(F.cross_entropy(scores, answers, reduction="none").double().sum())
 
     lengths = [len(item.masked) for item in asked]
-    with evaluating(model):
-        batches = by_budget(lengths, default_budget(device), workers(device))
-        # The batches come in no fixed order, which is nothing to an exact sum.
-        nats = fsum(cost for _, cost in side_by_side(run, batches, device))
+    # The batches come in no fixed order, which is nothing to an exact sum.
+    nats = fsum(cost for _, cost in in_batches(model, lengths, forward, options))
     return ClozeCost(words, sum(len(item.places) for item in asked), nats)
 
 

@@ -15,17 +15,11 @@ from numpy.typing import NDArray
 from clozeworks.core.context import Trace
 from clozeworks.core.heads.pooling import check_modes, pool
 from clozeworks.core.model import Model
-from clozeworks.data.examples.batch import by_budget
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
-from clozeworks.runtime.progress import Progress
-from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.inference.loop import BatchOptions, device_of, in_batches, in_order
+from clozeworks.inference.packing import check_finite, pack
 from clozeworks.text.tokenizer.tokenizer import Encoded, Tokenizer
 from clozeworks.text.valid import check_type, place_of
-
-# Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
-CPU_BUDGET = 1024
-ACCELERATOR_BUDGET = 16384
 
 Vectors = NDArray[np.float32]
 
@@ -41,9 +35,8 @@ def embed(
     prompt: str = "",
     pool_prompt: bool = True,
     truncate: bool = False,
-    budget: int | None = None,
     places: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    options: BatchOptions | None = None,
 ) -> Vectors:
     """One vector per text.
 
@@ -57,9 +50,8 @@ def embed(
         prompt: What is put before each text.
         pool_prompt: Whether the prompt's tokens count in the vector too.
         truncate: Whether longer texts are cut; otherwise they are an error.
-        budget: Tokens per batch; chosen for the device if not given.
         places: Where each text came from, for messages.
-        progress: Called with tokens done and tokens in all.
+        options: Batch size, progress, cancellation.
 
     Returns:
         A (texts, width x modes) array in the order of the texts.
@@ -82,23 +74,15 @@ def embed(
                 f"{place_of(number, places)} has {length:,} tokens and the prompt {leave_out:,}, "
                 f"which do not count in the vector; shorten the prompt, or raise max_length."
             )
-    total = sum(lengths)
-    done = 0
-    budget = default_budget(device) if budget is None else budget
-    batches = by_budget(lengths, budget, workers(device))
 
-    def run(batch: list[int]) -> torch.Tensor:
+    def forward(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
         pooled = pool(packed.hidden(model), packed.layout, modes, leave_out)
         check_finite(model, pooled, batch, "the vector", places)
         return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
 
-    with evaluating(model):
-        for batch, result in side_by_side(run, batches, device):
-            vectors[batch] = result.cpu().numpy()
-            done += sum(lengths[text] for text in batch)
-            if progress is not None:
-                progress(done, total)
+    for batch, result in in_batches(model, lengths, forward, options):
+        vectors[batch] = result.cpu().numpy()
     return vectors
 
 
@@ -123,6 +107,7 @@ def hidden(
     layer: int,
     max_length: int | None,
     truncate: bool = False,
+    options: BatchOptions | None = None,
 ) -> list[TokenVectors]:
     """Contextual vectors of every token.
 
@@ -133,6 +118,7 @@ def hidden(
         layer: Which layer's output; 0 is the embeddings, negative numbers count from the last.
         max_length: The most tokens a text may have.
         truncate: Whether longer texts are cut; otherwise they are an error.
+        options: Batch size, progress, cancellation.
     """
     check_texts(texts)
     depth = len(model.blueprint.encoder.running_order())
@@ -144,9 +130,8 @@ def hidden(
     device = device_of(model)
     cut = truncate and max_length is not None
     encoded = tokenizer.encode(texts, max_length=max_length, truncate=cut, offsets=True)
-    found: dict[int, Vectors] = {}
 
-    def run(batch: list[int]) -> list[Vectors]:
+    def forward(batch: list[int]) -> list[Vectors]:
         packed = pack([encoded[text] for text in batch], device)
         # Trap: the last kept state is before a final norm; the model's result is after it.
         trace = Trace(attention=None) if layer not in (-1, depth) else None
@@ -154,19 +139,11 @@ def hidden(
         chosen = trace.hidden[layer] if trace else result
         return [piece.float().cpu().numpy() for piece in packed.layout.split(chosen)]
 
-    batches = by_budget([len(text) for text in encoded], default_budget(device), workers(device))
-    with evaluating(model):
-        for batch, pieces in side_by_side(run, batches, device):
-            found.update(zip(batch, pieces, strict=True))
+    vectors = in_order(model, [len(text) for text in encoded], forward, options)
     return [
-        TokenVectors(text, _pieces(tokenizer, item), list(item.offsets or []), found[number])
-        for number, (text, item) in enumerate(zip(texts, encoded, strict=True))
+        TokenVectors(text, _pieces(tokenizer, item), list(item.offsets or []), own)
+        for text, item, own in zip(texts, encoded, vectors, strict=True)
     ]
-
-
-def default_budget(device: torch.device) -> int:
-    """Tokens per batch that suit a device."""
-    return CPU_BUDGET if device.type == "cpu" else ACCELERATOR_BUDGET
 
 
 def check_texts(texts: Sequence[str], places: Sequence[str] | None = None) -> None:

@@ -24,15 +24,13 @@ from clozeworks.core.model import Model
 from clozeworks.core.ops.sampling import gumbel
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.session import DecoderSession
-from clozeworks.inference.packing import check_finite, evaluating
-from clozeworks.runtime.progress import Progress
+from clozeworks.inference.loop import BatchOptions, in_batches
+from clozeworks.inference.packing import check_finite
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 GIVEN, LENGTH = 16, 64
 # n-grams whose repetition is counted.
 NGRAMS = (1, 2, 3, 4)
-# Texts that are walked along at a time.
-ROWS = 32
 
 
 class Place(NamedTuple):
@@ -91,6 +89,7 @@ class Exposure:
 class _Walk:
     """A text on its way."""
 
+    number: int
     prompt: list[int]
     reference: list[int]
     told: list[float] = field(default_factory=list)
@@ -111,7 +110,7 @@ def exposure(
     length: int = LENGTH,
     greedy: bool = False,
     seed: int = 0,
-    progress: Progress | None = None,
+    options: BatchOptions | None = None,
 ) -> Exposure:
     """Walks along references twice, and compares.
 
@@ -126,7 +125,7 @@ def exposure(
         length: How many tokens it is followed for.
         greedy: Whether the model reads its likeliest tokens; otherwise it draws them.
         seed: Decides what is drawn.
-        progress: Called with texts done and texts in all.
+        options: Batch size, progress, cancellation.
 
     Raises:
         InputError: No text is long enough.
@@ -144,14 +143,15 @@ def exposure(
                 f"all; lower one of them."
             )
         walks = [
-            _Walk(text.ids[:given], text.ids[given : given + length])
-            for text in tokenizer.encode(texts)
+            _Walk(number, text.ids[:given], text.ids[given : given + length])
+            for number, text in enumerate(tokenizer.encode(texts))
         ]
     else:
         read = tokenizer.encode(texts, max_length=room, advice="shorten it")
         right = tokenizer.encode(answers)
         walks = [
-            _Walk(text.ids, answer.ids[:length]) for text, answer in zip(read, right, strict=True)
+            _Walk(number, text.ids, answer.ids[:length])
+            for number, (text, answer) in enumerate(zip(read, right, strict=True))
         ]
     long = [walk for walk in walks if walk.reference]
     if not long:
@@ -159,14 +159,16 @@ def exposure(
             f"no text has more than the {given:,} tokens that are given; give longer ones, or "
             f"lower given."
         )
-    with evaluating(model), torch.inference_mode():
-        for begin in range(0, len(long), ROWS):
-            batch = long[begin : begin + ROWS]
-            _walk(model, batch, length, start, tokenizer.last_id, None)
-            draw = _likeliest if greedy else _drawing(seed, range(begin, begin + len(batch)))
-            _walk(model, batch, length, start, tokenizer.last_id, draw)
-            if progress is not None:
-                progress(begin + len(batch), len(long))
+
+    def forward(batch: list[int]) -> None:
+        several = [long[number] for number in batch]
+        _walk(model, several, length, start, tokenizer.last_id, None)
+        draw = _likeliest if greedy else _drawing(seed, batch)
+        _walk(model, several, length, start, tokenizer.last_id, draw)
+
+    costs = [len(walk.prompt) + len(walk.reference) for walk in long]
+    for _ in in_batches(model, costs, forward, options):
+        pass
     return _measured(long, len(walks) - len(long), tokenizer.last_id is not None)
 
 
@@ -203,7 +205,8 @@ def _walk(
     scores = reader.first()
     for place in range(length):
         logs = scores.log_softmax(dim=1)
-        check_finite(model, logs.amax(dim=1, keepdim=True), rows, "the score")
+        numbers = [walks[row].number for row in rows]
+        check_finite(model, logs.amax(dim=1, keepdim=True), numbers, "the score")
         for number, row in enumerate(rows):
             walk = walks[row]
             if place < len(walk.reference):

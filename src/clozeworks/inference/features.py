@@ -29,12 +29,10 @@ from torch import Tensor
 from clozeworks.core.context import Trace
 from clozeworks.core.heads.pooling import pool
 from clozeworks.core.model import Model
-from clozeworks.data.examples.batch import by_budget
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.inference.embed import Vectors, default_budget
-from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
-from clozeworks.runtime.progress import Progress
-from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.inference.embed import Vectors
+from clozeworks.inference.loop import BatchOptions, device_of, in_batches
+from clozeworks.inference.packing import check_finite, pack
 from clozeworks.tasks.classify import Problem
 from clozeworks.tasks.spans.windows import TokenWindow, by_item, judged_in
 
@@ -125,8 +123,7 @@ def features(
     *,
     pooling: str | None,
     places: Sequence[str] | None = None,
-    budget: int | None = None,
-    progress: Progress | None = None,
+    options: BatchOptions | None = None,
 ) -> dict[str, Vectors]:
     """Vectors of texts or of words, from several layers in one pass.
 
@@ -139,8 +136,7 @@ def features(
             windows has the mean of their vectors, each counting for the tokens it judges. None for
             the vectors of the asked tokens, such as the first pieces of words.
         places: Where each item came from, for messages.
-        budget: Tokens per batch; chosen for the device if not given.
-        progress: Called with tokens done and tokens in all.
+        options: Batch size, progress, cancellation.
 
     Returns:
         An (n, F) array for each of the layers: a row for each text, or for each asked token in the
@@ -155,10 +151,8 @@ def features(
     found = {
         name: np.empty((sum(sizes), width * copies.get(name, 1)), np.float32) for name in layers
     }
-    lengths = [len(window) for window in windows]
-    total, done = sum(lengths), 0
 
-    def run(batch: list[int]) -> list[Tensor]:
+    def forward(batch: list[int]) -> list[Tensor]:
         own = [windows[number] for number in batch]
         packed = pack([window.encoded for window in own], device)
         trace = Trace(attention=None)
@@ -179,15 +173,10 @@ def features(
             check_finite(model, view, owners, "a vector", places)
         return [view.cpu() for view in read]
 
-    budget = default_budget(device) if budget is None else budget
-    with evaluating(model):
-        for batch, read in side_by_side(run, by_budget(lengths, budget, workers(device)), device):
-            rows = np.concatenate([np.arange(ends[n] - sizes[n], ends[n]) for n in batch])
-            for name, view in zip(layers, read, strict=True):
-                found[name][rows] = view.numpy()
-            done += sum(lengths[number] for number in batch)
-            if progress is not None:
-                progress(done, total)
+    for batch, read in in_batches(model, [len(window) for window in windows], forward, options):
+        rows = np.concatenate([np.arange(ends[n] - sizes[n], ends[n]) for n in batch])
+        for name, view in zip(layers, read, strict=True):
+            found[name][rows] = view.numpy()
     if pooling is None:
         return found
     return {name: _over_windows(vectors, windows) for name, vectors in found.items()}

@@ -16,11 +16,9 @@ from torch import Tensor
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.model import Model
-from clozeworks.data.examples.batch import by_budget
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.embed import default_budget
-from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
-from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.inference.loop import BatchOptions, device_of, in_order
+from clozeworks.inference.packing import check_finite, pack
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, asking, by_item, read_windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -66,6 +64,7 @@ def fill(
     top: int = 5,
     words: Sequence[str] | None = None,
     max_length: int | None = None,
+    options: BatchOptions | None = None,
 ) -> list[Filled]:
     """Ranks candidates for every gap of every text.
 
@@ -77,6 +76,7 @@ def fill(
         words: If given, only these are ranked; each must be one token of the vocabulary. Special
             tokens are ranked only if they are named here.
         max_length: The most tokens the model takes.
+        options: Batch size, progress, cancellation.
     """
     if top < 1:
         raise SettingError(f"top is {top}; it must be at least 1.")
@@ -88,9 +88,8 @@ def fill(
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
     windows = _windows(tokenizer, marked, texts, _most(model, max_length))
-    guesses: list[dict[tuple[int, int], list[FillCandidate]]] = [{} for _ in texts]
 
-    def run(batch: list[int]) -> list[list[FillCandidate]]:
+    def forward(batch: list[int]) -> list[list[list[FillCandidate]]]:
         own = [windows[number] for number in batch]
         packed = pack([window.encoded for window in own], device)
         starts = packed.layout.starts
@@ -100,18 +99,15 @@ def fill(
         shares = scores.float().softmax(dim=-1).cpu()
         owners = [window.item for window in own for _ in range(len(window.wanted))]
         check_finite(model, shares, owners, "a score")
-        return _ranked(tokenizer, shares, top, candidates)
+        ranked = iter(_ranked(tokenizer, shares, top, candidates))
+        return [[next(ranked) for _ in window.wanted] for window in own]
 
-    lengths = [len(window) for window in windows]
-    with evaluating(model):
-        batches = by_budget(lengths, default_budget(device), workers(device))
-        for batch, ranked in side_by_side(run, batches, device):
-            taken = iter(ranked)
-            for number in batch:
-                window = windows[number]
-                for place in window.wanted.tolist():
-                    assert window.encoded.offsets is not None
-                    guesses[window.item][window.encoded.offsets[place]] = next(taken)
+    ranked = in_order(model, [len(window) for window in windows], forward, options)
+    guesses: list[dict[tuple[int, int], list[FillCandidate]]] = [{} for _ in texts]
+    for window, gaps in zip(windows, ranked, strict=True):
+        for place, candidate in zip(window.wanted.tolist(), gaps, strict=True):
+            assert window.encoded.offsets is not None
+            guesses[window.item][window.encoded.offsets[place]] = candidate
     filled = []
     for number, text in enumerate(texts):
         spans = sorted(guesses[number])

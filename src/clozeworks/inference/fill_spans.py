@@ -21,9 +21,11 @@ from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.beams import Beams
 from clozeworks.generate.logits_processors import BadWords, InTurn
+from clozeworks.generate.prompts import EncodedPrompt, GenerationRequest
 from clozeworks.generate.sampling import Written
 from clozeworks.inference.fill import FillCandidate, Filled, joined
-from clozeworks.inference.prompts import EncodedPrompt, write_all
+from clozeworks.inference.loop import BatchOptions
+from clozeworks.inference.prompts import write_all
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.span_targets import Sentinels, sentinel_ids
 from clozeworks.text.tokenizer.bytes import are_bytes
@@ -45,6 +47,7 @@ def fill_spans(
     ends: Sequence[int],
     top: int = 5,
     sentinels: Sentinels | None = None,
+    options: BatchOptions | None = None,
 ) -> list[Filled]:
     """What a decoder writes into the gaps of every text.
 
@@ -57,6 +60,7 @@ def fill_spans(
         top: How many guesses per gap, at most; a search finds as many answers.
         sentinels: What the model learned to read for a gap; as published models of its vocabulary
             did if not given.
+        options: Batch size, progress, cancellation.
 
     Raises:
         InputError: A text has no gap, or more than there are sentinels.
@@ -71,8 +75,10 @@ def fill_spans(
     gaps = _Gaps(tokenizer, ends, sentinels)
     prompts = [gaps.prompt(text, number) for number, text in enumerate(texts, start=1)]
     beams = Beams(width=top, length_penalty=0.0) if top > 1 else None
-    written = write_all(model, prompts, beams=beams, start=start, tokens=tokenizer.size)
-    return [gaps.filled(text, own) for text, own in zip(texts, written, strict=True)]
+    request = GenerationRequest(
+        prompts, start, tokenizer.size, beams, lambda n, written: gaps.filled(texts[n], written)
+    )
+    return write_all(model, request, options)
 
 
 class _Gaps:

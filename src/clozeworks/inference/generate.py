@@ -28,7 +28,7 @@ from clozeworks.generate.session import DecoderSession
 from clozeworks.generate.settings import Generation
 from clozeworks.inference.generate_batches import side_by_side
 from clozeworks.inference.generated_text import StreamChunk, Token, WrittenText
-from clozeworks.inference.packing import evaluating
+from clozeworks.inference.loop import evaluating
 from clozeworks.inference.prompts import CheckedReader
 from clozeworks.inference.streaming import StopCondition, Stops, StreamDecoder, first_stop
 from clozeworks.inference.word_constraints import check_words, runs_of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clozeworks.core.attention.attention import AttentionModule
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError
-from clozeworks.inference.packing import device_of
+from clozeworks.inference.loop import device_of
 from clozeworks.runtime.memory import available
 from clozeworks.wording import counted, size_in_words
 

@@ -29,12 +29,9 @@ from clozeworks.core.attention.prefix_cache import PrefixCache
 from clozeworks.core.context import AttentionSource
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
-from clozeworks.data.examples.batch import by_budget
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.embed import default_budget
-from clozeworks.inference.packing import check_finite, device_of, evaluating
-from clozeworks.runtime.progress import Progress
-from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.inference.loop import BatchOptions, device_of, in_order
+from clozeworks.inference.packing import check_finite
 from clozeworks.text.tokenizer.tokenizer import Encoded, Tokenizer
 from clozeworks.text.valid import check_texts, place_of
 
@@ -132,9 +129,8 @@ def score_texts(
     *,
     room: int | None,
     overlap: int | None = None,
-    budget: int | None = None,
     places: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    options: BatchOptions | None = None,
 ) -> list[Scored]:
     """How likely texts are to a decoder.
 
@@ -145,9 +141,8 @@ def score_texts(
         room: The most tokens it takes; None without a limit.
         overlap: Tokens that a window has in common with the one before; half of the room if not
             given.
-        budget: Tokens per batch; chosen for the device if not given.
         places: Where each text came from, for messages.
-        progress: Called with tokens done and tokens in all.
+        options: Batch size, progress, cancellation.
 
     Raises:
         InputError: A text has no token that can be asked for.
@@ -165,7 +160,7 @@ def score_texts(
             )
         windows += _cut(number, ids, first, room, overlap)
     groups = [_Group([window], 0) for window in windows]
-    return _scored(model, tokenizer, groups, len(texts), budget, places, progress)
+    return _scored(model, tokenizer, groups, len(texts), places, options)
 
 
 def score_continuations(
@@ -177,9 +172,8 @@ def score_continuations(
     room: int | None,
     start: int | None = None,
     overlap: int | None = None,
-    budget: int | None = None,
     places: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    options: BatchOptions | None = None,
 ) -> list[Scored]:
     """How likely it is that a text follows another; of an encoder-decoder, that it is the answer.
 
@@ -193,9 +187,8 @@ def score_continuations(
         start: What the answers of an encoder-decoder begin with.
         overlap: Tokens that a window has in common with the one before; half of the room if not
             given.
-        budget: Tokens per batch; chosen for the device if not given.
         places: Where each prompt came from, for messages.
-        progress: Called with tokens done and tokens in all.
+        options: Batch size, progress, cancellation.
 
     Raises:
         InputError: A continuation has no tokens, or nothing stands before it.
@@ -237,7 +230,7 @@ def score_continuations(
                 )
             windows += _cut(number, ids, first, room, overlap)
     groups = list(_grouped(windows, prompts))
-    return _scored(model, tokenizer, groups, len(prompts), budget, places, progress)
+    return _scored(model, tokenizer, groups, len(prompts), places, options)
 
 
 def _opened(text: Encoded) -> tuple[list[int], int]:
@@ -302,16 +295,12 @@ def _scored(
     tokenizer: Tokenizer,
     groups: Sequence[_Group],
     count: int,
-    budget: int | None,
     places: Sequence[str] | None,
-    progress: Progress | None,
+    options: BatchOptions | None,
 ) -> list[Scored]:
     device = device_of(model)
-    weights = [group.weight for group in groups]
-    total, done = sum(weights), 0
-    found: list[list[list[float]]] = [[] for _ in groups]
 
-    def run(batch: list[int]) -> list[list[list[float]]]:
+    def forward(batch: list[int]) -> list[list[list[float]]]:
         chosen = [groups[number] for number in batch]
         hidden, layout = _read(model, chosen, device)
         own = [window for group in chosen for window in group.windows]
@@ -329,14 +318,7 @@ def _scored(
         pieces = (piece.tolist() for piece in torch.split(logs.cpu(), sizes))
         return [[next(pieces) for _ in group.windows] for group in chosen]
 
-    budget = default_budget(device) if budget is None else budget
-    with evaluating(model):
-        for batch, logs in side_by_side(run, by_budget(weights, budget, workers(device)), device):
-            for number, own in zip(batch, logs, strict=True):
-                found[number] = own
-            done += sum(weights[number] for number in batch)
-            if progress is not None:
-                progress(done, total)
+    found = in_order(model, [group.weight for group in groups], forward, options)
     results = [Scored([], [], 0) for _ in range(count)]
     for group, several in zip(groups, found, strict=True):
         for window, shares in zip(group.windows, several, strict=True):

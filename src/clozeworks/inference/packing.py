@@ -1,7 +1,6 @@
 """From tokens to what a model takes: packed numbers and their layout."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -44,22 +43,6 @@ def pack(encoded: Sequence[Encoded], device: torch.device) -> Packed:
         list(chain.from_iterable(text.types for text in encoded)), dtype=torch.long
     )
     return Packed(ids.to(device), types.to(device), layout)
-
-
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """Without dropout, whatever mode the model is in; the mode comes back afterwards."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
-
-
-def device_of(model: Model) -> torch.device:
-    """Where the model's weights are."""
-    return next(model.parameters()).device
 
 
 def check_finite(

@@ -1,4 +1,4 @@
-"""Asks a model about many items: windows in batches of equal cost, side by side."""
+"""Asks a task of a model about many items: the logits of their windows, or what it generates."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +8,13 @@ import torch
 
 from clozeworks.arrays import Float32Array
 from clozeworks.core.model import Model
-from clozeworks.data.examples.batch import by_budget
 from clozeworks.data.labelled.items import ItemLocations
-from clozeworks.inference.embed import default_budget
-from clozeworks.inference.packing import check_finite, device_of, evaluating, pack
-from clozeworks.runtime.progress import Progress
-from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.inference.loop import BatchOptions, device_of, in_order
+from clozeworks.inference.packing import check_finite, pack
+from clozeworks.inference.prompts import write_all
 from clozeworks.tasks.spans.windows import TokenWindow, by_item
 from clozeworks.tasks.task import Task
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
-
-__all__ = ["Progress", "answers", "scored_answers", "window_scores"]
 
 
 def answers(
@@ -28,8 +24,7 @@ def answers(
     items: Sequence[Any],
     *,
     most: int | None,
-    budget: int | None = None,
-    progress: Progress | None = None,
+    options: BatchOptions | None = None,
 ) -> list[Any]:
     """An answer for every item.
 
@@ -39,34 +34,20 @@ def answers(
         tokenizer: Its tokenizer.
         items: What it is asked about.
         most: The most tokens the model takes.
-        budget: Tokens per batch; chosen for the device if not given.
-        progress: Called with tokens done and tokens in all.
+        options: Batch size, progress, cancellation.
     """
     if not items:
         return []
     asked = [task.as_asked(item) for item in items]
-    return task.answered(model, tokenizer, asked, most=most, budget=budget, progress=progress)
-
-
-def scored_answers(
-    task: Task[Any, Any],
-    model: Model,
-    tokenizer: Tokenizer,
-    items: Sequence[Any],
-    *,
-    most: int | None,
-    budget: int | None = None,
-    progress: Progress | None = None,
-) -> list[Any]:
-    """An answer for every item by the scores of its windows; the arguments are those above."""
-    windows = task.windows_of(items, tokenizer, most)
-    found = window_scores(
-        task, model, windows, budget=budget, progress=progress, places=ItemLocations(items)
-    )
-    rows, decode = iter(found), task.decoder(model)
+    request = task.generation(model, tokenizer, asked, most)
+    if request is not None:
+        return write_all(model, request, options)
+    windows = task.windows_of(asked, tokenizer, most)
+    logits = iter(window_scores(task, model, windows, places=ItemLocations(asked), options=options))
+    decode = task.decoder(model)
     return [
-        decode(item, own, [next(rows) for _ in own])
-        for item, own in zip(items, by_item(windows), strict=True)
+        decode(item, own, [next(logits) for _ in own])
+        for item, own in zip(asked, by_item(windows), strict=True)
     ]
 
 
@@ -76,16 +57,12 @@ def window_scores(
     windows: Sequence[TokenWindow],
     *,
     places: Sequence[str] | None = None,
-    budget: int | None = None,
-    progress: Progress | None = None,
+    options: BatchOptions | None = None,
 ) -> list[Float32Array]:
-    """The scores of every window: (C,), or (asked tokens, C)."""
+    """The logits of every window: (C,), or (asked tokens, C)."""
     device = device_of(model)
-    lengths = [len(window) for window in windows]
-    total, done = sum(lengths), 0
-    found: list[Float32Array] = [np.zeros(0, np.float32)] * len(windows)
 
-    def run(batch: list[int]) -> list[Float32Array]:
+    def forward(batch: list[int]) -> list[Float32Array]:
         own = [windows[number] for number in batch]
         packed = pack([window.encoded for window in own], device)
         hidden = packed.hidden(model)
@@ -94,18 +71,10 @@ def window_scores(
             starts = packed.layout.starts
             chosen = [window.wanted + start for window, start in zip(own, starts, strict=True)]
             asked, sizes = torch.from_numpy(np.concatenate(chosen)).to(device), [*map(len, chosen)]
-        scores = task.scores(model, hidden, packed.layout, asked).float()
+        logits = task.scores(model, hidden, packed.layout, asked).float()
         owners = [window.item for window, size in zip(own, sizes, strict=True) for _ in range(size)]
-        check_finite(model, scores, owners, "a score", places)
-        pieces = np.split(scores.cpu().numpy(), np.cumsum(sizes)[:-1])
+        check_finite(model, logits, owners, "a score", places)
+        pieces = np.split(logits.cpu().numpy(), np.cumsum(sizes)[:-1])
         return pieces if task.per_token else [piece[0] for piece in pieces]
 
-    budget = default_budget(device) if budget is None else budget
-    with evaluating(model):
-        for batch, pieces in side_by_side(run, by_budget(lengths, budget, workers(device)), device):
-            for number, piece in zip(batch, pieces, strict=True):
-                found[number] = piece
-            done += sum(lengths[number] for number in batch)
-            if progress is not None:
-                progress(done, total)
-    return found
+    return in_order(model, [len(window) for window in windows], forward, options)

@@ -7,94 +7,47 @@ Shapes: B prompts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from clozeworks.core.model import Model
-from clozeworks.data.examples.batch import by_budget
-from clozeworks.generate.beams import Beams, search
-from clozeworks.generate.logits_processors import Known, LogitsProcessorSpec
+from clozeworks.generate.beams import search
+from clozeworks.generate.logits_processors import Known
+from clozeworks.generate.prompts import EncodedPrompt, GenerationRequest
 from clozeworks.generate.sampling import Limits, Written, write
 from clozeworks.generate.session import DecoderSession
-from clozeworks.inference.embed import default_budget
-from clozeworks.inference.packing import check_finite, device_of, evaluating
-from clozeworks.runtime.progress import Progress
-from clozeworks.runtime.workers import side_by_side, workers
-
-
-@dataclass(frozen=True)
-class EncodedPrompt:
-    """What a model reads before it writes.
-
-    Attributes:
-        ids: Its tokens.
-        most: How many tokens may be written behind it.
-        ends: The tokens that end what is written.
-        rules: What changes scores before a token is chosen.
-        place: Where it came from, for messages.
-    """
-
-    ids: list[int]
-    most: int
-    ends: tuple[int, ...]
-    rules: tuple[LogitsProcessorSpec, ...] = ()
-    place: str = ""
+from clozeworks.inference.loop import BatchOptions, in_order
+from clozeworks.inference.packing import check_finite
 
 
 def write_all(
-    model: Model,
-    prompts: Sequence[EncodedPrompt],
-    *,
-    beams: Beams | None = None,
-    start: int | None,
-    tokens: int,
-    budget: int | None = None,
-    progress: Progress | None = None,
-) -> list[list[Written]]:
-    """What a model writes behind each prompt: the likeliest token each time, or a search.
+    model: Model, request: GenerationRequest, options: BatchOptions | None = None
+) -> list[Any]:
+    """What a model writes for each prompt: the likeliest token each time, or a search.
 
     Args:
-        model: A model that writes.
-        prompts: What it reads.
-        beams: The search, if there is one.
-        start: What the answers of an encoder-decoder begin with; None for one tower.
-        tokens: Entries of the vocabulary; the model may have rows for more, and never writes those.
-        budget: Tokens per batch; chosen for the device if not given.
-        progress: Called with tokens done and tokens in all.
+        model: A model that can generate.
+        request: The prompts, and how they are answered.
+        options: Batch size, progress, cancellation.
 
     Returns:
-        The texts of each prompt, the best first: one, or as many as a search found.
+        An answer for each prompt, as the request reads what was written.
     """
-    device = device_of(model)
-    budget = default_budget(device) if budget is None else budget
-    width = 1 if beams is None else beams.width
-    lengths = [len(prompt.ids) + prompt.most * width for prompt in prompts]
-    alike: dict[object, list[int]] = {}
-    for number, prompt in enumerate(prompts):
-        alike.setdefault((prompt.most, prompt.ends, prompt.rules), []).append(number)
-    batches: list[list[int]] = []
-    for numbers in alike.values():
-        made = by_budget([lengths[number] for number in numbers], budget, workers(device))
-        batches += [[numbers[place] for place in batch] for batch in made]
+    prompts = request.prompts
+    width = 1 if request.beams is None else request.beams.width
     places = [prompt.place or f"prompt {n:,}" for n, prompt in enumerate(prompts, start=1)]
-    found: list[list[Written]] = [[] for _ in prompts]
-    done = 0
 
-    def run(batch: list[int]) -> list[list[Written]]:
+    def forward(batch: list[int]) -> list[list[Written]]:
         own = [prompts[number] for number in batch]
         ids = [prompt.ids for prompt in own]
-        reader = CheckedReader(model, ids, own[0].most, start, batch, places)
-        return _written(reader, own, beams, start, tokens)
+        reader = CheckedReader(model, ids, own[0].most, request.start, batch, places)
+        return _written(reader, own, request)
 
-    with evaluating(model):
-        for batch, texts in side_by_side(run, batches, device):
-            for number, written in zip(batch, texts, strict=True):
-                found[number] = written
-            done += sum(lengths[number] for number in batch)
-            if progress is not None:
-                progress(done, sum(lengths))
-    return found
+    costs = [len(prompt.ids) + prompt.most * width for prompt in prompts]
+    alike = [(prompt.most, prompt.ends, prompt.rules) for prompt in prompts]
+    written = in_order(model, costs, forward, options, groups=alike)
+    return [request.read(number, texts) for number, texts in enumerate(written)]
 
 
 class CheckedReader(DecoderSession):
@@ -152,19 +105,16 @@ class CheckedReader(DecoderSession):
 
 
 def _written(
-    reader: DecoderSession,
-    prompts: Sequence[EncodedPrompt],
-    beams: Beams | None,
-    start: int | None,
-    tokens: int,
+    reader: DecoderSession, prompts: Sequence[EncodedPrompt], request: GenerationRequest
 ) -> list[list[Written]]:
     """The texts of prompts with the same limits and rules."""
     first = prompts[0]
-    rules = [Known(count=tokens), *first.rules]
+    rules = [Known(count=request.tokens), *first.rules]
     limits = Limits(most=first.most, ends=first.ends)
+    start = request.start
     given = [prompt.ids if start is None else [start] for prompt in prompts]
-    if beams is not None:
-        return search(reader, given, beams=beams, limits=limits, rules=rules)
+    if request.beams is not None:
+        return search(reader, given, beams=request.beams, limits=limits, rules=rules)
     found = [[Written()] for _ in prompts]
     for pieces in write(reader, given, limits=limits, rules=rules):
         for piece in pieces:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import Unpack, overload
 
 import torch
 
@@ -24,9 +24,9 @@ from clozeworks.inference import fill as filling
 from clozeworks.inference.embed import TokenVectors, Vectors
 from clozeworks.inference.fill import Filled
 from clozeworks.inference.fill_spans import fill_spans
+from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.language_model.generation_methods import GenerationMethods
 from clozeworks.language_model.scoring_methods import ScoringMethods
-from clozeworks.runtime.progress import Progress
 from clozeworks.text.tokenizer.files import CONVERT
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.training.extend import LEAST, Extension, extend
@@ -107,14 +107,29 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @overload
     def fill(  # type: ignore[overload-overlap]
-        self, texts: str, *, top: int = ..., words: Sequence[str] | None = ...
+        self,
+        texts: str,
+        *,
+        top: int = ...,
+        words: Sequence[str] | None = ...,
+        **options: Unpack[BatchKeywords],
     ) -> Filled: ...
     @overload
     def fill(
-        self, texts: Sequence[str], *, top: int = ..., words: Sequence[str] | None = ...
+        self,
+        texts: Sequence[str],
+        *,
+        top: int = ...,
+        words: Sequence[str] | None = ...,
+        **options: Unpack[BatchKeywords],
     ) -> list[Filled]: ...
     def fill(
-        self, texts: str | Sequence[str], *, top: int = 5, words: Sequence[str] | None = None
+        self,
+        texts: str | Sequence[str],
+        *,
+        top: int = 5,
+        words: Sequence[str] | None = None,
+        **options: Unpack[BatchKeywords],
     ) -> Filled | list[Filled]:
         """Ranks candidates for every gap, written `[MASK]` or as the model's own mask token.
 
@@ -125,6 +140,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             texts: One text or several.
             top: How many guesses per gap.
             words: If given, only these words are ranked; not for encoder-decoders.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Filled`, for several a list of them.
@@ -136,7 +152,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             )
         several = [texts] if isinstance(texts, str) else list(texts)
         if self.blueprint.decoder is not None:
-            filled = self._fill_spans(several, top, words)
+            filled = self._fill_spans(several, top, words, BatchOptions(**options))
         else:
             filled = filling.fill(
                 self.model,
@@ -145,11 +161,12 @@ class LanguageModel(ScoringMethods, GenerationMethods):
                 top=top,
                 words=words,
                 max_length=self.max_length,
+                options=BatchOptions(**options),
             )
         return filled[0] if isinstance(texts, str) else filled
 
     def _fill_spans(
-        self, texts: Sequence[str], top: int, words: Sequence[str] | None
+        self, texts: Sequence[str], top: int, words: Sequence[str] | None, options: BatchOptions
     ) -> list[Filled]:
         if words is not None:
             raise SettingError(
@@ -166,6 +183,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             ends=writer.ends,
             top=top,
             sentinels=noted_sentinels(self.checkpoint.notes, self.name),
+            options=options,
         )
 
     def embed(
@@ -177,9 +195,8 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         normalize: bool | None = None,
         max_length: int | None = None,
         truncate: bool = False,
-        budget: int | None = None,
         places: Sequence[str] | None = None,
-        progress: Progress | None = None,
+        **options: Unpack[BatchKeywords],
     ) -> Vectors:
         """One vector per text, pooled as the checkpoint says (see `model.pooling`).
 
@@ -194,9 +211,8 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             normalize: Whether vectors are scaled to length 1; as the checkpoint says if not given.
             max_length: The most tokens a text may have; the model's limit if not given.
             truncate: Whether longer texts are cut; otherwise they are an error.
-            budget: Tokens per batch.
             places: Where each text came from, for messages: `reviews.csv, row 8,412`.
-            progress: Called with tokens done and tokens in all.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a vector, for several an array with a row each, in float32.
@@ -214,16 +230,21 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             normalize=self.pooling.normalize if normalize is None else normalize,
             max_length=self._limit(max_length, self.pooling.max_length),
             truncate=truncate,
-            budget=budget,
             places=places,
-            progress=progress,
+            options=BatchOptions(**options),
         )
         one: Vectors = vectors[0] if isinstance(texts, str) else vectors
         return one
 
     @overload
     def hidden(  # type: ignore[overload-overlap]
-        self, texts: str, *, layer: int = ..., max_length: int | None = ..., truncate: bool = ...
+        self,
+        texts: str,
+        *,
+        layer: int = ...,
+        max_length: int | None = ...,
+        truncate: bool = ...,
+        **options: Unpack[BatchKeywords],
     ) -> TokenVectors: ...
     @overload
     def hidden(
@@ -233,6 +254,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         layer: int = ...,
         max_length: int | None = ...,
         truncate: bool = ...,
+        **options: Unpack[BatchKeywords],
     ) -> list[TokenVectors]: ...
     def hidden(
         self,
@@ -241,6 +263,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         layer: int = -1,
         max_length: int | None = None,
         truncate: bool = False,
+        **options: Unpack[BatchKeywords],
     ) -> TokenVectors | list[TokenVectors]:
         """Contextual vectors of every token.
 
@@ -249,6 +272,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             layer: Which layer's output; 0 is the embeddings, -1 the last layer.
             max_length: The most tokens a text may have; the model's limit if not given.
             truncate: Whether longer texts are cut; otherwise they are an error.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text its `TokenVectors`, for several a list of them.
@@ -261,6 +285,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             layer=layer,
             max_length=self._limit(max_length),
             truncate=truncate,
+            options=BatchOptions(**options),
         )
         return found[0] if isinstance(texts, str) else found
 

@@ -1,7 +1,7 @@
 """What a model that writes can be asked without writing: how likely texts are."""
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Unpack, overload
 
 from clozeworks.checkpoints.generation import start_of
 from clozeworks.errors import InputError, SettingError, UnsupportedError
@@ -11,8 +11,8 @@ from clozeworks.inference.choose import TEMPLATE, Chosen, Normalize
 from clozeworks.inference.exposure import GIVEN, LENGTH, Exposure, exposure
 from clozeworks.inference.few_shot import FewShot, FewShotPrompts, LabelledExample, demonstrations
 from clozeworks.inference.likelihood import HEAD, Scored
+from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.language_model.task_methods import TaskMethods
-from clozeworks.runtime.progress import Progress
 
 
 class ScoringMethods(TaskMethods):
@@ -33,9 +33,8 @@ class ScoringMethods(TaskMethods):
         *,
         max_length: int | None = ...,
         overlap: int | None = ...,
-        budget: int | None = ...,
         places: Sequence[str] | None = ...,
-        progress: Progress | None = ...,
+        **options: Unpack[BatchKeywords],
     ) -> Scored: ...
     @overload
     def score(
@@ -45,9 +44,8 @@ class ScoringMethods(TaskMethods):
         *,
         max_length: int | None = ...,
         overlap: int | None = ...,
-        budget: int | None = ...,
         places: Sequence[str] | None = ...,
-        progress: Progress | None = ...,
+        **options: Unpack[BatchKeywords],
     ) -> list[Scored]: ...
     def score(
         self,
@@ -56,9 +54,8 @@ class ScoringMethods(TaskMethods):
         *,
         max_length: int | None = None,
         overlap: int | None = None,
-        budget: int | None = None,
         places: Sequence[str] | None = None,
-        progress: Progress | None = None,
+        **options: Unpack[BatchKeywords],
     ) -> Scored | list[Scored]:
         """How likely texts are, or how likely it is that other texts follow them.
 
@@ -72,9 +69,8 @@ class ScoringMethods(TaskMethods):
             max_length: The most tokens of a window; the model's limit if not given.
             overlap: How many tokens a later window has at least before those it asks for; half of
                 a window if not given.
-            budget: Tokens per batch.
             places: Where each text came from, for messages: `reviews.csv, row 8,412`.
-            progress: Called with tokens done and tokens in all.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Scored`, for several a list of them.
@@ -87,24 +83,34 @@ class ScoringMethods(TaskMethods):
             )
         alone = isinstance(texts, str)
         several = [texts] if isinstance(texts, str) else texts
-        options: dict[str, Any] = {
-            "room": self._window(max_length),
-            "overlap": overlap,
-            "budget": budget,
-            "places": places,
-            "progress": progress,
-        }
+        room, batching = self._window(max_length), BatchOptions(**options)
         if continuations is None:
             if self.model.decoder is not None:
                 raise UnsupportedError(
                     f"{self.name} answers texts, so a text by itself has no likelihood; give the "
                     f"answers as continuations."
                 )
-            found = likelihood.score_texts(self.model, self.tokenizer, several, **options)
+            found = likelihood.score_texts(
+                self.model,
+                self.tokenizer,
+                several,
+                room=room,
+                overlap=overlap,
+                places=places,
+                options=batching,
+            )
         else:
             behind = [continuations] if isinstance(continuations, str) else continuations
             found = likelihood.score_continuations(
-                self.model, self.tokenizer, several, behind, start=self.start, **options
+                self.model,
+                self.tokenizer,
+                several,
+                behind,
+                start=self.start,
+                room=room,
+                overlap=overlap,
+                places=places,
+                options=batching,
             )
         return found[0] if alone else found
 
@@ -118,8 +124,7 @@ class ScoringMethods(TaskMethods):
         normalize: Normalize = ...,
         before: Sequence[str] | None = ...,
         places: Sequence[str] | None = ...,
-        budget: int | None = ...,
-        progress: Progress | None = ...,
+        **options: Unpack[BatchKeywords],
     ) -> Chosen: ...
     @overload
     def choose(
@@ -131,8 +136,7 @@ class ScoringMethods(TaskMethods):
         normalize: Normalize = ...,
         before: Sequence[str] | None = ...,
         places: Sequence[str] | None = ...,
-        budget: int | None = ...,
-        progress: Progress | None = ...,
+        **options: Unpack[BatchKeywords],
     ) -> list[Chosen]: ...
     def choose(
         self,
@@ -143,8 +147,7 @@ class ScoringMethods(TaskMethods):
         normalize: Normalize = "token",
         before: Sequence[str] | None = None,
         places: Sequence[str] | None = None,
-        budget: int | None = None,
-        progress: Progress | None = None,
+        **options: Unpack[BatchKeywords],
     ) -> Chosen | list[Chosen]:
         """The likeliest label of each text, by what the model has read; nothing is trained.
 
@@ -156,8 +159,7 @@ class ScoringMethods(TaskMethods):
                 of it ("none"), or less what it is without the text ("unconditional").
             before: What stands before each prompt, such as `demonstrations`.
             places: Where each text came from, for messages: `reviews.csv, row 8,412`.
-            budget: Tokens per batch.
-            progress: Called with tokens done and tokens in all.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Chosen`, for several a list of them.
@@ -168,9 +170,7 @@ class ScoringMethods(TaskMethods):
         def score(
             prompts: Sequence[str], continuations: Sequence[str], places: Sequence[str]
         ) -> list[Scored]:
-            return self.score(
-                prompts, continuations, places=places, budget=budget, progress=progress
-            )
+            return self.score(prompts, continuations, places=places, **options)
 
         found = choosing.choose(
             score,
@@ -222,7 +222,7 @@ class ScoringMethods(TaskMethods):
         length: int = LENGTH,
         greedy: bool = False,
         seed: int = 0,
-        progress: Progress | None = None,
+        **options: Unpack[BatchKeywords],
     ) -> Exposure:
         """The loss behind right tokens beside that behind the model's own, place by place.
 
@@ -233,7 +233,7 @@ class ScoringMethods(TaskMethods):
             length: How many tokens it is followed for.
             greedy: Whether the model reads its likeliest tokens; otherwise it draws them.
             seed: Decides what is drawn.
-            progress: Called with texts done and texts in all.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
         """
         self._check_writes("read its own words")
         if (answers is None) == (self.model.decoder is not None):
@@ -256,7 +256,7 @@ class ScoringMethods(TaskMethods):
             length=length,
             greedy=greedy,
             seed=seed,
-            progress=progress,
+            options=BatchOptions(**options),
         )
 
     def _check_writes(self, what: str) -> None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.tasks import AnyTask, task_of
@@ -16,7 +16,8 @@ from clozeworks.data.labelled.items import (
     WordsItem,
 )
 from clozeworks.errors import InputError, UnsupportedError
-from clozeworks.inference.predict import Progress, answers
+from clozeworks.inference.loop import BatchKeywords, BatchOptions
+from clozeworks.inference.predict import answers
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.compare import Compare, as_compare
@@ -70,7 +71,7 @@ class TaskMethods(ABC):
 
         Args:
             texts: One text or several. Long ones are read through windows.
-            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Classified`, for several a list of them.
@@ -95,7 +96,7 @@ class TaskMethods(ABC):
 
         Args:
             pairs: Two texts, or a list of such pairs.
-            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one pair a `Classified`, for several a list of them.
@@ -118,7 +119,7 @@ class TaskMethods(ABC):
             texts: One text or several; each may also be a list of words that are kept as they are.
             scheme: BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the
                 model's.
-            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Tagged`, for several a list of them.
@@ -144,7 +145,7 @@ class TaskMethods(ABC):
         Args:
             question: The question, or several.
             context: The text its answer stands in; one for each question.
-            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one question an `Answered`, for several a list of them.
@@ -174,7 +175,7 @@ class TaskMethods(ABC):
 
         Args:
             texts: One text or several; each may also be a `SourceItem` or a `ChatItem`.
-            options: `budget` (tokens per batch) and `progress`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Composed`, for several a list of them.
@@ -203,9 +204,7 @@ class TaskMethods(ABC):
         self,
         items: Sequence[Any],
         task: AnyTask | None = None,
-        *,
-        budget: int | None = None,
-        progress: Progress | None = None,
+        **options: Unpack[BatchKeywords],
     ) -> list[Any]:
         """The answer of a task for every item.
 
@@ -213,8 +212,8 @@ class TaskMethods(ABC):
             items: `TextItem`, `PairItem`, `WordsItem`, `QuestionItem`, `SourceItem` or `ChatItem`,
                 as the task wants them.
             task: What is asked; the model's own task if not given.
-            budget: Tokens per batch; chosen for the device if not given.
-            progress: Called with tokens done and tokens in all.
+            options: `batch_tokens` (tokens per batch), `progress` (called with tokens done and
+                tokens in all), `cancelled` (asked before each batch; True ends the work).
         """
         return answers(
             task or self._own_task(items),
@@ -222,16 +221,15 @@ class TaskMethods(ABC):
             self.tokenizer,
             items,
             most=self.max_length,
-            budget=budget,
-            progress=progress,
+            options=BatchOptions(**options),
         )
 
     def evaluate(
-        self, items: Sequence[Any], *, intervals: bool = True, progress: Progress | None = None
+        self, items: Sequence[Any], *, intervals: bool = True, **options: Unpack[BatchKeywords]
     ) -> Measured:
         """How good the model is on labelled items, with intervals of 95 %."""
         task = self._own_task(items)
-        return task.measure(items, self.ask(items, task, progress=progress), intervals=intervals)
+        return task.measure(items, self.ask(items, task, **options), intervals=intervals)
 
     def _own_task(self, items: Sequence[Any]) -> AnyTask:
         """What the model was trained for; of two texts if the items are pairs."""

@@ -18,8 +18,8 @@ from torch import Tensor
 from clozeworks.arrays import Float32Array
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
+from clozeworks.generate.prompts import GenerationRequest
 from clozeworks.objectives.objective import Objective
-from clozeworks.runtime.progress import Progress
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.spans.windows import TokenWindow, Windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -112,34 +112,21 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """`decode`, with what else a model has learned that decoding needs."""
         return self.decode
 
-    def answered(
-        self,
-        model: Model,
-        tokenizer: Tokenizer,
-        items: Sequence[ItemType],
-        *,
-        most: int | None,
-        budget: int | None = None,
-        progress: Progress | None = None,
-    ) -> list[AnswerType]:
-        """An answer for every item, from the scores of its windows.
-
-        A task whose answers are not found by scores, such as texts that are written token by token,
-        has its own way.
+    def generation(
+        self, model: Model, tokenizer: Tokenizer, items: Sequence[ItemType], most: int | None
+    ) -> GenerationRequest | None:
+        """What a model reads and writes, where answers are texts that it generates.
 
         Args:
             model: A model with the head the task needs.
             tokenizer: Its tokenizer.
             items: What it is asked about, as the task asks about them; at least one.
             most: The most tokens the model takes.
-            budget: Tokens per batch; chosen for the device if not given.
-            progress: Called with tokens done and tokens in all.
-        """
-        from clozeworks.inference.predict import scored_answers
 
-        return scored_answers(
-            self, model, tokenizer, items, most=most, budget=budget, progress=progress
-        )
+        Returns:
+            The prompts of all items; None if `scores` and `decode` answer.
+        """
+        return None
 
     def measure(
         self, items: Sequence[ItemType], answers: Sequence[AnswerType], *, intervals: bool = False

@@ -76,7 +76,9 @@ def test_vectors_in_half_precision_are_those_of_one_thread(tiny_models):
 
     def embed(threads):
         torch.set_num_threads(threads)
-        return model.embed(texts, budget=1)  # a text is a batch, however many workers there are
+        return model.embed(
+            texts, batch_tokens=1
+        )  # a text is a batch, however many workers there are
 
     with torch.autocast("cpu", dtype=torch.bfloat16):
         together, alone = embed(2), embed(1)

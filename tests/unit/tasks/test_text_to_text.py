@@ -388,4 +388,4 @@ def test_an_answer_must_have_a_beginning(t5):
     special = dataclasses.replace(T5.special, pad=None)
     without = Tokenizer(T5._backend, special=special)
     with pytest.raises(TokenizerError, match="the tokenizer's pad token is None; a decoder begins"):
-        TWO.answered(t5.model, without, [ITEM], most=None)
+        TWO.generation(t5.model, without, [ITEM], None)

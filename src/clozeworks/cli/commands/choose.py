@@ -115,7 +115,7 @@ def choose(
                 normalize=normalize,
                 before=before,
                 places=[item.place for item in items],
-                budget=budget,
+                batch_tokens=budget,
                 progress=progress,
             )
         runs.append(found)

@@ -76,7 +76,7 @@ def embed(
             normalize=normalize,
             max_length=max_length,
             truncate=truncate,
-            budget=budget,
+            batch_tokens=budget,
             places=texts.places,
             progress=progress,
         )

@@ -75,7 +75,7 @@ def exposure(
     from clozeworks.language_model import load
 
     loaded = load(model)
-    with ProgressBar("texts") as progress:
+    with ProgressBar("tokens") as progress:
         found = loaded.exposure(
             texts.texts,
             right,

@@ -76,7 +76,7 @@ def score(
             behind,
             max_length=max_length,
             overlap=overlap,
-            budget=budget,
+            batch_tokens=budget,
             places=texts.places,
             progress=progress,
         )

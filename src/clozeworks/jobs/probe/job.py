@@ -35,6 +35,7 @@ from clozeworks.inference.features import (
     learned_mix,
     usual_layers,
 )
+from clozeworks.inference.loop import BatchOptions
 from clozeworks.language_model import LanguageModel
 from clozeworks.rng import RandomStream
 from clozeworks.runtime.progress import Progress
@@ -170,7 +171,12 @@ def probe(
     windows = task.windows_of(items, model.tokenizer, model.max_length)
     places = ItemLocations(items)
     vectors = features(
-        model.model, windows, chosen, pooling=pooling, places=places, progress=progress
+        model.model,
+        windows,
+        chosen,
+        pooling=pooling,
+        places=places,
+        options=BatchOptions(progress=progress),
     )
     seconds = time.monotonic() - begin
     data = _Data(task, learned, measured, by_item(windows))

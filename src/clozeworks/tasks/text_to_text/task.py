@@ -30,11 +30,11 @@ from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import ChatItem, Item, Label, SourceItem, TextItem
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.prompts import EncodedPrompt, write_all
+from clozeworks.generate.prompts import EncodedPrompt, GenerationRequest
+from clozeworks.generate.sampling import Written
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.teacher_forcing import TeacherForced
 from clozeworks.rng import RandomStream
-from clozeworks.runtime.progress import Progress
 from clozeworks.spec import spec
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.spans.windows import TokenWindow, Windows
@@ -264,17 +264,10 @@ class TextToText(Task[Item, Composed], TeacherForced):
         """What each token of the targets is named from, (n, W)."""
         return self.rows.vectors(model, tensors, tensors.parts[self.name], read)
 
-    def answered(
-        self,
-        model: Model,
-        tokenizer: Tokenizer,
-        items: Sequence[Item],
-        *,
-        most: int | None,
-        budget: int | None = None,
-        progress: Progress | None = None,
-    ) -> list[Composed]:
-        """Writes a text for every item, token by token."""
+    def generation(
+        self, model: Model, tokenizer: Tokenizer, items: Sequence[Item], most: int | None
+    ) -> GenerationRequest:
+        """A prompt for every item, which is answered token by token."""
         self.check(model.blueprint)
         apart, reading = self.between is None, self._reading(tokenizer, most)
         asked = [self.as_asked(item) for item in items]
@@ -287,23 +280,16 @@ class TextToText(Task[Item, Composed], TeacherForced):
             )
             for item, row, place in zip(asked, rows, places, strict=True)
         ]
-        written = write_all(
-            model,
-            prompts,
-            beams=self.writing.search(),
-            start=Vocabularies.of(tokenizer).start() if apart else None,
-            tokens=tokenizer.size,
-            budget=budget,
-            progress=progress,
-        )
-        found = []
-        for item, row, prompt, (text, *_) in zip(asked, rows, prompts, written, strict=True):
-            ended = text.ended == "end"
-            said = self.decoded(tokenizer, text.tokens, prompt.ends)
-            form = self.format_for(item)
-            label = said if form is None else form.read(said)
-            found.append(Composed(said, sureness(text), label, ended, row.cut))
-        return found
+
+        def read(number: int, texts: list[Written]) -> Composed:
+            best = texts[0]
+            text = self.decoded(tokenizer, best.tokens, prompts[number].ends)
+            form = self.format_for(asked[number])
+            label = text if form is None else form.read(text)
+            return Composed(text, sureness(best), label, best.ended == "end", rows[number].cut)
+
+        start = Vocabularies.of(tokenizer).start() if apart else None
+        return GenerationRequest(prompts, start, tokenizer.size, self.writing.search(), read)
 
     def _reading(self, tokenizer: Tokenizer, most: int | None) -> RowSettings:
         """How prompts are read; where they may be cut, what is written keeps its room."""

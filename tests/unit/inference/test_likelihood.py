@@ -84,7 +84,7 @@ def test_neighbours_change_nothing(gpt2, llama, byt5):
     for model in (gpt2, llama):
         for text, scored in zip(TEXTS, model.score(TEXTS), strict=True):
             np.testing.assert_allclose(scored.logs, model.score(text).logs, atol=1e-6)
-        small = model.score(TEXTS, budget=1)
+        small = model.score(TEXTS, batch_tokens=1)
         for one, other in zip(small, model.score(TEXTS), strict=True):
             np.testing.assert_allclose(one.logs, other.logs, atol=1e-6)
     together = byt5.score(TEXTS, TEXTS[::-1])
@@ -183,7 +183,7 @@ def same_as_alone(model, prompts, continuations, **options):
     """What is asked together is what each pair says by itself, read as a whole."""
     together = model.score(prompts, continuations, **options)
     for prompt, continuation, scored in zip(prompts, continuations, together, strict=True):
-        alone = model.score(prompt, continuation, **{**options, "budget": None})
+        alone = model.score(prompt, continuation, **{**options, "batch_tokens": None})
         assert (scored.tokens, scored.windows) == (alone.tokens, alone.windows)
         np.testing.assert_allclose(scored.logs, alone.logs, atol=1e-5)
 
@@ -193,7 +193,7 @@ def test_continuations_of_one_prompt_share_its_reading(model, budget):
     # Some labels join with the end of "The c" to another token, and share one less.
     texts = ["A dog ran", "The cat sat on the mat. The c", "A"]
     prompts = [prompt for prompt in texts for _ in LABELS]
-    same_as_alone(model, prompts, LABELS * 3, budget=budget)
+    same_as_alone(model, prompts, LABELS * 3, batch_tokens=budget)
 
 
 def test_neighbours_of_another_prompt_share_nothing_with_it(model):

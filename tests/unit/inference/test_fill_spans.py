@@ -201,9 +201,9 @@ def test_the_folder_says_what_stood_for_gaps(models, tmp_path, monkeypatch):
     """A model of bytes may have learned with the sentinels of the vocabulary instead."""
     asked = []
 
-    def noted(model, prompts, **options):
-        asked.extend(prompt.ids for prompt in prompts)
-        return write_all(model, prompts, **options)
+    def noted(model, request, options):
+        asked.extend(prompt.ids for prompt in request.prompts)
+        return write_all(model, request, options)
 
     write_all = fill_spans.write_all
     monkeypatch.setattr(fill_spans, "write_all", noted)

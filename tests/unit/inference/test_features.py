@@ -15,6 +15,7 @@ from clozeworks.inference.features import (
     learned_mix,
     usual_layers,
 )
+from clozeworks.inference.loop import BatchOptions
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.spans.windows import Windows, by_item, judged_in
@@ -33,10 +34,11 @@ def model():
     return cw.new("bert-tiny", tokenizer, **SMALL, initializer_range=0.3)
 
 
-def text_vectors(model, texts, layers, pooling, *, windows=Windows(), **options):  # noqa: B008
+def text_vectors(model, texts, layers, pooling, *, windows=Windows(), batch_tokens=None):  # noqa: B008
     task = Classify(labels=("a", "b"), pooling=pooling, windows=windows)
     made = task.windows_of([TextItem(text) for text in texts], model.tokenizer, model.max_length)
-    return features(model.model, made, layers, pooling=pooling, **options)
+    options = BatchOptions(batch_tokens)
+    return features(model.model, made, layers, pooling=pooling, options=options)
 
 
 def states_of(model, text):
@@ -83,7 +85,7 @@ def test_neighbours_and_training_mode_change_nothing(model):
     together = text_vectors(model, TEXTS, ALL, "mean")
     model.model.train()
     try:
-        alone = text_vectors(model, TEXTS, ALL, "mean", budget=1)
+        alone = text_vectors(model, TEXTS, ALL, "mean", batch_tokens=1)
         assert model.model.training
     finally:
         model.model.eval()

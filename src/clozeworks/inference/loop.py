@@ -1,0 +1,252 @@
+"""The batched-inference loop: whatever a model is asked, it is asked here.
+
+The idea: texts of similar length are put together into batches of a fixed number of tokens, and
+batches run side by side on the worker pool, so that asking costs what the real tokens cost at the
+speed of the machine's matrix product. The longest texts go first: if their batch fits into memory,
+all do. `in_order` gives results in the order of what was asked; `in_batches` gives each batch as
+soon as it is done, to those who keep results in an array; `stream` reads an endless iterator a
+chunk at a time.
+
+Interrupting, cancelling and errors end the loop after the batches that are running; the model is
+left in the mode it was in.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypedDict, TypeVar
+
+import torch
+
+from clozeworks.core.model import Model
+from clozeworks.errors import ClozeworksError, SettingError
+from clozeworks.runtime.progress import Progress
+from clozeworks.runtime.workers import side_by_side, workers
+
+# Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
+CPU_BATCH_TOKENS = 1024
+ACCELERATOR_BATCH_TOKENS = 16384
+
+Item = TypeVar("Item")
+Output = TypeVar("Output")
+
+
+class Cancelled(ClozeworksError):  # noqa: N818 (the name is the sentence)
+    """Whoever asked no longer wants the results."""
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """How a loop is run; results are the same whatever the options.
+
+    Attributes:
+        batch_tokens: Tokens per batch; chosen for the device if not given.
+        progress: Called with tokens done and tokens in all, after each batch.
+        cancelled: Asked before each batch, possibly from another thread; once it says True, the
+            loop ends with `Cancelled`.
+    """
+
+    batch_tokens: int | None = None
+    progress: Progress | None = None
+    cancelled: Callable[[], bool] | None = None
+
+
+class BatchKeywords(TypedDict, total=False):
+    """The fields of `BatchOptions` as keyword arguments."""
+
+    batch_tokens: int | None
+    progress: Progress | None
+    cancelled: Callable[[], bool] | None
+
+
+def in_batches(
+    model: Model,
+    costs: Sequence[int],
+    forward: Callable[[list[int]], Output],
+    options: BatchOptions | None = None,
+    *,
+    groups: Sequence[Hashable] | None = None,
+) -> Iterator[tuple[list[int], Output]]:
+    """Runs a function on batches, without dropout and without gradients.
+
+    Args:
+        model: The model that the function asks.
+        costs: The tokens of each thing that is asked.
+        forward: From the numbers of the things in a batch to what is yielded for it. It runs in a
+            worker thread.
+        options: Batch size, progress, cancellation.
+        groups: Only things with an equal value here share a batch; None if all may.
+
+    Yields:
+        The numbers of a batch and what `forward` returned for them, as soon as it is there.
+
+    Raises:
+        Cancelled: If `options.cancelled` says so.
+        SettingError: If `options.batch_tokens` is below 1.
+    """
+    options = options or BatchOptions()
+    device = device_of(model)
+    batches = _batches(costs, groups, options.batch_tokens, device)
+
+    def run(batch: list[int]) -> Output:
+        if options.cancelled is not None and options.cancelled():
+            raise Cancelled("the work was cancelled before it was done; start it again.")
+        return forward(batch)
+
+    total, done = sum(costs), 0
+    with evaluating(model):
+        for batch, output in side_by_side(run, batches, device):
+            yield batch, output
+            done += sum(costs[number] for number in batch)
+            if options.progress is not None:
+                options.progress(done, total)
+
+
+def in_order(
+    model: Model,
+    costs: Sequence[int],
+    forward: Callable[[list[int]], Sequence[Output]],
+    options: BatchOptions | None = None,
+    *,
+    groups: Sequence[Hashable] | None = None,
+) -> list[Output]:
+    """One output for each thing that is asked, in their order; the arguments of `in_batches`.
+
+    Args:
+        model: The model that the function asks.
+        costs: The tokens of each thing that is asked.
+        forward: From the numbers of the things in a batch to an output for each of them.
+        options: Batch size, progress, cancellation.
+        groups: Only things with an equal value here share a batch; None if all may.
+    """
+    outputs: dict[int, Output] = {}
+    for batch, several in in_batches(model, costs, forward, options, groups=groups):
+        outputs.update(zip(batch, several, strict=True))
+    return [outputs[number] for number in range(len(costs))]
+
+
+def stream(
+    items: Iterable[Item],
+    predict: Callable[[list[Item]], Sequence[Output]],
+    *,
+    size: Callable[[Item], int] = lambda _: 1,
+    chunk_size: int,
+) -> Iterator[Output]:
+    """Results of any number of items in their order, holding one chunk of them at a time.
+
+    Args:
+        items: What is asked about; the next chunk is read when all results of the one before were
+            taken.
+        predict: From the items of a chunk to their results, such as a method of a model.
+        size: What an item counts, such as its characters.
+        chunk_size: A chunk is full when its items count as much.
+
+    Raises:
+        ClozeworksError: If an item cannot be read; the results of those before it come first.
+    """
+    chunk: list[Item] = []
+    held = 0
+    unreadable: ClozeworksError | None = None
+    source = iter(items)
+    while unreadable is None:
+        try:
+            item = next(source)
+        except StopIteration:
+            break
+        except ClozeworksError as error:
+            unreadable = error
+            break
+        chunk.append(item)
+        held += size(item)
+        if held >= chunk_size:
+            yield from predict(chunk)
+            chunk, held = [], 0
+    if chunk:
+        yield from predict(chunk)
+    if unreadable is not None:
+        raise unreadable
+
+
+def _batches(
+    costs: Sequence[int],
+    groups: Sequence[Hashable] | None,
+    batch_tokens: int | None,
+    device: torch.device,
+) -> list[list[int]]:
+    if batch_tokens is None:
+        on_cpu = device.type == "cpu"
+        batch_tokens = CPU_BATCH_TOKENS if on_cpu else ACCELERATOR_BATCH_TOKENS
+    if groups is None:
+        return by_budget(costs, batch_tokens, workers(device))
+    alike: dict[Hashable, list[int]] = {}
+    for number, group in enumerate(groups):
+        alike.setdefault(group, []).append(number)
+    return [
+        [numbers[index] for index in batch]
+        for numbers in alike.values()
+        for batch in by_budget([costs[n] for n in numbers], batch_tokens, workers(device))
+    ]
+
+
+def by_budget(lengths: Sequence[int], budget: int, workers: int = 1) -> list[list[int]]:
+    """Groups the indices of texts into batches, the longest text first.
+
+    Texts of similar length end up together, and the first batch is the one that needs the most
+    memory: if it fits, all do. Texts of equal length keep their order.
+
+    Args:
+        lengths: The number of tokens of each text.
+        budget: The most tokens a batch may hold. A text longer than this gets its own batch.
+        workers: How many batches are worked on at a time. Batches are made smaller, if need be, so
+            that each worker gets equally many and none waits for the last one.
+
+    Returns:
+        Batches of indices into `lengths`; each index occurs once.
+
+    Raises:
+        SettingError: If the budget is below 1.
+    """
+    if budget < 1:
+        raise SettingError(f"The token budget of a batch is {budget}; it must be at least 1.")
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    batches = _filled(order, lengths, budget)
+    wanted = -(-len(batches) // workers) * workers
+    if workers > 1 and len(batches) < len(lengths):
+        # The smallest budget that still gives so many batches fills them all alike.
+        low, high = 0, budget
+        while high - low > 1:
+            middle = (low + high) // 2
+            enough = len(_filled(order, lengths, middle)) <= wanted
+            low, high = (low, middle) if enough else (middle, high)
+        batches = _filled(order, lengths, high)
+    return batches
+
+
+def _filled(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Fills one batch after the other."""
+    batches: list[list[int]] = []
+    room = 0
+    for index in order:
+        length = lengths[index]
+        if not batches or length > room:
+            batches.append([])
+            room = budget
+        batches[-1].append(index)
+        room -= length
+    return batches
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Without dropout, whatever mode the model is in; the mode comes back afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def device_of(model: Model) -> torch.device:
+    """Where the model's weights are."""
+    return next(model.parameters()).device
