@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all check static format bench quickstart clean
+.PHONY: help setup test test-all check static format bench docs quickstart clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ setup: $(VENV)/.dev  ## make .venv with the package and what its tests need
 test: $(VENV)/.dev  ## the fast tests (a few minutes on two cores)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-all: $(VENV)/.peers  ## every test that can run here: also slow, parity and distributed ones
+test-all: $(VENV)/.peers $(VENV)/.docs  ## every test that can run here: also slow, parity and distributed ones
 	$(BIN)/python -m pytest -m "not gpu and not network"
 
 static: $(VENV)/.dev  ## formatting, lint, types, direction of imports
@@ -33,11 +33,15 @@ format: $(VENV)/.dev  ## put the code in its standard shape
 bench: $(VENV)/.peers  ## every benchmark, side by side with its peer (QUICK=--quick for a minute)
 	@set -e; for script in $(filter-out benchmarks/measuring.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script $(QUICK); done
 
+docs: $(VENV)/.docs  ## the site of guides, API and decisions, in site/ (a broken link is an error)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Look at it with: python -m http.server --directory site"
+
 quickstart: $(VENV)/.dev  ## from a text everybody has to a trained model that fills gaps
 	$(BIN)/clozeworks quickstart
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache quickstart-out
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache quickstart-out site
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Clozeworks needs Python 3.11 or newer; name one with: make PYTHON=python3.11")'
@@ -49,4 +53,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.peers: $(VENV)/.dev
 	$(PIP) -e ".[peers]"
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[docs]"
 	@touch $@
