@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clozeworks.language_model import new as new
     from clozeworks.text.tokenizer.tokenizer import Tokenizer as Tokenizer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PLACES = {
     "load": ("language_model", "load"),

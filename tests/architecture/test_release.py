@@ -1,0 +1,33 @@
+"""What a release says about itself is the same everywhere."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import clozeworks
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_version_is_the_same_everywhere():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert PROJECT["version"] == clozeworks.__version__
+    assert re.search(r"^## (\d\S*)", changes, re.MULTILINE).group(1) == clozeworks.__version__
+    assert re.search(r"^version: (\S+)", citation, re.MULTILINE).group(1) == clozeworks.__version__
+
+
+def test_the_changelog_is_by_version_and_kind_of_change():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for version in re.split(r"^## ", changes, flags=re.MULTILINE)[1:]:
+        kinds = re.findall(r"^### (.*)$", version, re.MULTILINE)
+        assert kinds, version.splitlines()[0]
+        assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_every_python_that_is_promised_is_tested():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    promised = [line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if "Python :: 3." in line]
+    assert re.findall(r'"(3\.\d+)"', re.search(r"python: (\[.*\])", workflow).group(1)) == promised
+    assert PROJECT["requires-python"] == f">={promised[0]}"
