@@ -61,7 +61,7 @@ def test_files_of_tests_are_small_too():
 def test_specs_are_small_frozen_and_name_their_paper(slot):
     found = registry.specs(slot).values()
     for spec in (spec for spec in found if spec.__module__.startswith("clozeworks.")):
-        assert len(dataclasses.fields(spec)) <= 8
+        assert len(dataclasses.fields(spec)) <= 10, "do two concepts live in one class?"
         assert spec.__dataclass_params__.frozen
         assert spec.paper, f"{spec.__name__} names no paper"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from clozeworks import config
-from clozeworks.core.attention.attention import CrossAttention, GroupedAttention, SelfAttention
+from clozeworks.core.attention.attention import CrossAttention, SelfAttention
 from clozeworks.core.attention.masks import Causal
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import Pooler
@@ -70,14 +70,14 @@ class Blueprint:
         """
         tower = self.decoder or self.encoder
         parts = [sub.part for layer in tower.layers for sub in layer]
-        looking = [part for part in parts if isinstance(part, SelfAttention | GroupedAttention)]
+        looking = [part for part in parts if isinstance(part, SelfAttention)]
         return bool(looking) and all(isinstance(part.sees, Causal) for part in looking)
 
     def _check_tower(self, name: str, tower: Tower) -> None:
         for index, layer in enumerate(tower.layers):
             where = f"{name}.layers[{index}]"
             for role, sub in zip(sublayer_names(layer), layer, strict=True):
-                if isinstance(sub.part, SelfAttention | GroupedAttention | CrossAttention):
+                if isinstance(sub.part, SelfAttention | CrossAttention):
                     self._check_heads(f"{where}.{role}", sub.part)
                 if isinstance(sub.part, CrossAttention) and name == "encoder":
                     raise SettingError(
@@ -91,15 +91,13 @@ class Blueprint:
                     f"{name}.order[{step}] is {index}; it must be a layer from 0 to {depth - 1}."
                 )
 
-    def _check_heads(
-        self, where: str, part: SelfAttention | GroupedAttention | CrossAttention
-    ) -> None:
+    def _check_heads(self, where: str, part: SelfAttention | CrossAttention) -> None:
         _at_least(f"{where}.heads", part.heads, 1)
-        if isinstance(part, GroupedAttention):
-            _at_least(f"{where}.key_heads", part.key_heads, 1)
-            if part.heads % part.key_heads:
+        if isinstance(part, SelfAttention) and part.kv_heads is not None:
+            _at_least(f"{where}.kv_heads", part.kv_heads, 1)
+            if part.heads % part.kv_heads:
                 raise SettingError(
-                    f"{where}.heads is {part.heads} and key_heads is {part.key_heads}; the first "
+                    f"{where}.heads is {part.heads} and kv_heads is {part.kv_heads}; the first "
                     f"must be divisible by the second; change one of them."
                 )
         if part.head_width is None and self.width % part.heads:

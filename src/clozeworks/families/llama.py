@@ -13,7 +13,7 @@ read, the newer is written.
 from collections.abc import Mapping
 from typing import Any
 
-from clozeworks.core.attention.attention import GroupedAttention
+from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.attention.masks import Causal
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
@@ -43,8 +43,8 @@ def read(config: Config, parts: Parts) -> Blueprint:
         head_width = width // config.heads("num_attention_heads", "hidden_size", heads, width)
     else:
         head_width = config.whole("head_dim", 0)
-    key_heads = config.whole("num_key_value_heads", heads)
-    if heads % key_heads:
+    kv_heads = config.whole("num_key_value_heads", heads)
+    if heads % kv_heads:
         raise config.complaint(
             "num_key_value_heads",
             f"it must divide num_attention_heads, which is {heads}; change one of them.",
@@ -54,9 +54,9 @@ def read(config: Config, parts: Parts) -> Blueprint:
             f"{config.place}: a head is {head_width} wide; rotary positions turn pairs of numbers, "
             f"so it must be even; change head_dim, hidden_size or num_attention_heads."
         )
-    attention = GroupedAttention(
+    attention = SelfAttention(
         heads=heads,
-        key_heads=key_heads,
+        kv_heads=kv_heads,
         head_width=head_width,
         sees=Causal(),
         positions=_positions(config),
@@ -127,7 +127,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "hidden_size": blueprint.width,
         "num_hidden_layers": len(blueprint.encoder.layers),
         "num_attention_heads": getattr(attention, "heads", None),
-        "num_key_value_heads": getattr(attention, "key_heads", None),
+        "num_key_value_heads": getattr(attention, "kv_heads", None),
         "head_dim": getattr(attention, "head_width", None),
         "attention_bias": getattr(attention, "bias", None),
         "attention_dropout": getattr(attention, "dropout", None),
@@ -196,7 +196,7 @@ def _size(
     places: int = 4096,
     vocab: int = 32_000,
     heads: int | None = None,
-    key_heads: int | None = None,
+    kv_heads: int | None = None,
 ) -> dict[str, Any]:
     heads = heads or width // 128
     return {
@@ -204,7 +204,7 @@ def _size(
         "hidden_size": width,
         "intermediate_size": inner,
         "num_attention_heads": heads,
-        "num_key_value_heads": key_heads or heads,
+        "num_key_value_heads": kv_heads or heads,
         "vocab_size": vocab,
         "rms_norm_eps": 1e-5,
         "max_position_embeddings": places,
@@ -225,7 +225,7 @@ def _third(
             "original_max_position_embeddings": 8192,
         }
     places = 8192 if slower is None else 131_072
-    size = _size(layers, width, inner, places=places, vocab=128_256, key_heads=8, **more)
+    size = _size(layers, width, inner, places=places, vocab=128_256, kv_heads=8, **more)
     return {**size, "rope_parameters": turns}
 
 
@@ -251,7 +251,7 @@ FAMILY = Family(
         "llama-7b": {**_size(32, 4096, 11_008, places=2048), "rms_norm_eps": 1e-6},
         "llama-2-7b": _size(32, 4096, 11_008),
         "llama-2-13b": _size(40, 5120, 13_824),
-        "llama-2-70b": _size(80, 8192, 28_672, key_heads=8),
+        "llama-2-70b": _size(80, 8192, 28_672, kv_heads=8),
         "llama-3-8b": _third(32, 4096, 14_336),
         "llama-3-70b": _third(80, 8192, 28_672),
         "llama-3.1-8b": _third(32, 4096, 14_336, slower=8.0),

@@ -8,6 +8,7 @@ the width; here both follow the discriminator, which for the published sizes is 
 """
 
 import dataclasses
+from math import gcd
 
 from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
@@ -99,7 +100,8 @@ class Generator:
             heads = next(count for count in range(most, 0, -1) if width % count == 0)
             narrower = (before // part.heads) / (width // heads)
             scale = None if part.scale is None else part.scale * narrower**0.5
-            return dataclasses.replace(part, heads=heads, scale=scale)
+            kv_heads = None if part.kv_heads is None else gcd(heads, part.kv_heads)
+            return dataclasses.replace(part, heads=heads, kv_heads=kv_heads, scale=scale)
         if isinstance(part, Mlp | GatedMlp):
             return dataclasses.replace(part, inner=max(1, round(part.inner * self.width)))
         if isinstance(part, Convolution) and width % part.groups == 0:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeworks.core.attention.attention import CrossAttention, GroupedAttention, SelfAttention
+from clozeworks.core.attention.attention import CrossAttention, SelfAttention
 from clozeworks.core.attention.kv_cache import GrowingCache
 from clozeworks.core.attention.masks import Causal, Window
 from clozeworks.core.attention.prefix_cache import PrefixCache
@@ -25,8 +25,8 @@ NORM = RmsNorm()
 ATTENTIONS = {
     "learned": SelfAttention(heads=4, sees=Causal()),
     "rotary": SelfAttention(heads=4, sees=Causal(), positions=Rotary(theta=100.0)),
-    "grouped": GroupedAttention(heads=4, key_heads=2, sees=Causal(), positions=Rotary(theta=9.0)),
-    "one key": GroupedAttention(heads=4, key_heads=1, sees=Causal(), positions=Rotary(theta=9.0)),
+    "grouped": SelfAttention(heads=4, kv_heads=2, sees=Causal(), positions=Rotary(theta=9.0)),
+    "one key": SelfAttention(heads=4, kv_heads=1, sees=Causal(), positions=Rotary(theta=9.0)),
     "bucketed": SelfAttention(heads=4, sees=Causal(), positions=Bucketed(), scale=1.0),
 }
 

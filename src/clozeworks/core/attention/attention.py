@@ -29,6 +29,9 @@ class SelfAttention(PartSpec):
     role: ClassVar[str] = "attention"
 
     heads: int
+    kv_heads: int | None = None
+    """Heads of keys and values, each shared by as many heads of queries, which makes the cache
+    smaller; as many as there are heads if not given."""
     head_width: int | None = None
     """Width of one head; the model's width divided by the heads if not given."""
     sees: MaskSpec = Full()
@@ -47,7 +50,7 @@ class SelfAttention(PartSpec):
         return SelfAttentionModule(
             width,
             heads=self.heads,
-            key_heads=self.heads,
+            kv_heads=self.kv_heads or self.heads,
             head_width=head_width,
             sees=self.sees,
             positions=(
@@ -57,42 +60,6 @@ class SelfAttention(PartSpec):
             bias=self.bias,
             key_bias=self.bias and self.key_bias,
             scale=self.scale,
-        )
-
-
-@spec
-class GroupedAttention(PartSpec):
-    """Self-attention where several heads share keys and values: a smaller cache."""
-
-    paper: ClassVar[str] = "Ainslie et al. 2023"
-    role: ClassVar[str] = "attention"
-
-    heads: int
-    key_heads: int
-    """Heads of keys and values; as many query heads, one after the other, share each."""
-    head_width: int | None = None
-    """Width of one head; the model's width divided by the heads if not given."""
-    sees: MaskSpec = Full()
-    positions: PositionSpec | None = None
-    dropout: float = 0.0
-    bias: bool = False
-
-    def build(self, width: int) -> "SelfAttentionModule":
-        """Makes the module."""
-        head_width = self.head_width or width // self.heads
-        return SelfAttentionModule(
-            width,
-            heads=self.heads,
-            key_heads=self.key_heads,
-            head_width=head_width,
-            sees=self.sees,
-            positions=(
-                self.positions.build(width, self.heads, head_width) if self.positions else None
-            ),
-            dropout=self.dropout,
-            bias=self.bias,
-            key_bias=self.bias,
-            scale=None,
         )
 
 
@@ -116,7 +83,7 @@ class CrossAttention(PartSpec):
         return CrossAttentionModule(
             width,
             heads=self.heads,
-            key_heads=self.heads,
+            kv_heads=self.heads,
             head_width=self.head_width or width // self.heads,
             dropout=self.dropout,
             bias=self.bias,
@@ -133,7 +100,7 @@ class AttentionModule(nn.Module):
         width: int,
         *,
         heads: int,
-        key_heads: int,
+        kv_heads: int,
         head_width: int,
         dropout: float,
         bias: bool,
@@ -142,11 +109,11 @@ class AttentionModule(nn.Module):
     ) -> None:
         super().__init__()
         self.query = nn.Linear(width, heads * head_width, bias=bias)
-        self.key = nn.Linear(width, key_heads * head_width, bias=key_bias)
-        self.value = nn.Linear(width, key_heads * head_width, bias=bias)
+        self.key = nn.Linear(width, kv_heads * head_width, bias=key_bias)
+        self.value = nn.Linear(width, kv_heads * head_width, bias=bias)
         self.output = nn.Linear(heads * head_width, width, bias=bias)
         self.heads = heads
-        self.key_heads = key_heads
+        self.kv_heads = kv_heads
         self.dropout = dropout
         self.scale = scale
 
@@ -157,7 +124,7 @@ class AttentionModule(nn.Module):
 
     def keys_and_values(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """The tokens that are looked at (M, W) to keys and values, (M, K, D) each."""
-        shape = (self.key_heads, -1)
+        shape = (self.kv_heads, -1)
         return self.key(seen).unflatten(1, shape), self.value(seen).unflatten(1, shape)
 
     def joined(self, mixed: Tensor) -> Tensor:
