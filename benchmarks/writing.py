@@ -295,7 +295,7 @@ def shakespeare(options: argparse.Namespace) -> None:
     losses = [record["evaluation"]["causal_lm"]["loss"] for record in costs]
     best = min(losses)
     letters = len(text) / sum(len(one.ids) for one in tokenizer.encode(stretches))
-    sample = model.generate("ROMEO:\n", tokens=60, temperature=0.8, top_p=0.95)
+    sample = model.generate("ROMEO:\n", max_new_tokens=60, temperature=0.8, top_p=0.95)
     row = {
         "parameters": model.blueprint.count(),
         "seconds": round(seconds),

@@ -9,7 +9,7 @@ import clozeworks as cw
 from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
 
 ANIMALS = ("cat", "dog", "fox", "hen")
-SEARCH = ("task.writing.beams=2", "task.writing.length_penalty=0.5")
+SEARCH = ("task.writing.num_beams=2", "task.writing.length_penalty=0.5")
 FAST = ("training.rate=0.01", "training.items=8")
 
 
@@ -78,13 +78,14 @@ def test_seeds_and_beams_and_a_recipe(writers, rows, command, tmp_path):
         f'run = "{tmp_path / "run"}"\nmodel = "{writers["t5"]}"\n'
         f'data = {{train = ["{rows}"]}}\nseeds = [0, 1]\n'
         'task = {kind = "text_to_text", prefix = "translate: ", metric = "bleu", '
-        "writing = {tokens = 4, beams = 2, length_penalty = 0.6}}\ntraining = {epochs = 0.5}\n"
+        "writing = {max_new_tokens = 4, num_beams = 2, length_penalty = 0.6}}\ntraining = {epochs "
+        "= 0.5}\n"
     )
     outcome = command("finetune", recipe)
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("bleu over 2 seeds: mean")
     task = cw.load(tmp_path / "run" / "model").task
-    assert (task.prefix, task.writing.beams, task.between) == ("translate: ", 2, None)
+    assert (task.prefix, task.writing.num_beams, task.between) == ("translate: ", 2, None)
 
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(writers, rows, tmp_path):
@@ -94,7 +95,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(writers, rows, tmp_pa
         return {
             "run": str(tmp_path / name),
             "model": str(writers["t5"]),
-            "task": {"kind": "text_to_text", "writing": {"tokens": 4}},
+            "task": {"kind": "text_to_text", "writing": {"max_new_tokens": 4}},
             "data": {"train": [str(rows)]},
             "training": {"epochs": 1.0, "items": 8, "rate": 0.01},
             "snapshots": {"every": 3},
@@ -155,8 +156,8 @@ def test_chats_are_learned_with_the_plain_template_which_is_saved(name, writers,
     model = cw.load(run / "model")
     assert model.tokenizer.has_chat_template
     (said,) = model.text_to_text([ChatItem((Turn("user", "the hen is bad"),))])
-    most = model.task.writing.tokens
-    assert model.generate("the hen is bad", chat=True, tokens=most).text == said.text
+    most = model.task.writing.max_new_tokens
+    assert model.generate("the hen is bad", chat=True, max_new_tokens=most).text == said.text
     assert command("evaluate", run / "model", path).code == 0
 
 
@@ -184,8 +185,8 @@ def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
     hint = f"try it: clozeworks generate {run}/model 'a text of yours' --chat\n"
     assert outcome.out.endswith(hint)
     card = (run / "model" / "README.md").read_text()
-    most = cw.load(run / "model").task.writing.tokens
-    assert f'model.generate("a text", chat=True, tokens={most}' in card
+    most = cw.load(run / "model").task.writing.max_new_tokens
+    assert f'model.generate("a text", chat=True, max_new_tokens={most}' in card
     assert "text_to_text(" not in card
     assert "chat, tokenize=False, add_generation_prompt=True" in card
     assert ("tokenizer(said, add_special_tokens=False, " in card) == (name == "gpt2")
@@ -196,7 +197,7 @@ def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
     exec(ours, {})
     compile(theirs, "card", "exec")
     assert ("num_beams=2, length_penalty=0.5" in theirs) == bool(search)
-    assert ("beams=2, length_penalty=0.5)" in ours) == bool(search)
+    assert ("num_beams=2, length_penalty=0.5)" in ours) == bool(search)
 
 
 def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):

@@ -12,24 +12,37 @@ import clozeworks as cw
 
 
 def test_one_prompt(gpt, command):
-    found = command("generate", str(gpt), "The cat", "--tokens", "7")
+    found = command("generate", str(gpt), "The cat", "--max-new-tokens", "7")
     assert found.code == 0
-    assert found.out == cw.load(gpt).generate("The cat", tokens=7).text + "\n"
+    assert found.out == cw.load(gpt).generate("The cat", max_new_tokens=7).text + "\n"
     assert "1 text, 7 tokens in" in found.err
-    assert "1 text ended at the limit, without the model's end; raise --tokens" in found.err
+    assert "1 text ended at the limit, without the model's end; raise --max-new-tokens" in found.err
 
 
 def test_a_stop_string_never_met_is_told(gpt, command):
-    found = command("generate", str(gpt), "The", "--tokens", "3", "--stop", "zzz")
+    found = command("generate", str(gpt), "The", "--max-new-tokens", "3", "--stop", "zzz")
     assert found.code == 0 and "without the model's end or 'zzz'; raise" in found.err
 
 
 def test_several_prompts_are_json_lines(gpt, command, tmp_path):
-    settings = ["--tokens", "5", "--top-p", "0.9", "--seed", "2", "-n", "2", "--others", "2"]
+    settings = [
+        "--max-new-tokens",
+        "5",
+        "--top-p",
+        "0.9",
+        "--seed",
+        "2",
+        "-n",
+        "2",
+        "--top-logprobs",
+        "2",
+    ]
     found = command("generate", str(gpt), "The", "on", *settings)
     lines = [json.loads(line) for line in found.out.splitlines()]
     assert [line["prompt"] for line in lines] == ["The", "The", "on", "on"]
-    expected = cw.load(gpt).generate(["The", "on"], tokens=5, top_p=0.9, seed=2, texts=2)
+    expected = cw.load(gpt).generate(
+        ["The", "on"], max_new_tokens=5, top_p=0.9, seed=2, num_return_sequences=2
+    )
     assert [line["text"] for line in lines] == [one.text for many in expected for one in many]
     assert len(lines[0]["tokens"][0]["others"]) == 2
     (tmp_path / "prompts.csv").write_text("prompt,label\nThe,a\non,b\n")
@@ -43,14 +56,14 @@ def test_several_prompts_are_json_lines(gpt, command, tmp_path):
 
 
 def test_alternatives_that_would_not_be_seen_are_refused(gpt, command):
-    typed = ("generate", gpt, "The cat", "--tokens", 2, "--others", 3)
+    typed = ("generate", gpt, "The cat", "--max-new-tokens", 2, "--top-logprobs", 3)
     refused = command(*typed)
     assert refused.code == 2 and not refused.out
     assert " ".join(refused.err.split()).endswith(
-        "--others is 3, and the output is text for people, which shows no alternatives; add "
-        "--json, or leave --others out."
+        "--top-logprobs is 3, and the output is text for people, which shows no alternatives; add "
+        "--json, or leave --top-logprobs out."
     )
-    assert command(*typed, "--no-json", "--texts", 2, "--sample").code == 2
+    assert command(*typed, "--no-json", "--num-return-sequences", 2, "--sample").code == 2
     assert len(json.loads(command(*typed, "--json").out)["tokens"][0]["others"]) == 3
 
 
@@ -76,15 +89,15 @@ def test_the_help_names_the_columns_and_the_form_that_hold(gpt, command):
     assert "a terminal or one prompt is typed, JSON otherwise." in prompts
     assert "number: source=article. Found if not given. Roles: source, input, prefix" in sources
     assert "text=review" not in prompts + sources
-    assert not command("generate", gpt, "The cat", "--tokens", 2).out.startswith("{")
+    assert not command("generate", gpt, "The cat", "--max-new-tokens", 2).out.startswith("{")
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--beams", "9999"],
-        ["--tokens", "2", "--required-word", "the dog lay on the rug"],
-        ["on", "--tokens", "2", "--required-word", "the dog lay on the rug", "--json"],
+        ["--num-beams", "9999"],
+        ["--max-new-tokens", "2", "--required-word", "the dog lay on the rug"],
+        ["on", "--max-new-tokens", "2", "--required-word", "the dog lay on the rug", "--json"],
     ],
     ids=str,
 )
@@ -95,10 +108,10 @@ def test_what_was_never_begun_is_not_summed_up(gpt, command, arguments):
 
 
 def test_a_chat(gpt, command):
-    found = command("generate", gpt, "The cat", "--chat", "--tokens", 4)
+    found = command("generate", gpt, "The cat", "--chat", "--max-new-tokens", 4)
     assert found.code == 0
     assert "The tokenizer says nothing of chats; a plain template is used." in found.err
-    assert found.out == cw.load(gpt).generate("The cat", chat=True, tokens=4).text + "\n"
+    assert found.out == cw.load(gpt).generate("The cat", chat=True, max_new_tokens=4).text + "\n"
 
 
 def test_a_model_that_cannot_write(command, tiny_models):
@@ -108,7 +121,7 @@ def test_a_model_that_cannot_write(command, tiny_models):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_while_writing(gpt, start, number):
-    process = start(["-m", "clozeworks", "generate", gpt, "The", "--tokens", 4000])
+    process = start(["-m", "clozeworks", "generate", gpt, "The", "--max-new-tokens", 4000])
     seen = process.stdout.read(1)
     process.send_signal(number)
     rest, told = process.communicate(timeout=60)
@@ -121,7 +134,7 @@ def test_stopped_while_writing(gpt, start, number):
 def test_stopped_with_a_file_keeps_finished_texts(gpt, start, tmp_path):
     prompts, out = tmp_path / "prompts.txt", tmp_path / "texts.jsonl"
     prompts.write_text("The cat\n" * 200)
-    arguments = ["generate", gpt, prompts, "--tokens", 300, "--out", out]
+    arguments = ["generate", gpt, prompts, "--max-new-tokens", 300, "--out", out]
     process = start(["-m", "clozeworks", *arguments])
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
@@ -166,7 +179,7 @@ def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypat
     monkeypatch.setattr(write_batches, "ROWS", 2)  # the longest prompts come first
     out = tmp_path / "texts.jsonl"
     prompts = ["The", "The cat sat on the mat", "The cat sat on the rug and the dog"]
-    found = command("generate", str(gpt), *prompts, "--tokens", "3", "--out", str(out))
+    found = command("generate", str(gpt), *prompts, "--max-new-tokens", "3", "--out", str(out))
     assert found.code == 130 and "2 texts, 6 tokens in" in found.err
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["prompt"] for line in lines] == prompts[1:]
@@ -194,10 +207,10 @@ def stopped(gpt, monkeypatch):
 
 def test_a_text_that_was_only_begun_is_kept(gpt, command, tmp_path, stopped):
     out = tmp_path / "texts.jsonl"
-    found = command("generate", gpt, "Paris", "Paris", "--tokens", 40, "--out", out)
+    found = command("generate", gpt, "Paris", "Paris", "--max-new-tokens", 40, "--out", out)
     assert found.code == 130 and "0 texts and 2 unfinished, 6 tokens in" in found.err
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    whole = stopped.generate("Paris", tokens=40)
+    whole = stopped.generate("Paris", max_new_tokens=40)
     assert len(lines) == 2
     for line in lines:
         assert line["ended"] is None and line["text"] and whole.text.startswith(line["text"])
@@ -210,13 +223,13 @@ def test_a_text_that_was_only_begun_is_kept(gpt, command, tmp_path, stopped):
 
 
 def test_what_was_held_back_is_kept(gpt, command, tmp_path, stopped):
-    whole = stopped.generate("Paris", tokens=6).text
+    whole = stopped.generate("Paris", max_new_tokens=6).text
     stop = ["--stop", whole + " and no further"]  # all that is written may be its beginning
-    found = command("generate", gpt, "Paris", "--tokens", 40, *stop)
+    found = command("generate", gpt, "Paris", "--max-new-tokens", 40, *stop)
     assert (found.code, found.out) == (130, whole + "\n")
     assert "0 texts and 1 unfinished, 6 tokens in" in found.err
     out = tmp_path / "texts.jsonl"
-    command("generate", gpt, "Paris", "--tokens", 40, *stop, "--out", out)
+    command("generate", gpt, "Paris", "--max-new-tokens", 40, *stop, "--out", out)
     assert json.loads(out.read_text())["text"] == whole
 
 
@@ -233,7 +246,7 @@ def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, mon
     monkeypatch.setattr(TextWriter, "_searched", interrupted)
     monkeypatch.setattr("clozeworks.inference.generate_batches.ROWS", 2)
     out = tmp_path / "texts.jsonl"
-    options = ["--beams", 2, "--tokens", 3, "--out", out]
+    options = ["--num-beams", 2, "--max-new-tokens", 3, "--out", out]
     lost = "a search keeps nothing of a text before it ends"
     found = command("generate", gpt, "The", "The cat sat on the mat", *options)
     assert (found.code, found.err) == (130, f"\nStopped. Nothing was kept: {lost}.\n")
@@ -254,7 +267,7 @@ def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monk
     monkeypatch.setattr("clozeworks.cli.commands.generate._AT_ONCE", 2)
     out = tmp_path / "texts.jsonl"
     prompts = ["The", "on", "The", "on", "The", "The cat sat " * 20]
-    found = command("generate", gpt, *prompts, "--tokens", 3, "--out", out)
+    found = command("generate", gpt, *prompts, "--max-new-tokens", 3, "--out", out)
     first, second = found.err.splitlines()
     assert first.startswith("4 texts, 12 tokens in ") and first.endswith(
         f" until then; texts in {out}."
@@ -281,7 +294,7 @@ def test_a_late_bad_prompt_is_known_before_the_first_answer(
 ):
     prompts, out = tmp_path / "prompts.txt", tmp_path / "texts.jsonl"
     prompts.write_text("The\n" * 299 + last + "\n")
-    found = command("generate", gpt, prompts, "--tokens", 30, *options, "--out", out)
+    found = command("generate", gpt, prompts, "--max-new-tokens", 30, *options, "--out", out)
     assert (found.code, out.exists()) == (2, False)
     assert said in found.err and " a second" not in found.err
 
@@ -293,7 +306,7 @@ def test_a_prompt_the_memory_does_not_hold_is_numbered_among_all(gpt, command, m
     monkeypatch.setattr(
         "clozeworks.inference.generate_batches.available", lambda device: next(left)
     )
-    found = command("generate", gpt, "The", "on", "--tokens", 3, "--json")
+    found = command("generate", gpt, "The", "on", "--max-new-tokens", 3, "--json")
     assert found.code == 2 and len(found.out.splitlines()) == 1
     assert "clozeworks: prompt 2 with 3 new tokens" in found.err
 
@@ -304,24 +317,25 @@ def test_nothing_to_answer_and_dropped_rows(gpt, command, tmp_path):
     found = command("generate", str(gpt), str(prompts))
     assert found.code == 2 and "holds nothing to ask about" in found.err
     prompts.write_text("The\n\nThe cat\n")
-    found = command("generate", str(gpt), str(prompts), "--tokens", "1", "--skip-bad-rows")
+    found = command("generate", str(gpt), str(prompts), "--max-new-tokens", "1", "--skip-bad-rows")
     assert found.code == 0 and "1 bad row dropped, the first: " in found.err
 
 
 def test_a_full_model_is_not_told_to_write_more(gpt, command):
     prompt = "The cat " * 1364
-    found = command("generate", str(gpt), prompt, "--tokens", "9999")
+    found = command("generate", str(gpt), prompt, "--max-new-tokens", "9999")
     assert found.code == 0
     assert found.err.endswith(
-        "; 1 of them filled the places the model has; lower --tokens, or shorten their prompts.\n"
+        "; 1 of them filled the places the model has; lower --max-new-tokens, or shorten their "
+        "prompts.\n"
     )
 
 
 def test_an_empty_prompt_is_told(gpt, command):
-    outcome = command("generate", gpt, "", "--tokens", 3)
+    outcome = command("generate", gpt, "", "--max-new-tokens", 3)
     assert outcome.code == 0
     assert "1 prompt is empty; its text may begin in any way." in outcome.err
-    outcome = command("generate", gpt, "", "--chat", "--tokens", 3)
+    outcome = command("generate", gpt, "", "--chat", "--max-new-tokens", 3)
     assert outcome.code == 0 and "in any way" not in outcome.err
 
 
@@ -335,7 +349,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(gpt, command, tmp_path, m
         return stream(self, *arguments, **options)
 
     monkeypatch.setattr(TextWriter, "stream", slowly)
-    outcome = command("generate", gpt, "The cat", "--tokens", 3, "--out", out)
+    outcome = command("generate", gpt, "The cat", "--max-new-tokens", 3, "--out", out)
     assert outcome.code == 2 and out.read_text() == "somebody else's"
     (beside,) = set(tmp_path.glob("out*.jsonl")) - {out}
     assert beside.name in outcome.err and '"prompt": "The cat"' in beside.read_text()
@@ -349,7 +363,7 @@ def test_stopped_while_its_file_appears(gpt, command, tmp_path, stopped, monkeyp
         return stream(self, *arguments, **options)
 
     monkeypatch.setattr(Stopped, "stream", slowly)
-    found = command("generate", gpt, "Paris", "Paris", "--tokens", 40, "--out", out)
+    found = command("generate", gpt, "Paris", "Paris", "--max-new-tokens", 40, "--out", out)
     assert found.code == 130 and out.read_text() == "somebody else's"
     assert found.err.startswith("\nStopped. 0 texts and 2 unfinished, 6 tokens in ")
     beside = tmp_path / "out.2.jsonl"

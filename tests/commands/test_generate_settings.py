@@ -6,11 +6,11 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--beams", "4", "--groups", "2", "--sample"], "one excludes the other"),
-        (["--beams", "9999"], "beams is 9,999; the vocabulary has 294 entries"),
+        (["--num-beams", "4", "--num-beam-groups", "2", "--sample"], "one excludes the other"),
+        (["--num-beams", "9999"], "beams is 9,999; the vocabulary has 294 entries"),
         (["--budget", "9"], "--budget"),
         (["--temperature", "-1"], "temperature is -1.0; it must be above 0."),
-        (["--early", "perhaps"], "early"),
+        (["--early-stopping", "perhaps"], "early"),
     ],
     ids=str,
 )
@@ -24,24 +24,25 @@ def test_refusals(gpt, command, arguments, said):
     [
         (
             ["-n", "2"],
-            "--texts is 2, but the likeliest tokens make one text; set --sample to draw, or "
-            "--beams.",
+            "--num-return-sequences is 2, but the likeliest tokens make one text; set --sample to "
+            "draw, or --num-beams.",
         ),
-        (["--tokens", "0"], "--tokens is 0; it must be at least 1."),
+        (["--max-new-tokens", "0"], "--max-new-tokens is 0; it must be at least 1."),
         (["--top-k", "0"], "--top-k is 0; it must be above 0."),
         (
-            ["--least", "5", "--tokens", "3"],
-            "--least is 5 and --tokens is 3; the first must be at least 0 and at most the second; "
-            "change one of them.",
+            ["--min-new-tokens", "5", "--max-new-tokens", "3"],
+            "--min-new-tokens is 5 and --max-new-tokens is 3; the first must be at least 0 and at "
+            "most the second; change one of them.",
         ),
         (
-            ["--beams", "2", "--sample"],
-            "beams are searched and tokens are drawn; one excludes the other; leave out --beams, "
-            "or --sample, --temperature, --top-k, --top-p, --min-p, --typical and --seed.",
+            ["--num-beams", "2", "--sample"],
+            "beams are searched and tokens are drawn; one excludes the other; leave out "
+            "--num-beams, or --sample, --temperature, --top-k, --top-p, --min-p, --typical and "
+            "--seed.",
         ),
         (
             ["--length-penalty", "2"],
-            "--length-penalty has no effect without beams; set --beams, or leave it.",
+            "--length-penalty has no effect without beams; set --num-beams, or leave it.",
         ),
         (
             ["--bad-word", "a", "--required-word", "a"],
@@ -52,12 +53,18 @@ def test_refusals(gpt, command, arguments, said):
             "--temperature is 0 and --sample is given; raise it to draw.",
         ),
         (["--stop", ""], "--stop holds an empty string, which is everywhere; leave it out."),
-        (["--groups", "2"], "--groups has no effect without beams; set --beams, or leave it."),
         (
-            ["--diversity", "1"],
-            "--diversity has no effect without beams; set --beams, or leave it.",
+            ["--num-beam-groups", "2"],
+            "--num-beam-groups has no effect without beams; set --num-beams, or leave it.",
         ),
-        (["--early", "true"], "--early has no effect without beams; set --beams, or leave it."),
+        (
+            ["--diversity-penalty", "1"],
+            "--diversity-penalty has no effect without beams; set --num-beams, or leave it.",
+        ),
+        (
+            ["--early-stopping", "true"],
+            "--early-stopping has no effect without beams; set --num-beams, or leave it.",
+        ),
         (
             ["--temperature", "0", "--seed", "3"],
             "--seed has no effect where no token is drawn; leave it out.",
@@ -67,18 +74,19 @@ def test_refusals(gpt, command, arguments, said):
             "--top-k, --typical, --seed have no effect where no token is drawn; leave them out.",
         ),
         (
-            ["--beams", "2", "--diversity", "1"],
-            "--diversity is 1.0, but there is one group; it has no effect; set --groups.",
+            ["--num-beams", "2", "--diversity-penalty", "1"],
+            "--diversity-penalty is 1.0, but there is one group; it has no effect; set "
+            "--num-beam-groups.",
         ),
         (
-            ["--beams", "2", "--others", "1"],
-            "--others is 1, but beams already compare alternatives and show none; leave one of "
-            "them out.",
+            ["--num-beams", "2", "--top-logprobs", "1"],
+            "--top-logprobs is 1, but beams already compare alternatives and show none; leave one "
+            "of them out.",
         ),
         (
-            ["--tokens", "2", "--required-word", "the dog lay on"],
+            ["--max-new-tokens", "2", "--required-word", "the dog lay on"],
             "the words of --required-word take 4 tokens, and behind prompt 1 there is room for 2; "
-            "they must fit; raise --tokens, or shorten the prompt.",
+            "they must fit; raise --max-new-tokens, or shorten the prompt.",
         ),
         (
             ["--required-word", "the dog", "--bad-word", "dog"],
@@ -86,9 +94,9 @@ def test_refusals(gpt, command, arguments, said):
             "one of them out.",
         ),
         (
-            ["--required-word", "dog dog", "--no-repeat-ngrams", "1"],
-            "'dog dog' is among --required-word and repeats 1 token, and --no-repeat-ngrams is 1; "
-            "leave one of them out.",
+            ["--required-word", "dog dog", "--no-repeat-ngram-size", "1"],
+            "'dog dog' is among --required-word and repeats 1 token, and --no-repeat-ngram-size "
+            "is 1; leave one of them out.",
         ),
     ],
     ids=str,
@@ -107,14 +115,14 @@ def test_words_of_the_user_stay_as_they_were_given(gpt, refused, word):
 
 def test_a_setting_that_does_not_fit_the_model_is_named_as_it_is_typed(gpt, command, monkeypatch):
     word = ["--required-word", "the dog lay on the rug"]
-    found = command("generate", gpt, "The", "--tokens", "2", *word)
+    found = command("generate", gpt, "The", "--max-new-tokens", "2", *word)
     assert found.err.startswith("clozeworks: the words of --required-word take ")
-    assert found.err.endswith("; they must fit; raise --tokens, or shorten the prompt.\n")
+    assert found.err.endswith("; they must fit; raise --max-new-tokens, or shorten the prompt.\n")
     monkeypatch.setattr("clozeworks.inference.generate_batches.available", lambda device: 1000)
     found = command("generate", gpt, "The")
     assert " prompt 1 with 128 new tokens takes " in found.err
-    assert found.err.endswith("; lower --tokens, --texts or --beams.\n")
-    found = command("generate", gpt, "The", "--tokens", "1", "--beams", "3")
+    assert found.err.endswith("; lower --max-new-tokens, --num-return-sequences or --num-beams.\n")
+    found = command("generate", gpt, "The", "--max-new-tokens", "1", "--num-beams", "3")
     assert " prompt 1 with 1 new token and 3 texts side by side takes " in found.err
 
 

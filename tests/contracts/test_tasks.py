@@ -96,7 +96,9 @@ CASES = [
     pytest.param(Tag(labels=("NOUN", "VERB", "X")), id="parts of speech"),
     pytest.param(Tag(labels=("O", "B-A", "I-A", "E-A", "S-A")), id="BIOES"),
     pytest.param(Tag(labels=("B-A", "M-A", "E-A", "S-A", "O")), id="BMES"),
-    pytest.param(TextToText(writing=Writing(tokens=4, beams=3)), id="text to text, beams"),
+    pytest.param(
+        TextToText(writing=Writing(max_new_tokens=4, num_beams=3)), id="text to text, beams"
+    ),
 ]
 # A task that writes has no scores of windows; what holds instead is in test_writing_tasks.py.
 SCORING = [case for case in CASES if not isinstance(case.values[0], TextToText)]

@@ -23,9 +23,9 @@ TWO_TOWERS = train_from_iterator([SENTENCE] * 5, kind="unigram", size=200, style
 ONE_TOWER = train_from_iterator([SENTENCE] * 5, kind="bpe", size=320, style=GPT2_STYLE)
 CASES = [
     pytest.param(TextToText(prefix="summarize: "), id="two towers"),
-    pytest.param(TextToText(writing=Writing(beams=3)), id="two towers, beams"),
+    pytest.param(TextToText(writing=Writing(num_beams=3)), id="two towers, beams"),
     pytest.param(TextToText(between="\n"), id="one tower"),
-    pytest.param(TextToText(between=" : ", writing=Writing(beams=2)), id="one tower, beams"),
+    pytest.param(TextToText(between=" : ", writing=Writing(num_beams=2)), id="one tower, beams"),
 ]
 
 
@@ -85,7 +85,7 @@ def test_a_trained_model_writes_what_it_was_told(task):
         optimizer.zero_grad()
         task.loss(network, batch.tensors()).value().backward()
         optimizer.step()
-    short = dataclasses.replace(task, writing=dataclasses.replace(task.writing, tokens=20))
+    short = dataclasses.replace(task, writing=dataclasses.replace(task.writing, max_new_tokens=20))
     answers = model.ask(items, short)
     assert [answer.text for answer in answers] == [item.target for item in items]
     assert all(answer.ended for answer in answers)

@@ -35,7 +35,9 @@ def test_the_same_texts_are_written(size, beams, tmp_path):
         generator = torch.Generator().manual_seed(2)
         for parameter in model.model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.3)
-    task = TextToText(between=None if two else "\n", writing=Writing(tokens=8, beams=beams))
+    task = TextToText(
+        between=None if two else "\n", writing=Writing(max_new_tokens=8, num_beams=beams)
+    )
     model.for_task(task).save(tmp_path / "model")
     ours = cw.load(tmp_path / "model").text_to_text(TEXTS)
     assert len({answer.text for answer in ours}) > 1

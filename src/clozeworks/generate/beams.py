@@ -40,34 +40,37 @@ class Beams:
     width: int
     length_penalty: float = 1.0
     """Above 0 long texts gain, below 0 short ones."""
-    early: bool | Literal["never"] = False
+    early_stopping: bool | Literal["never"] = False
     """True: as soon as `width` texts ended. False: when the best that grows is, at the length it
     has, below the worst that ended. Never: when it could not pass that at any length."""
-    groups: int = 1
-    """Searches of width / groups that must differ."""
-    diversity: float = 0.0
+    num_beam_groups: int = 1
+    """Searches of width / num_beam_groups that must differ."""
+    diversity_penalty: float = 0.0
     """What a token costs for each group before that chose it at the same step."""
 
     def __post_init__(self) -> None:
         if self.width < 1:
-            raise SettingError(f"beams is {self.width}; it must be at least 1.")
+            raise SettingError(f"num_beams is {self.width}; it must be at least 1.")
         if not abs(self.length_penalty) <= STEEPEST:
             raise SettingError(
                 f"length_penalty is {self.length_penalty}; it must be from {-STEEPEST} to "
                 f"{STEEPEST}."
             )
-        if self.early not in (True, False, "never"):
-            raise SettingError(f"early is {self.early!r}; it must be one of True, False, 'never'.")
-        check_finite("diversity", self.diversity)
-        if self.groups < 1 or self.width % self.groups:
+        if self.early_stopping not in (True, False, "never"):
             raise SettingError(
-                f"beams is {self.width} and groups is {self.groups}; the first must be divisible "
-                f"by the second; change one of them."
+                f"early_stopping is {self.early_stopping!r}; it must be one of True, False, "
+                "'never'."
             )
-        if self.groups == 1 and self.diversity:
+        check_finite("diversity_penalty", self.diversity_penalty)
+        if self.num_beam_groups < 1 or self.width % self.num_beam_groups:
             raise SettingError(
-                f"diversity is {self.diversity}, but there is one group; it has no effect; set "
-                f"groups."
+                f"num_beams is {self.width} and num_beam_groups is {self.num_beam_groups}; the "
+                f"first must be divisible by the second; change one of them."
+            )
+        if self.num_beam_groups == 1 and self.diversity_penalty:
+            raise SettingError(
+                f"diversity_penalty is {self.diversity_penalty}, but there is one group; it has "
+                f"no effect; set num_beam_groups."
             )
 
 
@@ -104,29 +107,32 @@ def search(
         limits: When a text ends.
         rules: What changes log shares before continuations are compared.
     """
-    width, each = beams.width, beams.width // beams.groups
+    width, each = beams.width, beams.width // beams.num_beam_groups
     scores = reader.first()
     open_prompts = list(range(len(given)))
     rows = [prompt for prompt in open_prompts for _ in range(width)]
     reader.choose(rows)
     scores = scores[rows]
     history = History([given[row] for row in rows], limits.most, scores.device)
-    states = [[_Prompt(number, each) for _ in range(beams.groups)] for number in range(len(given))]
+    states = [
+        [_Prompt(number, each) for _ in range(beams.num_beam_groups)]
+        for number in range(len(given))
+    ]
     length = 0
     while open_prompts:
         length += 1
         raw = scores.log_softmax(dim=1)
         logs = applied(rules, raw, history, limits.ends).view(
-            len(open_prompts), beams.groups, each, -1
+            len(open_prompts), beams.num_beam_groups, each, -1
         )
         parents: list[int] = []
         tokens: list[int] = []
         for place, prompt in enumerate(open_prompts):
             chosen: list[int] = []  # tokens of the groups before
             for group, state in enumerate(states[prompt]):
-                first = (place * beams.groups + group) * each
+                first = (place * beams.num_beam_groups + group) * each
                 grown = _advance(
-                    state, _diverse(logs[place, group], chosen, beams.diversity),
+                    state, _diverse(logs[place, group], chosen, beams.diversity_penalty),
                     raw[first : first + each], beams, each, limits, length,
                 )  # fmt: skip
                 parents += [first + beam for beam, _ in grown]
@@ -221,10 +227,10 @@ def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: in
         return True
     if len(state.ended) < each:
         return False
-    if beams.early is True:
+    if beams.early_stopping is True:
         return True
     hopeful = length
-    if beams.early == "never" and beams.length_penalty > 0:
+    if beams.early_stopping == "never" and beams.length_penalty > 0:
         hopeful = limits.most
     best: float = max(state.scores) / hopeful**beams.length_penalty
     return best <= state.ended[-1].score

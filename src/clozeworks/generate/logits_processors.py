@@ -94,7 +94,7 @@ class NoRepeatedNGrams(LogitsProcessorSpec):
     size: int
 
     def __post_init__(self) -> None:
-        _above("no_repeat_ngrams", self.size, 0)
+        _above("no_repeat_ngram_size", self.size, 0)
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """Scores without tokens that would complete a run again."""

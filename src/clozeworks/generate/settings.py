@@ -1,7 +1,7 @@
 """How texts are written: when they end, which words they may hold, how tokens are chosen.
 
-A person names settings one by one (`tokens=64, top_p=0.9, stop=["."]`); `Generation.of` sorts them
-into the parts below and complains about those that contradict each other.
+A person names settings one by one (`max_new_tokens=64, top_p=0.9, stop=["."]`); `Generation.of`
+sorts them into the parts below and complains about those that contradict each other.
 """
 
 from dataclasses import dataclass
@@ -29,21 +29,22 @@ TOKENS = 128
 class Ending:
     """When a text ends, beside the model's own end."""
 
-    tokens: int = TOKENS
+    max_new_tokens: int = TOKENS
     """The most tokens that are written."""
-    least: int = 0
+    min_new_tokens: int = 0
     """The fewest: before that the model may not end the text."""
     stop: tuple[str, ...] = ()
     """A text ends before the first of these strings that comes behind the fewest tokens and behind
     all required words."""
 
     def __post_init__(self) -> None:
-        if self.tokens < 1:
-            raise SettingError(f"tokens is {self.tokens}; it must be at least 1.")
-        if not 0 <= self.least <= self.tokens:
+        if self.max_new_tokens < 1:
+            raise SettingError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1.")
+        if not 0 <= self.min_new_tokens <= self.max_new_tokens:
             raise SettingError(
-                f"least is {self.least} and tokens is {self.tokens}; the first must be at least 0 "
-                f"and at most the second; change one of them."
+                f"min_new_tokens is {self.min_new_tokens} and max_new_tokens is "
+                f"{self.max_new_tokens}; the first must be at least 0 and at most the second; "
+                "change one of them."
             )
         if "" in self.stop:
             raise SettingError("stop holds an empty string, which is everywhere; leave it out.")
@@ -53,13 +54,13 @@ class Ending:
 class Wording:
     """What should come less, must not come, or must."""
 
-    repetition: float = 1.0
+    repetition_penalty: float = 1.0
     """Scores of tokens that are there already are divided by this (Keskar et al. 2019)."""
-    presence: float = 0.0
+    presence_penalty: float = 0.0
     """Taken off the score of each token that was written."""
-    frequency: float = 0.0
+    frequency_penalty: float = 0.0
     """Taken off as often as it was written."""
-    no_repeat_ngrams: int | None = None
+    no_repeat_ngram_size: int | None = None
     """No run of so many tokens comes twice."""
     bad_words: tuple[str, ...] = ()
     """These are never written."""
@@ -80,12 +81,14 @@ class Wording:
     def rules(self) -> list[LogitsProcessorSpec]:
         """The rules that need no tokenizer."""
         rules: list[LogitsProcessorSpec] = []
-        if self.repetition != 1:
-            rules.append(RepetitionPenalty(penalty=self.repetition))
-        if self.presence or self.frequency:
-            rules.append(Occurrence(presence=self.presence, frequency=self.frequency))
-        if self.no_repeat_ngrams is not None:
-            rules.append(NoRepeatedNGrams(size=self.no_repeat_ngrams))
+        if self.repetition_penalty != 1:
+            rules.append(RepetitionPenalty(penalty=self.repetition_penalty))
+        if self.presence_penalty or self.frequency_penalty:
+            rules.append(
+                Occurrence(presence=self.presence_penalty, frequency=self.frequency_penalty)
+            )
+        if self.no_repeat_ngram_size is not None:
+            rules.append(NoRepeatedNGrams(size=self.no_repeat_ngram_size))
         return rules
 
 
@@ -139,40 +142,48 @@ class Generation:
     wording: Wording = Wording()
     drawing: Drawing | None = None
     beams: Beams | None = None
-    texts: int = 1
+    num_return_sequences: int = 1
     """How many texts for each prompt."""
-    others: int = 0
+    top_logprobs: int = 0
     """How many alternatives each token is shown with."""
 
     def __post_init__(self) -> None:
-        if self.texts < 1:
-            raise SettingError(f"texts is {self.texts}; it must be at least 1.")
-        if self.others < 0:
-            raise SettingError(f"others is {self.others}; it must be at least 0.")
+        if self.num_return_sequences < 1:
+            raise SettingError(
+                f"num_return_sequences is {self.num_return_sequences}; it must be at least 1."
+            )
+        if self.top_logprobs < 0:
+            raise SettingError(f"top_logprobs is {self.top_logprobs}; it must be at least 0.")
         if self.drawing is not None and self.beams is not None:
             raise SettingError(
-                "beams are searched and tokens are drawn; one excludes the other; leave out beams, "
-                "or sample, temperature, top_k, top_p, min_p, typical and seed."
+                "beams are searched and tokens are drawn; one excludes the other; leave out "
+                "num_beams, or sample, temperature, top_k, top_p, min_p, typical and seed."
             )
-        if self.beams is not None and self.beams.groups > 1 and not self.beams.diversity > 0:
+        if (
+            self.beams is not None
+            and self.beams.num_beam_groups > 1
+            and not self.beams.diversity_penalty > 0
+        ):
             raise SettingError(
-                f"groups is {self.beams.groups} and diversity is {self.beams.diversity}; all "
-                f"groups would find the same texts; set diversity above 0, or leave groups out."
+                f"num_beam_groups is {self.beams.num_beam_groups} and diversity_penalty is "
+                f"{self.beams.diversity_penalty}; all groups would find the same texts; set "
+                "diversity_penalty above 0, or leave num_beam_groups out."
             )
-        if self.beams is None and self.drawing is None and self.texts > 1:
+        if self.beams is None and self.drawing is None and self.num_return_sequences > 1:
             raise SettingError(
-                f"texts is {self.texts}, but the likeliest tokens make one text; set sample=True "
-                f"to draw, or beams."
+                f"num_return_sequences is {self.num_return_sequences}, but the likeliest tokens "
+                f"make one text; set sample=True to draw, or num_beams."
             )
-        if self.beams is not None and self.texts > self.beams.width:
+        if self.beams is not None and self.num_return_sequences > self.beams.width:
             raise SettingError(
-                f"texts is {self.texts} and beams is {self.beams.width}; a search finds at most as "
-                f"many texts as it has beams; raise beams or lower texts."
+                f"num_return_sequences is {self.num_return_sequences} and num_beams is "
+                f"{self.beams.width}; a search finds at most as many texts as it has beams; raise "
+                "num_beams or lower num_return_sequences."
             )
-        if self.beams is not None and self.others:
+        if self.beams is not None and self.top_logprobs:
             raise SettingError(
-                f"others is {self.others}, but beams already compare alternatives and show none; "
-                f"leave one of them out."
+                f"top_logprobs is {self.top_logprobs}, but beams already compare alternatives and "
+                f"show none; leave one of them out."
             )
 
     @classmethod
@@ -180,13 +191,13 @@ class Generation:
         cls,
         *,
         sample: bool | None = None,
-        beams: int | None = None,
+        num_beams: int | None = None,
         length_penalty: float | None = None,
-        early: bool | Literal["never"] | None = None,
-        groups: int | None = None,
-        diversity: float | None = None,
-        texts: int = 1,
-        others: int = 0,
+        early_stopping: bool | Literal["never"] | None = None,
+        num_beam_groups: int | None = None,
+        diversity_penalty: float | None = None,
+        num_return_sequences: int = 1,
+        top_logprobs: int = 0,
         **named: Any,
     ) -> "Generation":
         """Settings as a person names them; see the fields of the parts.
@@ -194,13 +205,13 @@ class Generation:
         Args:
             sample: Whether tokens are drawn; so they are if a setting of `Drawing` is given.
                 A temperature of 0 is the same as False.
-            beams: How many beginnings of each text a search keeps; 1 is no search.
+            num_beams: How many beginnings of each text a search keeps; 1 is no search.
             length_penalty: Above 0 long texts gain, below 0 short ones; 1 if not given.
-            early: When a search ends; see `Beams.early`.
-            groups: Into how many groups that must differ the beams are parted.
-            diversity: What a token costs for each group before that chose it.
-            texts: How many texts for each prompt.
-            others: How many alternatives each token is shown with.
+            early_stopping: When a search ends; see `Beams.early_stopping`.
+            num_beam_groups: Into how many groups that must differ the beams are parted.
+            diversity_penalty: What a token costs for each group before that chose it.
+            num_return_sequences: How many texts for each prompt.
+            top_logprobs: How many alternatives each token is shown with.
             named: Fields of `Ending`, `Wording` and `Drawing`.
 
         Raises:
@@ -227,16 +238,22 @@ class Generation:
             has, it = ("has", "it") if len(parts[Drawing]) == 1 else ("have", "them")
             raise SettingError(f"{unused} {has} no effect where no token is drawn; leave {it} out.")
         search: dict[str, Any] = {
-            "length_penalty": length_penalty, "early": early,
-            "groups": groups, "diversity": diversity,
-        }  # fmt: skip
+            "length_penalty": length_penalty,
+            "early_stopping": early_stopping,
+            "num_beam_groups": num_beam_groups,
+            "diversity_penalty": diversity_penalty,
+        }
         stated = {name: value for name, value in search.items() if value is not None}
-        beams = read(int | None, beams, "beams")
-        if stated and (beams or 1) < 2:
+        num_beams = read(int | None, num_beams, "num_beams")
+        if stated and (num_beams or 1) < 2:
             raise SettingError(
-                f"{min(stated)} has no effect without beams; set beams, or leave it."
+                f"{min(stated)} has no effect without beams; set num_beams, or leave it."
             )
-        for name, kind in (("length_penalty", float), ("groups", int), ("diversity", float)):
+        for name, kind in (
+            ("length_penalty", float),
+            ("num_beam_groups", int),
+            ("diversity_penalty", float),
+        ):
             if name in stated:
                 stated[name] = read(kind, stated[name], name)
         drawing = read(Drawing, parts[Drawing])
@@ -244,15 +261,24 @@ class Generation:
             ending=read(Ending, parts[Ending]),
             wording=read(Wording, parts[Wording]),
             drawing=drawing if sample or parts[Drawing] else None,
-            beams=Beams(width=beams, **stated) if beams is not None and beams != 1 else None,
-            texts=read(int, texts, "texts"),
-            others=read(int, others, "others"),
+            beams=Beams(width=num_beams, **stated)
+            if num_beams is not None and num_beams != 1
+            else None,
+            num_return_sequences=read(int, num_return_sequences, "num_return_sequences"),
+            top_logprobs=read(int, top_logprobs, "top_logprobs"),
         )
 
 
 _OTHERS = (
-    "sample", "beams", "length_penalty", "early", "groups", "diversity", "texts", "others",
-)  # fmt: skip
+    "sample",
+    "num_beams",
+    "length_penalty",
+    "early_stopping",
+    "num_beam_groups",
+    "diversity_penalty",
+    "num_return_sequences",
+    "top_logprobs",
+)
 
 # Settings that are several strings; one may be given alone.
 _LISTS = ("stop", "bad_words", "required_words")

@@ -94,7 +94,7 @@ class TextWriter:
             progress: Called with texts done and texts in all.
         """
         found: list[dict[int, WrittenText]] = [{} for _ in prompts]
-        done, total = 0, len(prompts) * settings.texts
+        done, total = 0, len(prompts) * settings.num_return_sequences
         for fresh in self.stream(prompts, settings):
             if fresh.whole is not None:
                 found[fresh.prompt][fresh.number] = fresh.whole
@@ -132,8 +132,8 @@ class TextWriter:
     ) -> list[tuple[list[int], int]]:
         """Which prompts are written together, and how much at most, if all can be."""
         self._check(ids, settings, first)
-        each = settings.beams.width if settings.beams is not None else settings.texts
-        most = [self._most(len(prompt), settings.ending.tokens) for prompt in ids]
+        each = settings.beams.width if settings.beams is not None else settings.num_return_sequences
+        most = [self._most(len(prompt), settings.ending.max_new_tokens) for prompt in ids]
         return side_by_side(self.model, [len(prompt) for prompt in ids], most, each, first)
 
     def _streamed(
@@ -196,24 +196,24 @@ class TextWriter:
         entries = self.model.blueprint.embeddings.tokens
         if settings.beams is not None and settings.beams.width > entries:
             raise SettingError(
-                f"beams is {settings.beams.width:,}; the vocabulary has {entries:,} entries; a "
+                f"num_beams is {settings.beams.width:,}; the vocabulary has {entries:,} entries; a "
                 f"search cannot be wider; lower it."
             )
-        if settings.ending.least and not self.ends:
+        if settings.ending.min_new_tokens and not self.ends:
             raise SettingError(
-                f"least is {settings.ending.least}, but {self.name} has no token that ends a "
-                f"text; it has no effect; leave it out."
+                f"min_new_tokens is {settings.ending.min_new_tokens}, but {self.name} has no "
+                f"token that ends a text; it has no effect; leave it out."
             )
         check_words(self.tokenizer, settings.wording, self.name)
         required = runs_of(self.tokenizer, settings.wording.required_words)
         wanted = sum(map(len, required))
         for number, prompt in enumerate(ids, first):
-            room = self._most(len(prompt), settings.ending.tokens)
+            room = self._most(len(prompt), settings.ending.max_new_tokens)
             if wanted > room:
                 raise SettingError(
                     f"the words of required_words take {wanted:,} tokens, and behind prompt "
-                    f"{number:,} there is room for {room:,}; they must fit; raise tokens, or "
-                    f"shorten the prompt."
+                    f"{number:,} there is room for {room:,}; they must fit; raise max_new_tokens, "
+                    f"or shorten the prompt."
                 )
 
     def _most(self, length: int, asked: int) -> int:
@@ -232,8 +232,8 @@ class TextWriter:
         if wording.required_words:
             required = runs_of(self.tokenizer, wording.required_words)
             rules.append(RequiredWords(words=required, ends=self.ends, most=most))
-        if ending.least:
-            rules.append(AtLeast(tokens=ending.least, ends=self.ends))
+        if ending.min_new_tokens:
+            rules.append(AtLeast(tokens=ending.min_new_tokens, ends=self.ends))
         return rules + (settings.drawing.rules() if settings.drawing is not None else [])
 
     def _limits(self, ids: Sequence[list[int]], most: int, settings: Generation) -> Limits:
@@ -246,7 +246,7 @@ class TextWriter:
     def _due(self, settings: Generation) -> StopCondition:
         """What is written before a stop string may end a text."""
         words = runs_of(self.tokenizer, settings.wording.required_words)
-        return StopCondition(settings.ending.least, words)
+        return StopCondition(settings.ending.min_new_tokens, words)
 
     def _reader(
         self, ids: Sequence[Sequence[int]], batch: Sequence[int], most: int, first: int
@@ -281,7 +281,7 @@ class TextWriter:
             rules=self._rules(most, settings),
         )
         for number, texts in zip(batch, found, strict=True):
-            for rank, text in enumerate(texts[: settings.texts]):
+            for rank, text in enumerate(texts[: settings.num_return_sequences]):
                 so_far = partial(self._whole, prompts[number], ids[number], text, settings)
                 whole = so_far()
                 yield StreamChunk(number, rank, whole.text, so_far, whole)
@@ -299,24 +299,28 @@ class TextWriter:
         own = [ids[number] for number in batch]
         seeds = None
         if settings.drawing is not None:
-            drawn = range(settings.texts)
+            drawn = range(settings.num_return_sequences)
             seeds = [[_seed(settings.drawing.seed, text, k) for k in drawn] for text in own]
         due = self._due(settings)
-        texts = [Written() for _ in range(len(batch) * settings.texts)]
-        shown = [self._unfolding(text, settings) for text in own for _ in range(settings.texts)]
+        texts = [Written() for _ in range(len(batch) * settings.num_return_sequences)]
+        shown = [
+            self._unfolding(text, settings)
+            for text in own
+            for _ in range(settings.num_return_sequences)
+        ]
         steps = write(
             self._reader(own, batch, most, first),
             self._given(own),
             limits=self._limits(own, most, settings),
             rules=self._rules(most, settings),
             seeds=seeds,
-            others=settings.others,
+            others=settings.top_logprobs,
         )
         for pieces in steps:
             for piece in pieces:
                 text = texts[piece.row]
                 text.add(piece)
-                place, number = divmod(piece.row, settings.texts)
+                place, number = divmod(piece.row, settings.num_return_sequences)
                 prompt = batch[place]
                 new = ""
                 if piece.token not in self.ends:

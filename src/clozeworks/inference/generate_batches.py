@@ -43,7 +43,7 @@ def side_by_side(
             raise SettingError(
                 f"prompt {number + first:,} with {counted(most[number], 'new token')}{beside} "
                 f"takes {size_in_words(size)}, and {size_in_words(have)} are at hand; lower "
-                "tokens, texts or beams."
+                "max_new_tokens, num_return_sequences or num_beams."
             )
         if batches and batches[-1][1] == most[number]:
             batch = batches[-1][0]

@@ -46,7 +46,7 @@ def check_words(tokenizer: Tokenizer, wording: Wording, name: str) -> None:
                     f"{word!r} is among {setting}, and the tokenizer of {name} has no tokens for "
                     f"it, so it is never written; leave it out."
                 )
-    banned, size = runs_of(tokenizer, wording.bad_words, both=True), wording.no_repeat_ngrams
+    banned, size = runs_of(tokenizer, wording.bad_words, both=True), wording.no_repeat_ngram_size
     for word in runs_of(tokenizer, wording.required_words):
         shown = tokenizer.decode(word).strip()
         for bad in banned:
@@ -60,5 +60,5 @@ def check_words(tokenizer: Tokenizer, wording: Wording, name: str) -> None:
         if len(set(runs)) < len(runs):
             raise SettingError(
                 f"{shown!r} is among required_words and repeats {counted(size or 0, 'token')}, "
-                f"and no_repeat_ngrams is {size}; leave one of them out."
+                f"and no_repeat_ngram_size is {size}; leave one of them out."
             )

@@ -54,20 +54,21 @@ class GenerationMethods(ABC):
             chat: Whether each prompt is what a user says in a chat: it is put as the tokenizer's
                 template has it, and the assistant's turn is written.
             progress: Called with texts done and texts in all.
-            named: `tokens`, `least`, `stop`; `sample`, `temperature`, `top_k`, `top_p`, `min_p`,
-                `typical`, `seed`; `beams`, `length_penalty`, `early`, `groups`, `diversity`;
-                `repetition`, `presence`, `frequency`, `no_repeat_ngrams`, `bad_words`,
-                `required_words`; `texts` for several of each prompt; `others` for alternatives of
-                every token. `Generation.of` explains them.
+            named: `max_new_tokens`, `min_new_tokens`, `stop`; `sample`, `temperature`, `top_k`,
+                `top_p`, `min_p`, `typical`, `seed`; `num_beams`, `length_penalty`,
+                `early_stopping`, `num_beam_groups`, `diversity_penalty`; `repetition_penalty`,
+                `presence_penalty`, `frequency_penalty`, `no_repeat_ngram_size`, `bad_words`,
+                `required_words`; `num_return_sequences` for several texts of each prompt;
+                `top_logprobs` for alternatives of every token. `Generation.of` explains them.
 
         Returns:
-            For one prompt its `WrittenText`, for several a list of them; with `texts` a list for
-            each prompt.
+            For one prompt its `WrittenText`, for several a list of them; with
+            `num_return_sequences` a list for each prompt.
         """
         chosen = _settings(settings, named)
         several = _listed(prompts)
         found: list[Any] = list(self.writer(chat=chat).all(several, chosen, progress))
-        if "texts" not in named and chosen.texts == 1:
+        if "num_return_sequences" not in named and chosen.num_return_sequences == 1:
             found = [texts[0] for texts in found]
         return found[0] if isinstance(prompts, str) else found
 

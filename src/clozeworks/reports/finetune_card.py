@@ -183,10 +183,10 @@ def _use(told: RunSummary) -> str:
     }[kind]
     if told.data.chats and isinstance(task, TextToText):
         writing = task.writing
-        search = f", beams={writing.beams}, length_penalty={writing.length_penalty}"
+        search = f", num_beams={writing.num_beams}, length_penalty={writing.length_penalty}"
         ours = (
-            f'model.generate("a text", chat=True, tokens={writing.tokens}'
-            f"{search if writing.beams > 1 else ''})"
+            f'model.generate("a text", chat=True, max_new_tokens={writing.max_new_tokens}'
+            f"{search if writing.num_beams > 1 else ''})"
         )
     found = [f'```python\nimport clozeworks as cw\n\nmodel = cw.load("FOLDER")\n{ours}\n```']
     if _published(task):
@@ -242,15 +242,15 @@ def _writers(task: TextToText, *, chats: bool) -> str:
         read = "said" if task.between is None else "said, add_special_tokens=False"
     first = 'inputs["input_ids"].shape[1]' if task.between is not None else "0"
     beams = ""
-    if task.writing.beams > 1:
+    if task.writing.num_beams > 1:
         length = task.writing.length_penalty
-        beams = f", num_beams={task.writing.beams}, length_penalty={length}"
+        beams = f", num_beams={task.writing.num_beams}, length_penalty={length}"
     return (
         f"from transformers import AutoModelFor{kind}, AutoTokenizer\n\n"
         'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
         f'model = AutoModelFor{kind}.from_pretrained("FOLDER")\n'
         f'{said}inputs = tokenizer({read}, return_tensors="pt")\n'
-        f"found = model.generate(**inputs, max_new_tokens={task.writing.tokens}{beams})\n"
+        f"found = model.generate(**inputs, max_new_tokens={task.writing.max_new_tokens}{beams})\n"
         f"tokenizer.decode(found[0, {first}:], skip_special_tokens=True)"
     )
 

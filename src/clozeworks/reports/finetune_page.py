@@ -277,8 +277,12 @@ def _written(told: RunSummary, writing: Writing) -> list[str]:
     """How sources were read and texts written, in sentences."""
     cut = sum(answer.cut for answer in told.answers)
     endless = sum(not answer.ended for answer in told.answers)
-    how = f"a search of {writing.beams} beams" if writing.beams > 1 else "the likeliest tokens"
-    said = [f"Texts are written by {how}, of up to {writing.tokens or 0:,} tokens."]
+    how = (
+        f"a search of {writing.num_beams} beams"
+        if writing.num_beams > 1
+        else "the likeliest tokens"
+    )
+    said = [f"Texts are written by {how}, of up to {writing.max_new_tokens or 0:,} tokens."]
     total = f"{len(told.answers):,} items of the dev set"
     said.append(f"Sources that were cut: {cut:,} of {total}." if cut else "No source was cut.")
     if endless:

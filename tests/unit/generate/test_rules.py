@@ -120,7 +120,7 @@ def test_ties_with_the_last_of_top_k_are_kept():
         (lambda: TopP(mass=1.5), "top_p is 1.5; it must be above 0 and at most 1."),
         (lambda: MinP(share=0.0), "min_p is 0.0; it must be above 0 and at most 1."),
         (lambda: Typical(mass=2.0), "typical is 2.0; it must be above 0 and at most 1."),
-        (lambda: NoRepeatedNGrams(size=0), "no_repeat_ngrams is 0; it must be above 0."),
+        (lambda: NoRepeatedNGrams(size=0), "no_repeat_ngram_size is 0; it must be above 0."),
     ],
 )
 def test_numbers_that_cannot_be(make, said):

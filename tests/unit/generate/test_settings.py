@@ -10,20 +10,26 @@ from clozeworks.generate.settings import Drawing, Ending, Generation, Wording
 
 def test_settings_go_where_they_belong():
     found = Generation.of(
-        tokens=9, stop=["x"], top_p=0.9, seed=4, repetition=1.2, bad_words=["no"], texts=3
+        max_new_tokens=9,
+        stop=["x"],
+        top_p=0.9,
+        seed=4,
+        repetition_penalty=1.2,
+        bad_words=["no"],
+        num_return_sequences=3,
     )
     assert found == Generation(
-        ending=Ending(tokens=9, stop=("x",)),
-        wording=Wording(repetition=1.2, bad_words=("no",)),
+        ending=Ending(max_new_tokens=9, stop=("x",)),
+        wording=Wording(repetition_penalty=1.2, bad_words=("no",)),
         drawing=Drawing(top_p=0.9, seed=4),
-        texts=3,
+        num_return_sequences=3,
     )
 
 
 def test_nothing_said_takes_the_likeliest_token():
     assert Generation.of() == Generation()
     assert Generation.of(temperature=0) == Generation()
-    assert Generation.of(temperature=None, beams=1) == Generation()
+    assert Generation.of(temperature=None, num_beams=1) == Generation()
 
 
 def test_one_string_is_one_word_and_not_its_letters():
@@ -33,8 +39,20 @@ def test_one_string_is_one_word_and_not_its_letters():
 
 
 def test_beams():
-    found = Generation.of(beams=4, length_penalty=0.6, early="never", groups=2, diversity=0.5)
-    assert found.beams == Beams(width=4, length_penalty=0.6, early="never", groups=2, diversity=0.5)
+    found = Generation.of(
+        num_beams=4,
+        length_penalty=0.6,
+        early_stopping="never",
+        num_beam_groups=2,
+        diversity_penalty=0.5,
+    )
+    assert found.beams == Beams(
+        width=4,
+        length_penalty=0.6,
+        early_stopping="never",
+        num_beam_groups=2,
+        diversity_penalty=0.5,
+    )
 
 
 def test_what_shapes_a_draw_has_a_fixed_order():
@@ -45,8 +63,11 @@ def test_what_shapes_a_draw_has_a_fixed_order():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"tokens": 0}, "tokens is 0; it must be at least 1."),
-        ({"tokens": 3, "least": 4}, "least is 4 and tokens is 3; the first must be"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0; it must be at least 1."),
+        (
+            {"max_new_tokens": 3, "min_new_tokens": 4},
+            "min_new_tokens is 4 and max_new_tokens is 3; the first must be",
+        ),
         ({"stop": ("a", "")}, "stop holds an empty string"),
         ({"bad_words": (" ",)}, "bad_words holds a word without a letter"),
         ({"bad_words": ("a",), "required_words": ("a",)}, "'a' is among bad_words and required"),
@@ -54,36 +75,63 @@ def test_what_shapes_a_draw_has_a_fixed_order():
         ({"top_k": 0}, "top_k is 0; it must be above 0."),
         ({"temperature": -1.0}, "temperature is -1.0; it must be above 0."),
         ({"temperature": 1e-40}, "temperature is 1e-40; below 0.001 nothing is left to draw from"),
-        ({"texts": 0}, "texts is 0; it must be at least 1."),
-        ({"texts": 2}, "texts is 2, but the likeliest tokens make one text; set sample=True"),
-        ({"others": -1}, "others is -1; it must be at least 0."),
-        ({"beams": 3, "sample": True}, "beams are searched and tokens are drawn; one excludes"),
-        ({"beams": 4, "groups": 2, "top_p": 0.5}, "beams are searched and tokens are drawn"),
-        ({"beams": 2, "texts": 3}, "texts is 3 and beams is 2; a search finds at most"),
-        ({"beams": 2, "others": 3}, "others is 3, but beams already compare alternatives"),
-        ({"beams": 0}, "beams is 0; it must be at least 1."),
-        ({"groups": 2}, "groups has no effect without beams"),
-        ({"early": True, "beams": 1}, "early has no effect without beams"),
+        ({"num_return_sequences": 0}, "num_return_sequences is 0; it must be at least 1."),
+        (
+            {"num_return_sequences": 2},
+            "num_return_sequences is 2, but the likeliest tokens make one text; set sample=True",
+        ),
+        ({"top_logprobs": -1}, "top_logprobs is -1; it must be at least 0."),
+        ({"num_beams": 3, "sample": True}, "beams are searched and tokens are drawn; one excludes"),
+        (
+            {"num_beams": 4, "num_beam_groups": 2, "top_p": 0.5},
+            "beams are searched and tokens are drawn",
+        ),
+        (
+            {"num_beams": 2, "num_return_sequences": 3},
+            "num_return_sequences is 3 and num_beams is 2; a search finds at most",
+        ),
+        (
+            {"num_beams": 2, "top_logprobs": 3},
+            "top_logprobs is 3, but beams already compare alternatives",
+        ),
+        ({"num_beams": 0}, "num_beams is 0; it must be at least 1."),
+        ({"num_beam_groups": 2}, "groups has no effect without beams"),
+        ({"early_stopping": True, "num_beams": 1}, "early_stopping has no effect without beams"),
         ({"sample": False, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
         ({"temperature": 0, "top_p": 0.9}, "top_p has no effect where no token is drawn"),
         ({"sample": "no"}, "sample is 'no'; it must be"),
         ({"temperature": 0, "sample": True}, "temperature is 0 and sample is True"),
-        ({"presence": float("nan")}, "presence is nan; it must be a finite number."),
-        ({"frequency": float("inf")}, "frequency is inf; it must be a finite number."),
+        ({"presence_penalty": float("nan")}, "presence is nan; it must be a finite number."),
+        ({"frequency_penalty": float("inf")}, "frequency is inf; it must be a finite number."),
         ({"temperature": float("inf")}, "temperature is inf; it must be a finite number."),
-        ({"beams": 2, "length_penalty": 1e9}, "length_penalty is 1000000000.0; it must be from"),
-        ({"beams": 2, "length_penalty": float("nan")}, "length_penalty is nan; it must be from"),
-        ({"beams": 2, "early": "soon"}, "early is 'soon'; it must be one of True, False, 'never'"),
-        ({"beams": 2, "groups": 2, "diversity": float("nan")}, "diversity is nan; it must be a"),
-        ({"beams": 4, "groups": 2}, "groups is 2 and diversity is 0.0; all groups would find the"),
-        ({"tokens": "5"}, "tokens is '5'; it must be int."),
+        (
+            {"num_beams": 2, "length_penalty": 1e9},
+            "length_penalty is 1000000000.0; it must be from",
+        ),
+        (
+            {"num_beams": 2, "length_penalty": float("nan")},
+            "length_penalty is nan; it must be from",
+        ),
+        (
+            {"num_beams": 2, "early_stopping": "soon"},
+            "early_stopping is 'soon'; it must be one of True, False, 'never'",
+        ),
+        (
+            {"num_beams": 2, "num_beam_groups": 2, "diversity_penalty": float("nan")},
+            "diversity_penalty is nan; it must be a",
+        ),
+        (
+            {"num_beams": 4, "num_beam_groups": 2},
+            "num_beam_groups is 2 and diversity_penalty is 0.0; all groups would find the",
+        ),
+        ({"max_new_tokens": "5"}, "max_new_tokens is '5'; it must be int."),
         ({"top_k": 2.5}, "top_k is 2.5; it must be int."),
         ({"seed": 1.5}, "seed is 1.5; it must be int."),
         ({"temperature": "hot"}, "temperature is 'hot'; it must be float."),
         ({"stop": 5}, "stop is 5; it must be a list."),
         ({"stop": [5]}, "stop[0] is 5; it must be str."),
-        ({"beams": "2"}, "beams is '2'; it must be int."),
-        ({"texts": 2.0}, "texts is 2.0; it must be int."),
+        ({"num_beams": "2"}, "num_beams is '2'; it must be int."),
+        ({"num_return_sequences": 2.0}, "num_return_sequences is 2.0; it must be int."),
     ],
     ids=str,
 )

@@ -138,7 +138,7 @@ def test_a_search_that_is_wide_enough_finds_the_best(model):
         ends=ends,
         width=V ** (most - 1),
         length_penalty=0.0,
-        early="never",
+        early_stopping="never",
     )
     best = max(_all_texts(model, prompt, most, ends), key=lambda pair: pair[1])
     assert found[0].tokens == best[0] and found[0].score == pytest.approx(best[1])
@@ -172,9 +172,11 @@ def test_beams_do_not_know_other_prompts(model):
 
 
 def test_groups_differ(model):
-    (alike,) = beams(model, PROMPTS[:1], width=4, groups=2, diversity=0.0, ends=())
+    (alike,) = beams(model, PROMPTS[:1], width=4, num_beam_groups=2, diversity_penalty=0.0, ends=())
     firsts = {text.tokens[0] for text in alike}
-    (found,) = beams(model, PROMPTS[:1], width=4, groups=2, diversity=50.0, ends=())
+    (found,) = beams(
+        model, PROMPTS[:1], width=4, num_beam_groups=2, diversity_penalty=50.0, ends=()
+    )
     groups = [{text.tokens[0] for text in found if text.tokens[0] in firsts}]
     others = {text.tokens[0] for text in found} - groups[0]
     assert others and len({tuple(text.tokens) for text in found}) == 4
@@ -183,15 +185,15 @@ def test_groups_differ(model):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"width": 0}, "beams is 0; it must be at least 1."),
+        ({"width": 0}, "num_beams is 0; it must be at least 1."),
         (
-            {"width": 4, "groups": 3},
-            "beams is 4 and groups is 3; the first must be divisible by the second; change one of "
+            {"width": 4, "num_beam_groups": 3},
+            "num_beams is 4 and num_beam_groups is 3; the first must be divisible by the second; change one of "
             "them.",
         ),
         (
-            {"width": 4, "diversity": 1.0},
-            "diversity is 1.0, but there is one group; it has no effect; set groups.",
+            {"width": 4, "diversity_penalty": 1.0},
+            "diversity_penalty is 1.0, but there is one group; it has no effect; set num_beam_groups.",
         ),
     ],
 )

@@ -20,19 +20,19 @@ from clozeworks.text.training.train import train_from_iterator
 PROMPTS = ["The cat", "Paris lies on the", "我爱", "The dog sat on the mat and"]
 SETTINGS = [
     {},
-    {"sample": True, "seed": 3, "texts": 2},
-    {"temperature": 0.7, "top_k": 9, "repetition": 1.3, "no_repeat_ngrams": 2},
-    {"beams": 3, "texts": 2, "length_penalty": 0.5},
+    {"sample": True, "seed": 3, "num_return_sequences": 2},
+    {"temperature": 0.7, "top_k": 9, "repetition_penalty": 1.3, "no_repeat_ngram_size": 2},
+    {"num_beams": 3, "num_return_sequences": 2, "length_penalty": 0.5},
 ]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_neighbours_change_nothing(model, settings):
-    together = model.generate(PROMPTS, tokens=12, **settings)
-    turned = model.generate(PROMPTS[::-1], tokens=12, **settings)
+    together = model.generate(PROMPTS, max_new_tokens=12, **settings)
+    turned = model.generate(PROMPTS[::-1], max_new_tokens=12, **settings)
     assert _texts(together) == _texts(turned[::-1])
     for prompt, found in zip(PROMPTS, together, strict=True):
-        alone = model.generate(prompt, tokens=12, **settings)
+        alone = model.generate(prompt, max_new_tokens=12, **settings)
         for left, right in zip(_listed(found), _listed(alone), strict=True):
             assert (left.text, left.ended) == (right.text, right.ended)
             assert left.score == pytest.approx(right.score, abs=1e-9)
@@ -48,15 +48,17 @@ def _listed(found):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_batches_change_nothing(model, rows, monkeypatch):
-    whole = model.generate(PROMPTS, tokens=8, sample=True, texts=2)
+    whole = model.generate(PROMPTS, max_new_tokens=8, sample=True, num_return_sequences=2)
     monkeypatch.setattr(write_batches, "ROWS", rows)
-    assert _texts(model.generate(PROMPTS, tokens=8, sample=True, texts=2)) == _texts(whole)
+    assert _texts(
+        model.generate(PROMPTS, max_new_tokens=8, sample=True, num_return_sequences=2)
+    ) == _texts(whole)
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_what_streams_is_what_is_written(model, settings):
-    stop = model.generate(PROMPTS[0], tokens=12).text[3:5]
-    settings = {**settings, "tokens": 12, "stop": [stop] if stop else []}
+    stop = model.generate(PROMPTS[0], max_new_tokens=12).text[3:5]
+    settings = {**settings, "max_new_tokens": 12, "stop": [stop] if stop else []}
     seen: dict[tuple[int, int], str] = {}
     whole = {}
     for fresh in model.stream(PROMPTS, **settings):
@@ -72,8 +74,10 @@ def test_what_streams_is_what_is_written(model, settings):
 
 def test_what_is_written_so_far_is_a_text_of_its_own(model):
     """At every token: who is interrupted there has the tokens, the logs and the score."""
-    whole = model.generate("The cat", tokens=6, stop=["never met"])
-    for count, fresh in enumerate(model.stream("The cat", tokens=6, stop=["never met"]), start=1):
+    whole = model.generate("The cat", max_new_tokens=6, stop=["never met"])
+    for count, fresh in enumerate(
+        model.stream("The cat", max_new_tokens=6, stop=["never met"]), start=1
+    ):
         found = fresh.so_far()
         assert found.tokens == whole.tokens[:count]
         assert found.score == pytest.approx(sum(token.log for token in found.tokens))
@@ -84,8 +88,8 @@ def test_what_is_written_so_far_is_a_text_of_its_own(model):
 
 def test_what_is_held_back_is_written_so_far(models):
     model = models["gpt2"]
-    text = model.generate("The cat", tokens=6).text
-    for fresh in model.stream("The cat", tokens=6, stop=[text + "."]):
+    text = model.generate("The cat", max_new_tokens=6).text
+    for fresh in model.stream("The cat", max_new_tokens=6, stop=[text + "."]):
         if fresh.whole is None:
             assert (fresh.text, fresh.so_far().text != "") == ("", True)
     assert fresh.text == fresh.so_far().text == text
@@ -93,13 +97,13 @@ def test_what_is_held_back_is_written_so_far(models):
 
 def test_a_text_ends_before_a_stop_string(models):
     model = models["gpt2"]
-    plain = model.generate("The cat", tokens=30)
+    plain = model.generate("The cat", max_new_tokens=30)
     stop = plain.text[7:9]
-    found = model.generate("The cat", tokens=30, stop=["never met", stop])
+    found = model.generate("The cat", max_new_tokens=30, stop=["never met", stop])
     assert found.ended == "stop"
     assert found.text == plain.text[: plain.text.index(stop)]
     assert len(found.tokens) < len(plain.tokens)
-    assert model.generate("The cat", tokens=30, stop=["never met"]) == plain
+    assert model.generate("The cat", max_new_tokens=30, stop=["never met"]) == plain
 
 
 def test_a_stop_string_may_begin_with_the_first_space(models):
@@ -143,27 +147,32 @@ def test_characters_of_several_tokens_appear_whole(models):
 
 
 def test_words_that_must_not_and_must_come(model):
-    plain = model.generate("The cat", tokens=15, sample=True)
+    plain = model.generate("The cat", max_new_tokens=15, sample=True)
     word = max(plain.text.split(), key=len)
-    settings = {"tokens": 15, "sample": True, "bad_words": [word], "required_words": ["Seine"]}
+    settings = {
+        "max_new_tokens": 15,
+        "sample": True,
+        "bad_words": [word],
+        "required_words": ["Seine"],
+    }
     found = model.generate("The cat", **settings)
     assert "Seine" in found.text
     assert word not in found.text.split() or word == "Seine"
 
 
 def test_alternatives_and_logs(model):
-    found = model.generate("The cat", tokens=5, others=3)
+    found = model.generate("The cat", max_new_tokens=5, top_logprobs=3)
     assert found.score == pytest.approx(sum(token.log for token in found.tokens))
     for token in found.tokens:
         assert len(token.others) == 3 and token.others[0] == (token.text, pytest.approx(token.log))
 
 
 def test_an_empty_prompt(models):
-    found = models["gpt2"].generate(["", "The"], tokens=4)
+    found = models["gpt2"].generate(["", "The"], max_new_tokens=4)
     assert found[0].tokens and found[0].prompt == ""
     for empty in ("", " \n"):
         with pytest.raises(InputError, match="prompt 2 is empty; t5-small answers what it reads"):
-            models["t5"].generate(["The", empty], tokens=4)
+            models["t5"].generate(["The", empty], max_new_tokens=4)
     writer = models["gpt2"].writer()
     bare = type("Bare", (), {"first_id": None, "encode": lambda self, texts, special: [_Empty()]})()
     writer.tokenizer = bare
@@ -181,8 +190,8 @@ def test_a_chat_is_put_as_the_template_has_it(models):
     source += "{% if add_generation_prompt %}<assistant>{% endif %}"
     template = model.tokenizer.with_chat_template(source)
     chatting = cw.LanguageModel(dataclasses.replace(model.checkpoint, tokenizer=template), "chat")
-    said = chatting.generate(["Hi", "The cat"], chat=True, tokens=6)
-    put = model.generate(["<user>Hi<assistant>", "<user>The cat<assistant>"], tokens=6)
+    said = chatting.generate(["Hi", "The cat"], chat=True, max_new_tokens=6)
+    put = model.generate(["<user>Hi<assistant>", "<user>The cat<assistant>"], max_new_tokens=6)
     assert [text.text for text in said] == [text.text for text in put]
     assert [text.prompt for text in said] == ["Hi", "The cat"]
     assert chatting.writer(chat=True).ends == chatting.writer().ends  # the template marks no end
@@ -191,7 +200,7 @@ def test_a_chat_is_put_as_the_template_has_it(models):
     point = dataclasses.replace(model.checkpoint, tokenizer=marked, generation={"eos_token_id": 5})
     ends = cw.LanguageModel(point, "chat").writer(chat=True).ends
     assert ends == (5, marked.id_of("<|endoftext|>"))
-    streamed = [fresh.text for fresh in chatting.stream("Hi", chat=True, tokens=6)]
+    streamed = [fresh.text for fresh in chatting.stream("Hi", chat=True, max_new_tokens=6)]
     assert "".join(streamed) == said[0].text
 
 
@@ -207,22 +216,24 @@ def test_what_an_encoder_reads_of_a_chat_has_an_end_as_in_training(models):
 def test_long_prompts(models):
     model = models["gpt2"]
     long = " cat" * 63
-    found = model.generate([long, "The"], tokens=9)
+    found = model.generate([long, "The"], max_new_tokens=9)
     assert [len(text.tokens) for text in found] == [1, 9] and found[0].ended == "length"
     with pytest.raises(InputError) as error:
-        model.generate(["The", long + " cat"], tokens=9)
+        model.generate(["The", long + " cat"], max_new_tokens=9)
     assert str(error.value) == (
         "prompt 2 has 64 tokens; gpt2 has places for 64, and at least one must be left to write; "
         "shorten it."
     )
-    assert len(models["t5"].generate("The cat " * 300, tokens=9).tokens) <= 9
+    assert len(models["t5"].generate("The cat " * 300, max_new_tokens=9).tokens) <= 9
 
 
 def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     model = models["gpt2"]
     entries = model.tokenizer.size
-    with pytest.raises(SettingError, match=f"beams is 9,999; the vocabulary has {entries} entries"):
-        model.generate("The", beams=9999)
+    with pytest.raises(
+        SettingError, match=f"num_beams is 9,999; the vocabulary has {entries} entries"
+    ):
+        model.generate("The", num_beams=9999)
     unknown = "the tokenizer of t5-small has no tokens for it, so it is never written; leave it out"
     for name in ("bad_words", "required_words"):
         said = f"'☃' is among {name}, and {unknown}"
@@ -231,8 +242,8 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     words = ["Paris lies on the Seine"]
     said = r"the words of required_words take .* behind prompt 2 there is room for 1; they must fit"
     with pytest.raises(SettingError, match=said):
-        model.generate(["The", " cat" * 63], tokens=30, required_words=words)
-    chosen = write.Generation.of(tokens=30, required_words=words)
+        model.generate(["The", " cat" * 63], max_new_tokens=30, required_words=words)
+    chosen = write.Generation.of(max_new_tokens=30, required_words=words)
     with pytest.raises(SettingError, match=said):
         model.writer().check(["The", " cat" * 63], chosen)
     with pytest.raises(SettingError, match=said.replace("prompt 2", "prompt 1,002")):
@@ -241,8 +252,8 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
         model.writer().stream(["The", " cat" * 99], write.Generation(), first=1001)
     with pytest.raises(InputError, match="prompts is 5; it must be a text or a list of texts"):
         model.generate(5)
-    with pytest.raises(SettingError, match="settings is given, and tokens beside it"):
-        model.generate("The", settings=write.Generation(), tokens=3)
+    with pytest.raises(SettingError, match="settings is given, and max_new_tokens beside it"):
+        model.generate("The", settings=write.Generation(), max_new_tokens=3)
     monkeypatch.setattr(write_batches, "available", lambda device: 1000)
     with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens takes .* are at"):
         model.generate("The")
@@ -251,12 +262,14 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
 
 def test_a_stream_is_checked_before_it_is_read(models, monkeypatch):
     model = models["gpt2"]
-    with pytest.raises(SettingError, match="beams is 9,999"):
-        model.stream("The", beams=9999)
+    with pytest.raises(SettingError, match="num_beams is 9,999"):
+        model.stream("The", num_beams=9999)
     with pytest.raises(InputError, match="prompt 1 has 64 tokens"):
         model.stream(" cat" * 64)
     monkeypatch.setattr(write_batches, "available", lambda device: 1000)
-    with pytest.raises(SettingError, match="lower tokens, texts or beams"):
+    with pytest.raises(
+        SettingError, match="lower max_new_tokens, num_return_sequences or num_beams"
+    ):
         model.stream("The")
 
 
@@ -294,7 +307,7 @@ def test_rows_without_a_token_are_never_written(models, shapes):
         network.embeddings.tokens.weight[size:] = 9.0
         network.encoder.norm.bias.fill_(1.0)
     wider = cw.LanguageModel(dataclasses.replace(found, model=network), "wider")
-    found = wider.generate("The", tokens=3)
+    found = wider.generate("The", max_new_tokens=3)
     assert found.tokens[0].text == model.tokenizer.token_of(0)  # of all tokens alike, the first
 
 

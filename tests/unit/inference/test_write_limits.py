@@ -22,15 +22,20 @@ def test_words_that_must_come_and_may_not_are_said(models):
             "one of them out.",
         ),
         (
-            {"required_words": ["cat cat"], "no_repeat_ngrams": 1},
-            "'cat cat' is among required_words and repeats 1 token, and no_repeat_ngrams is 1; "
+            {"required_words": ["cat cat"], "no_repeat_ngram_size": 1},
+            "'cat cat' is among required_words and repeats 1 token, and no_repeat_ngram_size is 1; "
             "leave one of them out.",
         ),
     ]:
         with pytest.raises(SettingError) as caught:
-            model.generate("The", tokens=9, **settings)
+            model.generate("The", max_new_tokens=9, **settings)
         assert str(caught.value) == sentence
-    assert "mat" in model.generate("The", tokens=9, required_words="mat", no_repeat_ngrams=2).text
+    assert (
+        "mat"
+        in model.generate(
+            "The", max_new_tokens=9, required_words="mat", no_repeat_ngram_size=2
+        ).text
+    )
 
 
 @pytest.mark.parametrize("beams", [None, 2])
@@ -39,7 +44,13 @@ def test_where_nothing_may_come_any_more_a_text_ends(models, beams, shapes):
     tokenizer = models["gpt2"].tokenizer
     size = tokenizer.size
     model = cw.new("gpt2", tokenizer, **{**shapes["gpt2"], "n_positions": size + 40})
-    text = model.generate("The", tokens=size + 30, least=size + 30, no_repeat_ngrams=1, beams=beams)
+    text = model.generate(
+        "The",
+        max_new_tokens=size + 30,
+        min_new_tokens=size + 30,
+        no_repeat_ngram_size=1,
+        num_beams=beams,
+    )
     assert text.ended == "end" and size - 10 < len(text.tokens) <= size
 
 
@@ -51,7 +62,9 @@ def test_rotary_positions_end_where_those_of_training_do(models):
     }  # fmt: skip
     model = cw.new("llama-2-7b", tokenizer, heads=("vocabulary",), **small)
     assert model.max_length == 24
-    text = model.generate("The cat", tokens=400, least=22 - len(tokenizer.encode(["The cat"])[0]))
+    text = model.generate(
+        "The cat", max_new_tokens=400, min_new_tokens=22 - len(tokenizer.encode(["The cat"])[0])
+    )
     assert text.ended in ("length", "end")
     assert len(text.tokens) <= 24 - 1
     with pytest.raises(InputError, match="has places for 24, and at least one must be left"):
@@ -67,24 +80,28 @@ def test_a_turn_ends_with_the_folder_where_the_template_does_not_tell(models):
     template = model.tokenizer.with_chat_template(source)
     chatting = cw.LanguageModel(dataclasses.replace(model.checkpoint, tokenizer=template), "chat")
     assert chatting.writer(chat=True).ends == model.writer().ends
-    assert chatting.generate("Hi", chat=True, tokens=3).tokens
+    assert chatting.generate("Hi", chat=True, max_new_tokens=3).tokens
 
 
 @pytest.mark.parametrize("beams", [None, 3])
 def test_stop_strings_wait_for_what_must_come(model, beams):
     """The fewest tokens and required words come before a stop string counts."""
-    plain = model.generate("The cat", tokens=30, beams=beams)
+    plain = model.generate("The cat", max_new_tokens=30, num_beams=beams)
     stop = plain.text[2:4]
-    early = model.generate("The cat", tokens=30, beams=beams, stop=stop)
+    early = model.generate("The cat", max_new_tokens=30, num_beams=beams, stop=stop)
     if beams is None:  # a search may find a text without it that is likelier
         assert early.ended == "stop" and len(early.tokens) < 12
-    late = model.generate("The cat", tokens=30, beams=beams, stop=stop, least=12)
+    late = model.generate(
+        "The cat", max_new_tokens=30, num_beams=beams, stop=stop, min_new_tokens=12
+    )
     assert len(late.tokens) >= 12
-    worded = model.generate("The cat", tokens=30, beams=beams, stop=stop, required_words="rug")
+    worded = model.generate(
+        "The cat", max_new_tokens=30, num_beams=beams, stop=stop, required_words="rug"
+    )
     assert "rug" in worded.text and stop in worded.text
     if beams is None:
-        for settings in ({"least": 12}, {"required_words": "rug"}):
-            streamed = list(model.stream("The cat", tokens=30, stop=stop, **settings))
+        for settings in ({"min_new_tokens": 12}, {"required_words": "rug"}):
+            streamed = list(model.stream("The cat", max_new_tokens=30, stop=stop, **settings))
             assert "".join(fresh.text for fresh in streamed) == streamed[-1].whole.text
 
 
@@ -105,14 +122,14 @@ def test_numbers_that_break_later_are_said(models, beams, ask, shapes):
     model = cw.new(
         "t5-v1_1-small", models["t5"].tokenizer, heads=("vocabulary", "decoder"), **shapes["t5"]
     )
-    first = model.generate("on", tokens=1, least=1).tokens[0].text
+    first = model.generate("on", max_new_tokens=1, min_new_tokens=1).tokens[0].text
     network, number = model.model, model.tokenizer.id_of(first)
     with torch.no_grad():
         network.embeddings.tokens.weight[number] = float("nan")
     assert number not in model.tokenizer.encode(["on"])[0].ids
     with pytest.raises(CheckpointError, match=r"a score of .* is not finite"):
         if ask == "generate":
-            model.generate("on", tokens=5, beams=beams, least=3)
+            model.generate("on", max_new_tokens=5, num_beams=beams, min_new_tokens=3)
         else:
-            task = TextToText(writing=Writing(tokens=5, beams=beams or 1))
+            task = TextToText(writing=Writing(max_new_tokens=5, num_beams=beams or 1))
             model.ask([SourceItem("on")], task)

@@ -25,7 +25,7 @@ def recipe(writers, tmp_path):
         return {
             "run": str(tmp_path / run),
             "model": str(writers[name]),
-            "task": {"kind": "text_to_text", "writing": {"tokens": 4}},
+            "task": {"kind": "text_to_text", "writing": {"max_new_tokens": 4}},
             "data": {"train": [str(tmp_path / "rows.jsonl")], "dev_share": 0.25},
             "training": {"epochs": 2.0, "items": 8, "rate": 0.01, "sampling": sampling},
             "choosing": {"every": 3},

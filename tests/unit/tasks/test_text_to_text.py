@@ -29,8 +29,8 @@ CHATML = (
 )
 T5 = train_from_iterator([TEXT] * 5, kind="unigram", size=150, style=T5_STYLE)
 GPT2 = train_from_iterator([TEXT] * 5, kind="bpe", size=320, style=GPT2_STYLE)
-ONE = TextToText(between="\n", writing=Writing(tokens=4))
-TWO = TextToText(writing=Writing(tokens=4))
+ONE = TextToText(between="\n", writing=Writing(max_new_tokens=4))
+TWO = TextToText(writing=Writing(max_new_tokens=4))
 ITEM = SourceItem("the fox ran", "to London")
 CHAT = ChatItem(
     (
@@ -211,12 +211,12 @@ def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):
     ("settings", "sentence"),
     [
         ({"lengths": {"source": 1}}, "lengths.source is 1; it must be at least 2."),
-        ({"writing": {"tokens": 0}}, "writing.tokens is 0; it must be at least 1."),
-        ({"writing": {"beams": 0}}, "writing.beams is 0; it must be at least 1."),
+        ({"writing": {"max_new_tokens": 0}}, "writing.max_new_tokens is 0; it must be at least 1."),
+        ({"writing": {"num_beams": 0}}, "writing.num_beams is 0; it must be at least 1."),
         (
             {"writing": {"length_penalty": 0.6}},
-            "writing.length_penalty is 0.6 and writing.beams is 1; it has no effect without a "
-            "search; set writing.beams, or leave it out.",
+            "writing.length_penalty is 0.6 and writing.num_beams is 1; it has no effect without a "
+            "search; set writing.num_beams, or leave it out.",
         ),
         (
             {"format": "cola", "formats": {"a": "rte"}},
@@ -374,14 +374,16 @@ def test_a_chat_that_is_too_long_is_refused():
 
 def test_beams_write_a_text_at_least_as_likely(t5):
     for beams in (1, 4):
-        task = dataclasses.replace(TWO, writing=Writing(tokens=4, beams=beams))
+        task = dataclasses.replace(TWO, writing=Writing(max_new_tokens=4, num_beams=beams))
         (answer,) = t5.ask([ITEM], task)
         assert 0 <= answer.score <= 1
 
 
 def test_a_search_is_not_wider_than_the_vocabulary(t5):
-    with pytest.raises(SettingError, match=r"task\.writing\.beams is 99,999; the vocabulary has"):
-        TextToText(writing=Writing(beams=99_999)).check(t5.model.blueprint)
+    with pytest.raises(
+        SettingError, match=r"task\.writing\.num_beams is 99,999; the vocabulary has"
+    ):
+        TextToText(writing=Writing(num_beams=99_999)).check(t5.model.blueprint)
 
 
 def test_an_answer_must_have_a_beginning(t5):

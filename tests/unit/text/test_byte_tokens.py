@@ -131,7 +131,7 @@ def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
     out = tmp_path / "byt5"
     outcome = command("new", "byt5-small", *small, "--out", out)
     assert outcome.code == 0 and cw.load(out).tokenizer.size == 384
-    assert command("generate", out, "a", "--tokens", 2).code == 0
+    assert command("generate", out, "a", "--max-new-tokens", 2).code == 0
     encoder = tmp_path / "encoder"
     assert command("new", "byt5-small", *small, "--heads", "", "--out", encoder).code == 0
     assert cw.load(encoder).blueprint.decoder is None

@@ -33,8 +33,8 @@ class Settings:
     r"""How texts are written. Without any the likeliest token is taken each time.
 
     Attributes:
-        tokens: The most tokens that are written; 128 if not given.
-        least: The fewest.
+        max_new_tokens: The most tokens that are written; 128 if not given.
+        min_new_tokens: The fewest.
         stop: End before this string, \n for a line end; may be given several times.
         sample: Draw tokens at random. So do the next six.
         temperature: Below 1 the likely become likelier, above 1 all more alike; 0 is no drawing.
@@ -43,23 +43,23 @@ class Settings:
         min_p: Draw from tokens at least this share as likely as the likeliest.
         typical: Draw from tokens as surprising as one expects, up to this share.
         seed: The same seed and prompt give the same text.
-        beams: Search for the likeliest text, keeping so many beginnings.
+        num_beams: Search for the likeliest text, keeping so many beginnings.
         length_penalty: Above 0 a search prefers long texts, below 0 short ones.
-        early: When a search ends: true, as soon as enough texts ended; false; never.
-        groups: Part the beams into groups that must differ.
-        diversity: What a token costs for each group that chose it before.
-        repetition: Divide scores of tokens that are there already by this.
-        presence: Take this off the score of each token that was written.
-        frequency: Take this off as often as it was written.
-        no_repeat_ngrams: Write no run of so many tokens twice.
+        early_stopping: When a search ends: true, as soon as enough texts ended; false; never.
+        num_beam_groups: Part the beams into groups that must differ.
+        diversity_penalty: What a token costs for each group that chose it before.
+        repetition_penalty: Divide scores of tokens that are there already by this.
+        presence_penalty: Take this off the score of each token that was written.
+        frequency_penalty: Take this off as often as it was written.
+        no_repeat_ngram_size: Write no run of so many tokens twice.
         bad_words: Never write this; may be given several times.
         required_words: Write this, at the latest at the end; may be given several times.
-        texts: How many texts for each prompt.
-        others: Show so many alternatives of every token, in JSON.
+        num_return_sequences: How many texts for each prompt.
+        top_logprobs: Show so many alternatives of every token, in JSON.
     """
 
-    tokens: int | None = None
-    least: int | None = None
+    max_new_tokens: int | None = None
+    min_new_tokens: int | None = None
     stop: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
     sample: Annotated[bool | None, Parameter(negative="")] = None
     temperature: Annotated[float | None, Parameter(alias="-t")] = None
@@ -68,23 +68,23 @@ class Settings:
     min_p: float | None = None
     typical: float | None = None
     seed: int | None = None
-    beams: int | None = None
+    num_beams: int | None = None
     length_penalty: float | None = None
-    early: Literal["true", "false", "never"] | None = None
-    groups: int | None = None
-    diversity: float | None = None
-    repetition: float | None = None
-    presence: float | None = None
-    frequency: float | None = None
-    no_repeat_ngrams: int | None = None
+    early_stopping: Literal["true", "false", "never"] | None = None
+    num_beam_groups: int | None = None
+    diversity_penalty: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
     bad_words: Annotated[
         tuple[str, ...], Parameter(name="--bad-word", negative="", show_default=False)
     ] = ()
     required_words: Annotated[
         tuple[str, ...], Parameter(name="--required-word", negative="", show_default=False)
     ] = ()
-    texts: Annotated[int, Parameter(alias="-n")] = 1
-    others: int = 0
+    num_return_sequences: Annotated[int, Parameter(alias="-n")] = 1
+    top_logprobs: int = 0
 
     def read(self) -> "Generation":
         """The settings, checked."""
@@ -92,8 +92,9 @@ class Settings:
 
         named: dict[str, Any] = asdict(self)
         named["stop"] = tuple(string.replace("\\n", "\n") for string in self.stop)
-        if self.early is not None:
-            named["early"] = self.early if self.early == "never" else self.early == "true"
+        if self.early_stopping is not None:
+            stopping = self.early_stopping
+            named["early_stopping"] = stopping if stopping == "never" else stopping == "true"
         with typed():
             return Generation.of(**named)
 
@@ -115,7 +116,7 @@ class PromptOptions(ReadingOptions):
 
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _NAMES = "|".join(Settings.__dataclass_fields__)
-# Trap: tokens are also what is counted, and beams are searched. A name is a setting where something
+# Trap: stop and sample are also plain words. A name is a setting where something
 # is said of it; what is quoted is somebody's own.
 _SAID = r"(?= is | holds |(?:, \w+)* (?:has|have) no effect)"
 _TOLD = re.compile(
@@ -175,10 +176,10 @@ def generate(
     readable = options.json_lines is False or (
         options.json_lines is None and options.out is None and (sys.stdout.isatty() or not several)
     )
-    if readable and chosen.others:
+    if readable and chosen.top_logprobs:
         raise SettingError(
-            f"--others is {chosen.others}, and the output is text for people, which shows no "
-            "alternatives; add --json, or leave --others out."
+            f"--top-logprobs is {chosen.top_logprobs}, and the output is text for people, which "
+            "shows no alternatives; add --json, or leave --top-logprobs out."
         )
 
     from clozeworks.language_model import load
@@ -202,7 +203,7 @@ def generate(
         options.out, "texts", told.until, overwrite=options.overwrite, lost=lost, errors=True
     )
     with kept as file, typed():
-        if readable and not several and chosen.texts == 1:
+        if readable and not several and chosen.num_return_sequences == 1:
             _stream(writer, read[0], chosen, told)
         else:
             _write_all(writer, read, chosen, told, file, readable)
@@ -266,11 +267,11 @@ class _Told:
         wanted = "the model's end"
         if settings.ending.stop:
             wanted += f" or {' or '.join(map(repr, settings.ending.stop))}"
-        what = "raise --tokens for more"
+        what = "raise --max-new-tokens for more"
         if self.full:
             what = (
-                f"{self.full:,} of them filled the places the model has; lower --tokens, or "
-                f"shorten their prompts"
+                f"{self.full:,} of them filled the places the model has; lower --max-new-tokens, "
+                f"or shorten their prompts"
             )
         return f"{counted(self.unended, 'text')} ended at the limit, without {wanted}; {what}."
 
@@ -285,7 +286,7 @@ def _stream(writer: "TextWriter", prompt: str, settings: "Generation", told: _To
     finally:
         if last is not None:
             text = last.whole or last.so_far()
-            told.add(text, settings.ending.tokens)
+            told.add(text, settings.ending.max_new_tokens)
             print(text.text[shown:], flush=True)  # what was held back
 
 
@@ -316,12 +317,12 @@ def _write_all(
                     if fresh.whole is None:
                         begun[key] = fresh
                         continue
-                    told.add(fresh.whole, settings.ending.tokens)
+                    told.add(fresh.whole, settings.ending.max_new_tokens)
                     begun.pop(key, None)
                     waiting[key] = fresh.whole
                     if progress is not None:
                         progress(told.texts, 0)
-                    numbers = range(settings.texts)
+                    numbers = range(settings.num_return_sequences)
                     while all((following, number) in waiting for number in numbers):
                         for number in numbers:
                             text = waiting.pop((following, number))
@@ -333,7 +334,7 @@ def _write_all(
                 # A search may find fewer texts than asked for; who is stopped keeps what there is.
                 for key, fresh in begun.items():
                     waiting[key] = fresh.so_far()
-                    told.add(waiting[key], settings.ending.tokens)
+                    told.add(waiting[key], settings.ending.max_new_tokens)
                 for (place, number), text in sorted(waiting.items(), key=lambda left: left[0]):
                     file.write(_shown(text, done + place, number, readable, escaped))
                 file.flush()

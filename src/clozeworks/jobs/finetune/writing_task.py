@@ -128,9 +128,9 @@ def settled_task(
             f"Source and target stand in one row, {task.between!r} between them; what is read "
             "costs nothing."
         )
-    if task.writing.tokens is None:
+    if task.writing.max_new_tokens is None:
         longest = max(found.longest, judged.longest)
-        task = replace(task, writing=replace(task.writing, tokens=longest))
+        task = replace(task, writing=replace(task.writing, max_new_tokens=longest))
         tokens = counted(longest, "token")
         said.append(f"Texts of up to {tokens} are written, as the longest target has.")
     if cut := found.cut + judged.cut:

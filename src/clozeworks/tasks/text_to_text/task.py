@@ -13,7 +13,7 @@ last one.
 Where paper and code differ: the paper leaves open what a word counts that is no label; here, as in
 T5's code, it is wrong, and in Matthews' correlation a label of its own.
 Example: `TextToText(prefix="summarize: ")`, for one tower
-`{kind = "text_to_text", between = "\n", writing = {tokens = 5}}`.
+`{kind = "text_to_text", between = "\n", writing = {max_new_tokens = 5}}`.
 
 Shapes: N tokens, n tokens of all targets, B rows, W width.
 """
@@ -153,10 +153,10 @@ class TextToText(Task[Item, Composed], TeacherForced):
                 "text to text needs one that writes; use T5, GPT-2, LLaMA or their relatives."
             )
         entries = blueprint.embeddings.tokens
-        if self.writing.beams > entries:
+        if self.writing.num_beams > entries:
             raise SettingError(
-                f"task.writing.beams is {self.writing.beams:,}; the vocabulary has {entries:,} "
-                "entries; a search cannot be wider; lower it."
+                f"task.writing.num_beams is {self.writing.num_beams:,}; the vocabulary has "
+                f"{entries:,} entries; a search cannot be wider; lower it."
             )
         room, longest = blueprint.room(), self.lengths.source
         if room is not None and longest is not None and longest > room:
@@ -294,12 +294,12 @@ class TextToText(Task[Item, Composed], TeacherForced):
     def _reading(self, tokenizer: Tokenizer, most: int | None) -> RowSettings:
         """How prompts are read; where they may be cut, what is written keeps its room."""
         if self.between is not None and self.lengths.cut and most is not None:
-            most = max(most - (self.writing.tokens or USUAL), 1) + 1
+            most = max(most - (self.writing.max_new_tokens or USUAL), 1) + 1
         return RowSettings(tokenizer, self.lengths, most)
 
     def _room(self, row: TokenRow, most: int | None, place: str) -> int:
         """How many tokens may be written behind a prompt."""
-        wanted = self.writing.tokens or USUAL
+        wanted = self.writing.max_new_tokens or USUAL
         if self.between is None or most is None:
             return wanted
         room = min(wanted, most - len(row.ids))

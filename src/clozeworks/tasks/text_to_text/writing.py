@@ -14,29 +14,31 @@ USUAL = 128
 class Writing:
     """How texts are written."""
 
-    tokens: int | None = None
+    max_new_tokens: int | None = None
     """The most tokens; as many as the longest target has where a model is trained, else 128."""
-    beams: int = 1
+    num_beams: int = 1
     """How many beginnings of a text a search keeps; 1 takes the likeliest token each time."""
     length_penalty: float = 1.0
     """Of a search: above 0 long texts gain, below 0 short ones."""
 
     def __post_init__(self) -> None:
-        if self.tokens is not None and self.tokens < 1:
-            raise SettingError(f"writing.tokens is {self.tokens}; it must be at least 1.")
-        if self.beams < 1:
-            raise SettingError(f"writing.beams is {self.beams}; it must be at least 1.")
-        if self.beams == 1 and self.length_penalty != 1.0:
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise SettingError(
-                f"writing.length_penalty is {self.length_penalty} and writing.beams is 1; it has "
-                "no effect without a search; set writing.beams, or leave it out."
+                f"writing.max_new_tokens is {self.max_new_tokens}; it must be at least 1."
+            )
+        if self.num_beams < 1:
+            raise SettingError(f"writing.num_beams is {self.num_beams}; it must be at least 1.")
+        if self.num_beams == 1 and self.length_penalty != 1.0:
+            raise SettingError(
+                f"writing.length_penalty is {self.length_penalty} and writing.num_beams is 1; it "
+                "has no effect without a search; set writing.num_beams, or leave it out."
             )
 
     def search(self) -> Beams | None:
         """The search, if there is one."""
-        if self.beams == 1:
+        if self.num_beams == 1:
             return None
-        return Beams(width=self.beams, length_penalty=self.length_penalty)
+        return Beams(width=self.num_beams, length_penalty=self.length_penalty)
 
 
 def sureness(text: Written) -> float:
