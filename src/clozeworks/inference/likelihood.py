@@ -34,6 +34,7 @@ from clozeworks.inference.loop import BatchOptions, device_of, in_order
 from clozeworks.inference.packing import check_finite
 from clozeworks.text.tokenizer.tokenizer import Encoded, Tokenizer
 from clozeworks.text.valid import check_texts, place_of
+from clozeworks.text.windows import sliding_windows
 
 HEAD = "vocabulary"
 # Tokens whose scores are in memory at a time: one number for every entry of the vocabulary each.
@@ -242,7 +243,15 @@ def _opened(text: Encoded) -> tuple[list[int], int]:
 def _cut(
     item: int, ids: list[int], first: int, room: int | None, overlap: int | None
 ) -> Iterator[_Window]:
-    for begin, asked, end in windows_of(len(ids), first, room, overlap):
+    """Windows that each judge the tokens no window before them holds."""
+    room = max(len(ids), 2) if room is None else room
+    overlap = room // 2 if overlap is None else overlap
+    if not 1 <= overlap < room:
+        raise SettingError(
+            f"overlap is {overlap:,}; it must be at least 1 and below {room:,}, the tokens of a "
+            f"window; change it."
+        )
+    for begin, asked, end in sliding_windows(len(ids), room, overlap, first=first, full=True):
         yield _Window(item, ids[begin:end], asked - begin, begin)
 
 
@@ -260,34 +269,6 @@ def _grouped(windows: Sequence[_Window], prompts: Sequence[str]) -> Iterator[_Gr
             columns = zip(*(window.ids for window in own), strict=False)
             alike = len(list(takewhile(lambda column: len(set(column)) == 1, columns)))
             yield _Group(own, min(alike, min(window.asked for window in own) - 1))
-
-
-def windows_of(
-    length: int, first: int, room: int | None, overlap: int | None = None
-) -> Iterator[tuple[int, int, int]]:
-    """Where windows begin, from where on they ask, and where they end.
-
-    Args:
-        length: Tokens in all.
-        first: The first token that is asked for, at least 1.
-        room: The most tokens of a window; None without a limit.
-        overlap: Tokens before the asked ones that a later window has at least; half of the room if
-            not given.
-
-    Raises:
-        SettingError: The overlap leaves no room, or nothing to see.
-    """
-    room = max(length, 2) if room is None else room
-    overlap = room // 2 if overlap is None else overlap
-    if not 1 <= overlap < room:
-        raise SettingError(
-            f"overlap is {overlap:,}; it must be at least 1 and below {room:,}, the tokens of a "
-            f"window; change it."
-        )
-    while first < length:
-        end = min(length, room if first < room else first + room - overlap)
-        yield max(0, end - room), first, end
-        first = end
 
 
 def _scored(

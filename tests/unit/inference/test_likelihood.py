@@ -8,9 +8,10 @@ import torch
 
 import clozeworks as cw
 from clozeworks.errors import InputError, SettingError, UnsupportedError
-from clozeworks.inference.likelihood import TOGETHER, Scored, perplexity, windows_of
+from clozeworks.inference.likelihood import TOGETHER, Scored, perplexity
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, LLAMA_STYLE
 from clozeworks.text.training.train import train_from_iterator
+from clozeworks.text.windows import sliding_windows
 
 TEXTS = ["The cat sat on the mat.", "A dog ran", "北京 is a city, and the cat is not in it."]
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40}
@@ -114,16 +115,19 @@ def test_the_end_of_an_answer_counts(byt5):
     assert scored.tokens == ["a", "b", "</s>"]
 
 
+def windows_of(length, first, size, overlap):
+    return list(sliding_windows(length, size, overlap, first=first, full=True))
+
+
 def test_windows():
-    assert list(windows_of(10, 1, None)) == [(0, 1, 10)]
-    assert list(windows_of(10, 1, 10)) == [(0, 1, 10)]
-    assert list(windows_of(25, 1, 10, 4)) == [(0, 1, 10), (6, 10, 16), (12, 16, 22), (15, 22, 25)]
-    assert list(windows_of(25, 24, 10)) == [(15, 24, 25)]
-    assert list(windows_of(25, 8, 10)) == [(0, 8, 10), (5, 10, 15), (10, 15, 20), (15, 20, 25)]
+    assert windows_of(10, 1, 10, 5) == [(0, 1, 10)]
+    assert windows_of(25, 1, 10, 4) == [(0, 1, 10), (6, 10, 16), (12, 16, 22), (15, 22, 25)]
+    assert windows_of(25, 24, 10, 5) == [(15, 24, 25)]
+    assert windows_of(25, 8, 10, 5) == [(0, 8, 10), (5, 10, 15), (10, 15, 20), (15, 20, 25)]
     for length in range(2, 60):
         for first in range(1, length):
             for overlap in (1, 3, 7):
-                cut = list(windows_of(length, first, 8, overlap))
+                cut = windows_of(length, first, 8, overlap)
                 asked = [place for begin, start, end in cut for place in range(start, end)]
                 assert asked == list(range(first, length)), "each is asked for once"
                 assert all(end - begin <= 8 and start > begin for begin, start, end in cut)
@@ -135,7 +139,7 @@ def test_long_texts_are_read_through_windows(gpt2):
     ids = gpt2.tokenizer.encode([text])[0].ids
     assert len(ids) > 40
     scored = gpt2.score(text, overlap=30)
-    assert scored.windows == len(list(windows_of(len(ids), 1, 40, 30)))
+    assert scored.windows == len(windows_of(len(ids), 1, 40, 30))
     assert scored.count == len(ids) - 1
     from clozeworks.core.layout import Layout
 

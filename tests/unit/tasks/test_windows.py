@@ -125,7 +125,7 @@ def test_windows_of_an_item_stand_together():
             "windows.length is 600; this model takes at most 512 tokens; lower it.",
         ),
         (
-            lambda: Windows(overlap=9).advance(9),
+            lambda: Windows(overlap=9).shared(9),
             "windows.overlap is 9 and a window has room for 9 tokens of text; it must be smaller; "
             "lower it, or raise windows.length.",
         ),

@@ -4,8 +4,6 @@ Paper: Devlin et al. 2019 (the released SQuAD code).
 The idea: a text that does not fit is read through windows that overlap, and each token is judged in
 the window where it has most context. What stands before and after the text (special tokens, a
 question) stands in every window.
-Where code differs: BERT's `doc_stride` is the step from one window to the next, the `stride` of
-tokenizer libraries is the overlap. Here it is called overlap and is one.
 Used by: every task.
 
 Shapes: T tokens of the text that moves.
@@ -24,9 +22,8 @@ from clozeworks.spec import spec
 from clozeworks.text.tokenizer.encoding import Encoded, lengths
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.valid import place_of
+from clozeworks.text.windows import most_context, sliding_windows
 
-# What is added to a window's context for its length, so that of two equal ones the longer counts.
-_LONGER = 0.01
 # The least tokens of the moving text a window must have room for.
 _LEAST = 8
 
@@ -75,21 +72,21 @@ class Windows:
             )
         return self.length
 
-    def advance(self, room: int) -> int:
-        """How far the next window begins, where there is room for so many tokens of text.
+    def shared(self, room: int) -> int:
+        """How many tokens neighbouring windows share, with room for so many tokens of text.
 
         Raises:
-            SettingError: The overlap fills the room.
+            SettingError: If the overlap fills the room.
         """
         if self.step is not None:
-            return min(self.step, room)
+            return max(room - self.step, 0)
         overlap = room // 4 if self.overlap is None else self.overlap
         if overlap >= room:
             raise SettingError(
                 f"windows.overlap is {overlap:,} and a window has room for {room:,} tokens of "
                 "text; it must be smaller; lower it, or raise windows.length."
             )
-        return room - overlap
+        return overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +188,11 @@ def _cut(
         )
     before = whole.part.index(moving)
     behind = range(before + counts[moving], len(whole))
-    found, begin, step = [], 0, windows.advance(room)
-    while True:
-        end = min(begin + room, counts[moving])
+    found = []
+    for begin, _, end in sliding_windows(counts[moving], room, windows.shared(room)):
         places = [*range(before), *range(before + begin, before + end), *behind]
         found.append(TokenWindow(number, whole.pick(places), begin, before, end - begin))
-        if end == counts[moving]:
-            return found
-        begin += step
+    return found
 
 
 def _moving(counts: tuple[int, int], moves: MovingSide) -> int:
@@ -216,21 +210,8 @@ def _stretch(whole: Encoded, moves: MovingSide) -> tuple[int, int]:
 
 
 def judged_in(windows: Sequence[TokenWindow]) -> Int64Array:
-    """Which window judges each moving token of an item: the one with most context, (T,).
-
-    Context is the smaller of what stands to the left and to the right; of equal windows the first.
-    """
-    total = max(window.first + window.count for window in windows)
-    most = np.full(total, -1.0)
-    owner = np.zeros(total, np.int64)
-    for number, window in enumerate(windows):
-        places = np.arange(window.count)
-        context = np.minimum(places, window.count - 1 - places) + _LONGER * window.count
-        here = slice(window.first, window.first + window.count)
-        better = context > most[here]
-        most[here] = np.where(better, context, most[here])
-        owner[here] = np.where(better, number, owner[here])
-    return owner
+    """Which window judges each moving token of an item: the one with most context, (T,)."""
+    return most_context([(window.first, window.first + window.count) for window in windows])
 
 
 def offsets_of(windows: Sequence[TokenWindow]) -> Int64Array:

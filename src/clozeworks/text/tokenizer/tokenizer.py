@@ -22,6 +22,7 @@ from clozeworks.text.tokenizer.saving import NO_LIMIT, write
 from clozeworks.text.tokenizer.special import SpecialTokens
 from clozeworks.text.tokenizer.styles import Style
 from clozeworks.text.valid import check_lengths, check_texts, check_unicode
+from clozeworks.text.windows import sliding_windows
 
 __all__ = ["Encoded", "Tokenizer"]
 
@@ -325,8 +326,8 @@ class Tokenizer(ChatMethods):
                 f"window of {length:,} has; lower overlap or raise length."
             )
         found = []
-        for begin in range(0, max(moving - overlap, 1), room - overlap):
-            stretch = range(begin, begin + room)
+        for begin, _, end in sliding_windows(moving, room, overlap):
+            stretch = range(begin, end)
             chosen = (stretch, range(0)) if pair is None else (range(counts[0]), stretch)
             found.append(whole.pick(places_within(whole.part, *chosen)))
         return found
