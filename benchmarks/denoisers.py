@@ -107,12 +107,14 @@ def denoisers(options: argparse.Namespace) -> None:
                     "data": {"corpus": str(corpus)},
                     "training": {
                         "steps": steps,
-                        "tokens": each,
-                        "optimizer": {"kind": "adafactor", "rate": 0.03},
-                        "schedule": {"kind": "linear", "warmup": max(1, steps // 20)},
+                        "batch_tokens": each,
+                        "learning_rate": 0.03,
+                        "optimizer": {"kind": "adafactor"},
+                        "schedule": {"kind": "linear", "warmup_steps": max(1, steps // 20)},
                     },
-                    "watching": {"every": 50, "evaluate": max(1, steps // 5), "tokens": 16_384},
-                    "snapshots": {"minutes": 10},
+                    "logging": {"every_steps": 50},
+                    "evaluation": {"every_steps": max(1, steps // 5), "tokens": 16_384},
+                    "checkpointing": {"every_minutes": 10},
                 }
             )
         for task, (files, settings) in tasks.items():

@@ -151,8 +151,8 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
                 "model": str(options.model),
                 "task": {"kind": "classify"},
                 "data": {"train": [str(options.train)], "dev": [str(options.dev)]},
-                "training": {"epochs": 1.0, "items": ITEMS, "rate": RATE},
-                "choosing": {"evaluations": 1},
+                "training": {"epochs": 1.0, "batch_size": ITEMS, "learning_rate": RATE},
+                "evaluation": {"per_epoch": 1},
             },
             callback=Watch(),
         )

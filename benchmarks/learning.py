@@ -120,12 +120,14 @@ def recipe(name: str, folder: Path, corpus: Path, steps: int) -> dict[str, Any]:
         "data": {"corpus": str(corpus)},
         "training": {
             "steps": steps,
-            "tokens": EACH,
-            "optimizer": {"kind": "adam_w", "rate": 1e-3, "betas": [0.9, 0.98]},
-            "schedule": {"kind": "linear", "warmup": max(1, steps // 20)},
+            "batch_tokens": EACH,
+            "learning_rate": 1e-3,
+            "optimizer": {"kind": "adam_w", "betas": [0.9, 0.98]},
+            "schedule": {"kind": "linear", "warmup_steps": max(1, steps // 20)},
         },
-        "watching": {"every": 50, "evaluate": max(1, steps // 10), "tokens": 16_384},
-        "snapshots": {"minutes": 10},
+        "logging": {"every_steps": 50},
+        "evaluation": {"every_steps": max(1, steps // 10), "tokens": 16_384},
+        "checkpointing": {"every_minutes": 10},
     }
 
 
@@ -142,7 +144,7 @@ def measured_rates(out: Path, corpus: Path, rounds: int) -> dict[str, float]:
         for turn in range(rounds):
             for name, found in rates.items():
                 trial = recipe(name, Path(place) / f"{name} {turn}", corpus, TRIAL)
-                trial["watching"]["evaluate"] = 0
+                trial["evaluation"]["every_steps"] = 0
                 found.append(TRIAL * EACH / pretrain(trial).outcome.seconds)
     best = {name: max(found) for name, found in rates.items()}
     for name, found in rates.items():

@@ -100,12 +100,14 @@ def trained(corpus: Path, objective: Any, seed: int, tokens: int) -> dict[str, f
             "data": {"corpus": str(corpus)},
             "training": {
                 "steps": tokens // each,
-                "tokens": each,
-                "optimizer": {"kind": "adam_w", "rate": 1e-3, "betas": [0.9, 0.98]},
-                "schedule": {"kind": "linear", "warmup": max(1, tokens // each // 20)},
+                "batch_tokens": each,
+                "learning_rate": 1e-3,
+                "optimizer": {"kind": "adam_w", "betas": [0.9, 0.98]},
+                "schedule": {"kind": "linear", "warmup_steps": max(1, tokens // each // 20)},
             },
-            "watching": {"every": 50, "evaluate": 0, "tokens": 65_536},
-            "snapshots": {"minutes": 1000},
+            "logging": {"every_steps": 50},
+            "evaluation": {"every_steps": 0, "tokens": 65_536},
+            "checkpointing": {"every_minutes": 1000},
         }
         begin = time.perf_counter()
         done = pretrain(recipe)

@@ -192,12 +192,14 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
             "data": {"corpus": str(options.corpus)},
             "training": {
                 "steps": options.steps,
-                "tokens": sequences * LENGTH,
-                "optimizer": {"kind": "adam_w", "rate": 1e-4},
+                "batch_tokens": sequences * LENGTH,
+                "learning_rate": 1e-4,
+                "optimizer": {"kind": "adam_w"},
             },
             # A snapshot at the last step but one: behind it there is a step to be held up.
-            "snapshots": {"every": options.steps - 1},
-            "watching": {"every": 1, "evaluate": 0, "tokens": LENGTH},
+            "checkpointing": {"every_steps": options.steps - 1},
+            "logging": {"every_steps": 1},
+            "evaluation": {"every_steps": 0, "tokens": LENGTH},
         }
         pretrain(recipe, *options.changes, callback=Watch())
     return {

@@ -280,12 +280,13 @@ def recipe(
         "data": {"train": [files[0]], "dev": [files[1]]},
         "training": {
             "epochs": float(work.epochs),
-            "items": ITEMS,
-            "rate": options.rate,
-            "update": {"warmup": WARMUP, "decay": DECAY},
+            "batch_size": ITEMS,
+            "learning_rate": options.rate,
+            "optimizer": {"kind": "adam_w", "weight_decay": DECAY},
+            "schedule": {"kind": "linear", "warmup_fraction": WARMUP},
         },
         # Judged once, at the end, as the peer is: the last weights, not the best ones.
-        "choosing": {"every": 10**9},
+        "evaluation": {"every_steps": 10**9},
         "seeds": [seed],
     }
 

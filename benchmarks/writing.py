@@ -213,11 +213,11 @@ def finetune(
             "data": {"train": [str(files["train"])], "dev": [str(files["dev"])]},
             "training": {
                 "epochs": 1.0 if options.quick else epochs,
-                "items": 32,
-                "rate": rate,
-                "update": {"optimizer": "adafactor"},
+                "batch_size": 32,
+                "learning_rate": rate,
+                "optimizer": {"kind": "adafactor"},
             },
-            "choosing": {"evaluations": 1},
+            "evaluation": {"per_epoch": 1},
             "seeds": [seed],
         }
     )
@@ -281,12 +281,14 @@ def shakespeare(options: argparse.Namespace) -> None:
             "data": {"corpus": str(corpus)},
             "training": {
                 "steps": steps,
-                "tokens": 4_096,
-                "optimizer": {"kind": "adam_w", "rate": 1e-3, "betas": [0.9, 0.95], "decay": 0.1},
-                "schedule": {"kind": "cosine", "warmup": max(1, steps // 20), "end": 0.1},
+                "batch_tokens": 4_096,
+                "learning_rate": 1e-3,
+                "optimizer": {"kind": "adam_w", "betas": [0.9, 0.95], "weight_decay": 0.1},
+                "schedule": {"kind": "cosine", "warmup_steps": max(1, steps // 20), "end": 0.1},
             },
-            "watching": {"every": 50, "evaluate": max(1, steps // 10), "tokens": 65_536},
-            "snapshots": {"minutes": 10},
+            "logging": {"every_steps": 50},
+            "evaluation": {"every_steps": max(1, steps // 10), "tokens": 65_536},
+            "checkpointing": {"every_minutes": 10},
         }
     )
     seconds = time.monotonic() - begin

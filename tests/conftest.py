@@ -58,19 +58,21 @@ start = "bert-tiny"
 config = {{hidden_size = 32, num_attention_heads = 2, intermediate_size = 64}}
 [data]
 corpus = "{corpus}"
-stages = [{{length = 24, share = 0.75}}, {{length = 40, share = 0.25}}]
+stages = [{{length = 24, fraction = 0.75}}, {{length = 40, fraction = 0.25}}]
 [training]
 steps = 12
+batch_tokens = 256
+micro_batch_tokens = 64
+learning_rate = 0.001
+optimizer = {{kind = "adam_w"}}
+schedule = {{kind = "linear", warmup_steps = 3}}
+[logging]
+every_steps = 5
+[evaluation]
+every_steps = 4
 tokens = 256
-piece = 64
-optimizer = {{kind = "adam_w", rate = 0.001}}
-schedule = {{kind = "linear", warmup = 3}}
-[watching]
-every = 5
-evaluate = 4
-tokens = 256
-[snapshots]
-every = 2
+[checkpointing]
+every_steps = 2
 """
 
 

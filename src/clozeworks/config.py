@@ -153,7 +153,7 @@ def _read_fields(cls: type, data: Any, path: str) -> Any:
         where = f"{path}.{key}" if path else key
         if key not in fields:
             raise UnknownName(f"A setting of {path or cls.__name__}", key, fields)
-        values[key] = read(hints[key], value, where)
+        values[key] = read(hints[key], _with_kind(value, fields[key].default), where)
     for name, field in fields.items():
         required = (
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -165,6 +165,14 @@ def _read_fields(cls: type, data: Any, path: str) -> Any:
         return cls(**values)
     except SettingError as error:
         raise error.within(path) from error.__cause__
+
+
+def _with_kind(value: Any, default: Any) -> Any:
+    """A table without a kind is of the kind of its setting's default, if that fills a slot."""
+    if not isinstance(value, dict) or "kind" in value:
+        return value
+    in_slot = any(base.__dict__.get("is_slot") for base in type(default).__mro__)
+    return {"kind": registry.kind(type(default)), **value} if in_slot else value
 
 
 def _read_plain(cls: Any, data: Any, path: str) -> Any:

@@ -47,11 +47,12 @@ config = {SMALL}
 corpus = "words"
 [training]
 steps = 8
-tokens = 256
-optimizer = {{kind = "adam_w", rate = 0.001}}
-schedule = {{kind = "constant", warmup = 0}}
-[watching]
-evaluate = 0
+batch_tokens = 256
+learning_rate = 0.001
+optimizer = {{kind = "adam_w"}}
+schedule = {{kind = "constant", warmup_steps = 0}}
+[evaluation]
+every_steps = 0
 """
 
 
@@ -340,7 +341,7 @@ def tagger(place):
     with contextlib.chdir(place):
         ran(
             *("finetune", "tag", "run/model", "names.bmes", "--out", "tagger"),
-            *("training.epochs=60", "training.rate=0.003", "choosing.evaluations=1"),
+            *("training.epochs=60", "training.learning_rate=0.003", "evaluation.per_epoch=1"),
         )
     return place / "tagger" / "model"
 

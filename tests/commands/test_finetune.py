@@ -61,12 +61,12 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
     command, bert, rows, tmp_path
 ):
     run = tmp_path / "run"
-    typed = ["finetune", "classify", bert, rows, "--out", run, "data.dev_share=0.5"]
-    typed += ["training.epochs=1", "search.rates=[1e-9,0.01]"]
+    typed = ["finetune", "classify", bert, rows, "--out", run, "data.dev_fraction=0.5"]
+    typed += ["training.epochs=1", "search.learning_rates=[1e-9,0.01]"]
     outcome = command(*typed)
     assert outcome.code == 0, outcome.err
-    assert "Trial 1: rate 0.01." in outcome.err
-    assert "Best of 2 trials: rate " in outcome.out
+    assert "Trial 1: learning_rate 0.01." in outcome.err
+    assert "Best of 2 trials: learning_rate " in outcome.out
     assert "On the 10 items that had no say: accuracy " in outcome.out
     assert f"try it: clozeworks classify {run}/model" in outcome.out
     page = (run / "report.html").read_text()
@@ -81,10 +81,16 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["classify", "{bert}", "{rows}", "search.rates=[0.1]"], "search has one setting only"),
-        (["classify", "{bert}", "{rows}", "search.rate=[0.1]"], "Did you mean 'rates'?"),
         (
-            ["classify", "{bert}", "{rows}", "search.rates=[0.1,0.2]", "--probe"],
+            ["classify", "{bert}", "{rows}", "search.learning_rates=[0.1]"],
+            "search has one setting only",
+        ),
+        (
+            ["classify", "{bert}", "{rows}", "search.rate=[0.1]"],
+            "known: batch_sizes, epochs, learning_rates, trials",
+        ),
+        (
+            ["classify", "{bert}", "{rows}", "search.learning_rates=[0.1,0.2]", "--probe"],
             "--probe does not go with search",
         ),
         (["tagg"], "tagg is no task and no recipe; write finetune answer|classify|compare|tag"),
@@ -108,7 +114,7 @@ def test_mistakes_get_a_sentence(command, bert, rows, tmp_path, monkeypatch, arg
 def test_stopped_it_says_how_to_go_on_and_does(bert, rows, tmp_path):
     run = tmp_path / "run"
     words = [sys.executable, "-m", "clozeworks", "finetune", "classify", str(bert), str(rows)]
-    words += ["--out", str(run), "training.epochs=400", "training.items=8"]
+    words += ["--out", str(run), "training.epochs=400", "training.batch_size=8"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None

@@ -10,7 +10,7 @@ from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
 
 ANIMALS = ("cat", "dog", "fox", "hen")
 SEARCH = ("task.writing.num_beams=2", "task.writing.length_penalty=0.5")
-FAST = ("training.rate=0.01", "training.items=8")
+FAST = ("training.learning_rate=0.01", "training.batch_size=8")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_one_command_teaches_saves_and_says_what_to_type_next(
 ):
     run = tmp_path / "run"
     typed = ["finetune", "text-to-text", writers[name], rows, "--out", run, *FAST]
-    outcome = command(*typed, "training.epochs=12", "choosing.evaluations=1")
+    outcome = command(*typed, "training.epochs=12", "evaluation.per_epoch=1")
     assert outcome.code == 0, outcome.err
     assert "Texts of up to " in outcome.err
     assert ("Source and target stand in one row" in outcome.err) == (name == "gpt2")
@@ -67,7 +67,7 @@ def test_one_command_teaches_saves_and_says_what_to_type_next(
     values = json.loads(found.out)
     assert values["primary"] == "exact_match"
     assert values["count"] == 80
-    again = command(*typed, "training.epochs=12", "choosing.evaluations=1")
+    again = command(*typed, "training.epochs=12", "evaluation.per_epoch=1")
     assert again.code == 0
     assert again.out == outcome.out
 
@@ -97,8 +97,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(writers, rows, tmp_pa
             "model": str(writers["t5"]),
             "task": {"kind": "text_to_text", "writing": {"max_new_tokens": 4}},
             "data": {"train": [str(rows)]},
-            "training": {"epochs": 1.0, "items": 8, "rate": 0.01},
-            "snapshots": {"every": 3},
+            "training": {"epochs": 1.0, "batch_size": 8, "learning_rate": 0.01},
+            "checkpointing": {"every_steps": 3},
         }
 
     finetune(recipe("whole"))
@@ -163,7 +163,7 @@ def test_chats_are_learned_with_the_plain_template_which_is_saved(name, writers,
 
 @pytest.mark.parametrize("name", ["t5", "gpt2"])
 @pytest.mark.parametrize(
-    ("change", "search"), [((), ()), (("search.rates=[0.01,0.02]",), ()), ((), SEARCH)]
+    ("change", "search"), [((), ()), (("search.learning_rates=[0.01,0.02]",), ()), ((), SEARCH)]
 )
 def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
     name, change, search, writers, command, tmp_path
@@ -180,7 +180,9 @@ def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
     typed = ("finetune", "text-to-text", writers[name], path, "--out", run, "training.epochs=1")
-    outcome = command(*typed, "training.items=8", *(change or ("training.rate=0.01",)), *search)
+    outcome = command(
+        *typed, "training.batch_size=8", *(change or ("training.learning_rate=0.01",)), *search
+    )
     assert outcome.code == 0, outcome.err
     hint = f"try it: clozeworks generate {run}/model 'a text of yours' --chat\n"
     assert outcome.out.endswith(hint)
@@ -319,8 +321,8 @@ def test_tasks_are_mixed_and_measured_one_by_one(writers, rows, command, tmp_pat
             ["{t5}", "{rows}", "task.lengths.source=2", "--skip-bad-rows"],
             "no item is left; the first: ",
         ),
-        (["{t5}", "{rows}", "training.augment.kind=delete"], "a changed source may want another t"),
-        (["{t5}", "{rows}", "training.adversarial.weight=1.0"], "it must choose one of several"),
+        (["{t5}", "{rows}", "augment.kind=delete"], "a changed source may want another t"),
+        (["{t5}", "{rows}", "adversarial.weight=1.0"], "it must choose one of several"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said(
@@ -357,17 +359,17 @@ def test_sources_with_gaps_and_targets_that_name_none_are_counted(writers, comma
 
 def test_adafactor_teaches_with_a_rate_that_stays(writers, rows, command, tmp_path):
     run = tmp_path / "run"
-    typed = ["finetune", "text-to-text", writers["t5"], rows, "--out", run, "training.items=8"]
-    update = ["training.update.optimizer=adafactor", "training.update.schedule=constant"]
-    outcome = command(*typed, *update, "training.rate=0.05", "training.epochs=12")
+    typed = ["finetune", "text-to-text", writers["t5"], rows, "--out", run, "training.batch_size=8"]
+    update = ["training.optimizer.kind=adafactor", "training.schedule.kind=constant"]
+    outcome = command(*typed, *update, "training.learning_rate=0.05", "training.epochs=12")
     assert outcome.code == 0, outcome.err
-    assert "the rate rises to 0.05 and stays there." in " ".join(outcome.err.split())
+    assert "the learning rate rises to 0.05 and stays there." in " ".join(outcome.err.split())
     lines = [json.loads(line) for line in (run / "seed-0" / "metrics.jsonl").open()]
     assert [line for line in lines if "rate" in line][-1]["rate"] == 0.05
     assert json.loads((run / "metrics.json").read_text())["seeds"]["0"]["values"]["chrf"] > 0.6
-    refused = command(*typed, *update, "training.update.decay=0.1")
+    refused = command(*typed, *update, "training.optimizer.weight_decay=0.1")
     assert refused.code == 2
-    assert "which decays nothing; leave one of them out." in " ".join(refused.err.split())
+    assert "A setting of training.optimizer is 'weight_decay'" in " ".join(refused.err.split())
 
 
 def test_adafactor_has_a_rate_of_its_own():
@@ -375,11 +377,13 @@ def test_adafactor_has_a_rate_of_its_own():
     from clozeworks.jobs.finetune.recipe import read_finetune_recipe
 
     plain = {"run": "r", "model": "m", "task": {"kind": "text_to_text"}, "data": {"train": ["x"]}}
-    update = {"update": {"optimizer": "adafactor"}}
+    update = {"optimizer": {"kind": "adafactor"}}
     recipe = read_finetune_recipe({**plain, "training": update})
     plan = FinetunePlan.of(recipe, 100, 1_000_000, encoder_decoder=True)
-    assert plan.rate == 1e-3 and type(plan.training(recipe).optimizer).__name__ == "Adafactor"
-    assert type(plan.training(read_finetune_recipe(plain)).optimizer).__name__ == "AdamW"
+    assert plan.training.learning_rate == 1e-3
+    assert type(plan.training.optimizer).__name__ == "Adafactor"
+    other = FinetunePlan.of(read_finetune_recipe(plain), 100, 1_000_000)
+    assert type(other.training.optimizer).__name__ == "AdamW"
 
 
 @pytest.mark.parametrize("task", ["classify", "compare", "tag", "answer", "text-to-text"])

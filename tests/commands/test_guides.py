@@ -18,7 +18,9 @@ NOT_FOLLOWED = {"new-family", "foreign-formats"}
 LANGUAGES = {"en": GUIDES, "zh": GUIDES / "zh"}
 NAMES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem not in NOT_FOLLOWED)
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SETTING = re.compile(r"`((?:(?:training|task|choosing|data|search)\.[\w.]+|head)=[^`]+)`")
+SETTING = re.compile(
+    r"`((?:(?:training|task|evaluation|selection|data|search|lora|augment|adversarial)\.[\w.]+|head)=[^`]+)`"
+)
 
 
 def blocks(name, language):

@@ -35,7 +35,7 @@ def test_it_trains_as_it_is(tmp_path, command, corpus):
     command("init", "pretrain", path, "--corpus", corpus, "--run", run, "--objective", "roberta")
     small = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
     changes = [f"model.config.{name}={value}" for name, value in small.items()]
-    found = command("pretrain", path, "training.steps=2", "training.tokens=512", *changes)
+    found = command("pretrain", path, "training.steps=2", "training.batch_tokens=512", *changes)
     assert found.code == 0, found.err
     assert f"Curves and everything else: {run / 'report.html'}" in found.out
 

@@ -13,7 +13,7 @@ from clozeworks.cli import main
 from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-SHORT = ["training.steps=2", "training.schedule={kind='constant', warmup=0}"]
+SHORT = ["training.steps=2", "training.schedule={kind='constant', warmup_steps=0}"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -157,9 +157,14 @@ def test_a_changed_recipe_is_refused_but_watching_and_snapshots_may_change(
         "training.steps=20",
         "seed=4",
         "model.config.hidden_size=64",
-        "data.stages=[{length=24, share=0.75}, {length=48, share=0.25}]",
+        "data.stages=[{length=24, fraction=0.75}, {length=48, fraction=0.25}]",
     )
-    free = ["watching.every=1", "watching.evaluate=2", "snapshots.keep=5", "snapshots.minutes=1"]
+    free = [
+        "logging.every_steps=1",
+        "evaluation.every_steps=2",
+        "checkpointing.keep=5",
+        "checkpointing.every_minutes=1",
+    ]
     assert command("pretrain", recipe, *free).code == 0
 
 
@@ -182,7 +187,7 @@ def test_before_the_first_snapshot_a_recipe_may_still_change(command, recipe, ru
     assert outcome.code == 0
     shutil.rmtree(run / "snapshots")
     shutil.rmtree(run / "model")
-    again = command("pretrain", recipe, *SHORT, "training.steps=3", "watching.evaluate=0")
+    again = command("pretrain", recipe, *SHORT, "training.steps=3", "evaluation.every_steps=0")
     assert again.code == 0
     assert [record["step"] for record in records(run)] == [0, 3, 3]
 
@@ -218,9 +223,9 @@ def test_a_corpus_without_held_out_text(command, recipe, small_corpus, tmp_path)
 
 def test_a_loss_that_is_never_finite_ends_with_a_sentence(command, recipe, run):
     outcome = command(
-        "pretrain", recipe, "training.optimizer.rate=1e38", "training.clip=none",
-        "training.steps=60", "snapshots.every=1", "training.schedule={kind='constant', warmup=0}",
-        "watching.evaluate=0",
+        "pretrain", recipe, "training.learning_rate=1e38", "training.max_grad_norm=none",
+        "training.steps=60", "checkpointing.every_steps=1",
+        "training.schedule={kind='constant', warmup_steps=0}", "evaluation.every_steps=0",
     )  # fmt: skip
     assert outcome.code == 2 and "Traceback" not in outcome.err
     assert "loss or gradient was not finite 10 times in a row" in outcome.err.splitlines()[-1]

@@ -15,8 +15,8 @@ from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import published
 
 SHORT = [
-    "training.steps=2", "training.schedule={kind='constant', warmup=0}",
-    "data.stages=[{length=24}]", "watching.evaluate=0", "snapshots.every=100",
+    "training.steps=2", "training.schedule={kind='constant', warmup_steps=0}",
+    "data.stages=[{length=24}]", "evaluation.every_steps=0", "checkpointing.every_steps=100",
 ]  # fmt: skip
 SIZES = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
 

@@ -166,7 +166,11 @@ def test_a_run_that_is_stopped_says_how_to_go_on(
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
 def test_a_second_signal_does_not_wait_for_the_step(begin, run, number, code):
     """A step of hundreds of pieces takes far longer than this test waits."""
-    process = begin("training.tokens=100000", "training.piece=32", "data.stages=[{length=24}]")
+    process = begin(
+        "training.batch_tokens=100000",
+        "training.micro_batch_tokens=32",
+        "data.stages=[{length=24}]",
+    )
     wait_until(process.watches)
     time.sleep(0.3)
     process.send(number)
@@ -181,7 +185,7 @@ def test_a_second_signal_does_not_wait_for_the_step(begin, run, number, code):
 
 
 def test_a_signal_before_the_first_step(begin, run, recipe):
-    process = begin("training.steps=100000", "watching.tokens=100000000")
+    process = begin("training.steps=100000", "evaluation.tokens=100000000")
     wait_until(lambda: (run / "metrics.jsonl").exists())
     process.send(signal.SIGTERM)
     code, said = process.end()
@@ -201,7 +205,14 @@ def test_two_runs_cannot_share_a_folder(begin, command, recipe, run):
 @pytest.mark.slow
 def test_twenty_kills_also_while_snapshots_are_written(start, recipe, run, tmp_path):
     """The command as people start it, on two threads; half of the kills wait for a snapshot."""
-    command = ["-m", "clozeworks", "pretrain", recipe, "snapshots.every=1", "training.steps=40"]
+    command = [
+        "-m",
+        "clozeworks",
+        "pretrain",
+        recipe,
+        "checkpointing.every_steps=1",
+        "training.steps=40",
+    ]
 
     def begun(*changes):
         return start([*command, *changes], OMP_NUM_THREADS="2")

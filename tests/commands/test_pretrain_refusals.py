@@ -30,23 +30,24 @@ def run(tmp_path):
     ("change", "sentence"),
     [
         ("training.stepz=3",
-         "A setting of training is 'stepz'; known: clip, compile, optimizer, piece, precision, "
-         "schedule, steps, tokens. Did you mean 'steps'?"),
+         "A setting of training is 'stepz'; known: batch_size, batch_tokens, compile, epochs, "
+         "freezing, layer_decay, learning_rate, max_grad_norm, micro_batch_tokens, optimizer, "
+         "precision, schedule, steps. Did you mean 'steps'?"),
         ("training.compile=true",
-         "training.compile is true and the device is a CPU; there the pieces of a step run side by "
-         "side, which gains more; leave it out."),
+         "training.compile is true and the device is a CPU; there the micro-batches of a step run "
+         "side by side, which gains more; leave it out."),
         ("objective=bart",
          "objective is 'bart'; known: albert, bert, byt5, deberta, deberta-v3, "
          "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
          "Did you mean 'bert'?"),
-        ("data.stages=[{length=24, share=0.75}, {length=40, share=0.5}]",
-         "data.stages have shares of 1.25 together; they must add up to 1; change one."),
+        ("data.stages=[{length=24, fraction=0.75}, {length=40, fraction=0.5}]",
+         "data.stages have fractions of 1.25 together; they must add up to 1; change one."),
         ("training.steps=2",
-         "schedule.warmup is 3; it must be at most 2, the steps of the run; make it shorter or the "
-         "run longer."),
-        ("training.tokens=5",
-         "training.tokens is 5; one example has 23 on average, and a step needs at least one; "
-         "raise it, or shorten the examples."),
+         "schedule.warmup_steps is 3; it must be at most 2, the steps of the run; make it "
+         "shorter or the run longer."),
+        ("training.batch_tokens=5",
+         "training.batch_tokens is 5; one example has 23 on average, and a step needs at least "
+         "one; raise it, or shorten the examples."),
         ("data.stages=[{length=600}]",
          "the examples have up to 600 tokens; the model takes at most 512; shorten them "
          "(data.stages), or raise model.config.max_position_embeddings."),
@@ -71,7 +72,7 @@ def test_recipes_that_cannot_be_read(refused, tmp_path):
     )
     path.write_text("run = \n")
     refused(
-        f"{path} is no TOML: Invalid value (at line 1, column 7); mend the file.", "pretrain", path
+        f"{path} is not a TOML file: Invalid value (at line 1, column 7); fix it.", "pretrain", path
     )
     path.write_bytes(b'run = "\xe9"\n')
     refused(f"{path} is not UTF-8; save it as UTF-8.", "pretrain", path)
@@ -128,7 +129,7 @@ def test_no_room_on_the_disk(refused, recipe, run, monkeypatch):
     monkeypatch.setattr("clozeworks.cli.display.training.TrainingProgress.note", lambda *_: None)
     refused(
         f"{run} has 1.0 MB free; 3 snapshots and the model need 1.8 MB; make room, keep fewer "
-        "(snapshots.keep), or choose another disk.",
+        "(checkpointing.keep), or choose another disk.",
         "pretrain",
         recipe,
     )
@@ -161,7 +162,7 @@ def test_a_misspelt_size_is_no_name_of_the_hub(command, recipe, run):
 
 def test_a_snapshot_of_another_model(command, recipe, run, tmp_path):
     """A recipe that was changed together with what the run remembers of it."""
-    short = ["training.steps=1", "training.schedule={kind='constant', warmup=0}"]
+    short = ["training.steps=1", "training.schedule={kind='constant', warmup_steps=0}"]
     assert command("pretrain", recipe, *short).code == 0
     saved = json.loads((run / "recipe.json").read_text())
     saved["model"]["config"]["hidden_size"] = 48

@@ -25,7 +25,13 @@ def place(short, tmp_path):
     return tmp_path / "out"
 
 
-FEW = ["training.steps=4", "training.schedule.warmup=1", "watching.every=2", "--seeds", "0"]
+FEW = [
+    "training.steps=4",
+    "training.schedule.warmup_steps=1",
+    "logging.every_steps=2",
+    "--seeds",
+    "0",
+]
 
 
 def test_it_goes_from_text_to_filled_gaps(command, place):

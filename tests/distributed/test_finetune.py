@@ -46,7 +46,12 @@ def same(one, other, tolerance=2e-5):
 @pytest.mark.parametrize(("task", "file"), [("classify", "rows.csv"), ("tag", "words.bio")])
 def test_two_processes_make_the_model_of_one(place, finish, task, file):
     typed = ["finetune", task, place / "model", place / file, "--seeds", 2]
-    typed += ["training.epochs=2", "training.items=8", "choosing.every=4", "data.dev_share=0.25"]
+    typed += [
+        "training.epochs=2",
+        "training.batch_size=8",
+        "evaluation.every_steps=4",
+        "data.dev_fraction=0.25",
+    ]
     finish(*typed, "--out", place / "one")
     out, _ = finish(*typed, "--out", place / "two", ranks=2)
     assert out.count("The model is in") == 1  # one of them speaks
@@ -60,7 +65,7 @@ def test_two_processes_make_the_model_of_one(place, finish, task, file):
 
 def test_a_signal_stops_both_and_they_go_on_to_the_same_bytes(place, start, finish):
     typed = ["finetune", "classify", place / "model", place / "rows.csv", "training.epochs=60"]
-    typed += ["training.items=4", "snapshots.every=5", "data.dev_share=0.25"]
+    typed += ["training.batch_size=4", "checkpointing.every_steps=5", "data.dev_fraction=0.25"]
     finish(*typed, "--out", place / "whole", ranks=2)
     process = start(*typed, "--out", place / "run", ranks=2)
     end = time.monotonic() + 120
@@ -78,7 +83,7 @@ def test_a_signal_stops_both_and_they_go_on_to_the_same_bytes(place, start, fini
 
 def test_a_search_is_shared_too(place, finish):
     typed = ["finetune", "classify", place / "model", place / "rows.csv", "training.epochs=1"]
-    typed += ["search.rates=[1e-9,0.01]", "data.dev_share=0.5", "training.items=8"]
+    typed += ["search.learning_rates=[1e-9,0.01]", "data.dev_fraction=0.5", "training.batch_size=8"]
     finish(*typed, "--out", place / "one")
     finish(*typed, "--out", place / "two", ranks=2)
     # Adam makes steps of 0.01 even of gradients that are nearly nothing, and of their rounding.

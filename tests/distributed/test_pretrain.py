@@ -30,13 +30,15 @@ config = {{{config}}}
 corpus = "{corpus}"
 [training]
 steps = 6
-tokens = 512
-piece = 64
-optimizer = {{kind = "adam_w", rate = 0.001}}
-schedule = {{kind = "linear", warmup = 3}}
-[watching]
-every = 1
-evaluate = 3
+batch_tokens = 512
+micro_batch_tokens = 64
+learning_rate = 0.001
+optimizer = {{kind = "adam_w"}}
+schedule = {{kind = "linear", warmup_steps = 3}}
+[logging]
+every_steps = 1
+[evaluation]
+every_steps = 3
 tokens = 256
 """
 PIECES = '{kind = "document_pieces", length = 24}'
@@ -187,7 +189,9 @@ def test_another_number_of_processes_may_go_on(start, finish, recipe, tmp_path):
 
 
 def test_more_processes_than_examples(start, recipe, tmp_path):
-    process = start("pretrain", recipe, "training.tokens=30", "data.stages=[{length=24}]", ranks=2)
+    process = start(
+        "pretrain", recipe, "training.batch_tokens=30", "data.stages=[{length=24}]", ranks=2
+    )
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0
     sentence = (

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parity
     [
         ({"lr": 1e-3, "relative_step": False, "scale_parameter": True}, {"rate": 1e-3}),
         ({"lr": 1e-3, "relative_step": False, "scale_parameter": False},
-         {"rate": 1e-3, "scaled": False}),
+         {"rate": 1e-3, "scale_parameter": False}),
         ({"lr": None, "relative_step": True, "scale_parameter": True}, {"rate": 0.01}),
     ],
     ids=["t5", "unscaled", "relative"],
@@ -28,8 +28,9 @@ def test_twenty_steps_are_those_of_transformers(theirs, ours):
     model = nn.Sequential(nn.Embedding(30, 12), nn.Linear(12, 20), nn.LayerNorm(20))
     other = copy.deepcopy(model)
     peer = Theirs(other.parameters(), warmup_init=False, **theirs)
-    optimizer = Adafactor(**ours).build(model)
-    schedule = InverseSquareRoot(warmup=0, hold=10_000)
+    settings = {name: value for name, value in ours.items() if name != "rate"}
+    optimizer = Adafactor(**settings).build(model, ours["rate"])
+    schedule = InverseSquareRoot(warmup_steps=0, hold=10_000)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     for step in range(20):
         ids, wanted = torch.randint(0, 30, (16,)), torch.randn(16, 20)

@@ -7,7 +7,7 @@ first output is that of the model as it was; at the end the product is added to 
 left of it but a plain model.
 Where paper and code differ: the paper draws A from a normal distribution; the released code draws
 it evenly from +-1 / sqrt(inputs), as torch does for every projection, and so do others and we.
-Used by: fine-tuning with `training.lora`.
+Used by: fine-tuning with `lora`.
 
 Shapes: N tokens, I inputs, O outputs, R rank.
 """

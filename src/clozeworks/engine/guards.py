@@ -77,9 +77,9 @@ class Guards:
             return
         raise Diverged(
             f"step {step:,}: loss or gradient was not finite {self.in_a_row} times in a row, at a "
-            f"learning rate of {rate:.2e}; {_diagnosis(model)} Lower training.optimizer.rate, "
-            "lengthen training.schedule.warmup, or set training.clip; the snapshots before this "
-            "are still there."
+            f"learning rate of {rate:.2e}; {_diagnosis(model)} Lower training.learning_rate, "
+            "lengthen the warm-up of training.schedule, or set training.max_grad_norm; the "
+            "snapshots before this are still there."
         )
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How the rate differs from layer to layer: smaller below, nothing where layers are frozen.
+"""Parameter groups: what is decayed, what is frozen, and how the learning rate falls with depth.
 
 Papers: Howard & Ruder 2018 (discriminative rates, gradual unfreezing); Clark et al. 2020
 (layer-wise decay for fine-tuning); Devlin et al. 2019 (one rate for all).
@@ -10,7 +10,7 @@ the full rate, the top layer the full rate times the decay, and so on down to th
 
 import re
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from torch import nn
 
@@ -18,79 +18,146 @@ from clozeworks.errors import SettingError
 from clozeworks.spec import spec
 from clozeworks.wording import counted
 
+DECAYED = "decayed"
+NOT_DECAYED = "not decayed"
+
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
-# The name of a parameter to what its rate is multiplied with, and the step from which it changes.
-LayerOf = Callable[[str], tuple[float, int]]
+
+class ParameterSchedule(NamedTuple):
+    """How one parameter differs from the others."""
+
+    lr_scale: float = 1.0
+    """What its learning rate is multiplied by."""
+    start_step: int = 0
+    """The first step that changes it."""
+
+
+# From the name of a parameter to how it differs from the others.
+ScheduleOf = Callable[[str], ParameterSchedule]
+
+
+def uniform(name: str) -> ParameterSchedule:
+    """The full learning rate for every parameter, from the first step on."""
+    return ParameterSchedule()
 
 
 @spec
-class Rates:
-    """What is frozen, and how the rate falls from the heads to the embeddings."""
+class Freezing:
+    """Which parameters never change, or change later than the others."""
 
-    paper: ClassVar[str] = "Howard & Ruder 2018; Clark et al. 2020"
+    paper: ClassVar[str] = "Howard & Ruder 2018"
 
-    layer_decay: float = 1.0
-    """The rate of a layer is this times that of the layer above it."""
-    freeze: int = 0
+    layers: int = 0
     """Layers from the bottom that never change, and the embeddings with them. Layers that share
-    their weights (ALBERT) are one."""
+    their weights (ALBERT) count as one."""
     heads_only: bool = False
-    """Whether nothing changes but the heads and the pooler."""
-    thaw: int = 0
+    """Whether only the heads and the pooler change."""
+    unfreeze_every_steps: int | None = None
     """Gradual unfreezing: the heads begin alone, and every so many steps one more layer joins them,
-    from the top; 0: all begin at once."""
+    from the top; none: all begin at once."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.layer_decay <= 1:
+        if self.layers < 0:
+            raise SettingError(f"freezing.layers is {self.layers}; it must be at least 0.")
+        every = self.unfreeze_every_steps
+        if every is not None and every < 1:
+            raise SettingError(f"freezing.unfreeze_every_steps is {every}; it must be at least 1.")
+        if self.heads_only and (self.layers or every):
             raise SettingError(
-                f"rates.layer_decay is {self.layer_decay}; it must be above 0 and at most 1."
-            )
-        for name, value in (("freeze", self.freeze), ("thaw", self.thaw)):
-            if value < 0:
-                raise SettingError(f"rates.{name} is {value}; it must be at least 0.")
-        if self.heads_only and (self.freeze or self.thaw):
-            raise SettingError(
-                "rates.heads_only is true, so nothing else ever changes; freeze and thaw have no "
-                "effect; leave them out."
+                "freezing.heads_only is true, so nothing else ever changes; freezing.layers and "
+                "freezing.unfreeze_every_steps have no effect; leave them out."
             )
 
-    def apply(self, model: nn.Module) -> LayerOf:
-        """Freezes what never changes; says how fast and from when everything else does.
+    def apply(self, model: nn.Module, layer_decay: float = 1.0) -> ScheduleOf:
+        """Freezes what never changes, and tells how fast and from when everything else does.
 
-        What was frozen before stays so.
+        What was frozen before stays frozen.
+
+        Args:
+            model: The model.
+            layer_decay: The learning rate of a layer is this times that of the layer above it.
 
         Raises:
-            SettingError: There are fewer layers than are to be frozen.
+            SettingError: If more layers are to be frozen than the model has.
         """
         names = [name for name, _ in model.named_parameters()]
         layers = 1 + max((_layer(name) for name in names), default=-1)
-        if self.freeze > layers:
+        if self.layers > layers:
             have = counted(layers, "layer")
-            raise SettingError(f"rates.freeze is {self.freeze}; the model has {have}; lower it.")
+            raise SettingError(f"freezing.layers is {self.layers}; the model has {have}; lower it.")
         for name, parameter in model.named_parameters():
-            below = _depth(name, layers)
-            frozen = self.heads_only or (self.freeze and below <= self.freeze)
-            if frozen and below <= layers:
+            depth = _depth(name, layers)
+            frozen = self.heads_only or (self.layers and depth <= self.layers)
+            if frozen and depth <= layers:
                 parameter.requires_grad_(False)
-        return lambda name: self._place(_depth(name, layers), layers)
 
-    def _place(self, depth: int, layers: int) -> tuple[float, int]:
-        above = layers + 1 - depth
-        return self.layer_decay**above, self.thaw * above
+        def schedule_of(name: str) -> ParameterSchedule:
+            below_heads = layers + 1 - _depth(name, layers)
+            start = (self.unfreeze_every_steps or 0) * below_heads
+            return ParameterSchedule(layer_decay**below_heads, start)
 
-    def said(self, model: nn.Module) -> str:
-        """What is frozen, in a sentence; nothing if all is free."""
-        frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad)
-        if not frozen:
-            return ""
-        every = sum(parameter.numel() for parameter in model.parameters())
-        return f"{every - frozen:,} of {every:,} parameters change; the others are frozen."
+        return schedule_of
+
+
+def frozen_message(model: nn.Module) -> str:
+    """How many parameters change, in a sentence; empty if all of them do."""
+    frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad)
+    if not frozen:
+        return ""
+    total = sum(parameter.numel() for parameter in model.parameters())
+    return f"{total - frozen:,} of {total:,} parameters change; the others are frozen."
+
+
+def param_groups(
+    model: nn.Module, weight_decay: float, schedule_of: ScheduleOf = uniform
+) -> list[dict[str, Any]]:
+    """Parameter groups for an optimizer.
+
+    Tied parameters are taken once, by their first name; frozen ones are left out. A group has its
+    `role`, `"decayed"` or `"not decayed"`, its `lr_scale`, and the `start_step` from which it
+    changes; a group without parameters is left out.
+
+    Args:
+        model: Any module.
+        weight_decay: The weight decay of what is decayed.
+        schedule_of: How parameters differ from each other.
+
+    Raises:
+        SettingError: If every parameter is frozen.
+    """
+    groups: dict[tuple[str, float, int], list[nn.Parameter]] = {}
+    seen: set[int] = set()
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(prefix=path, recurse=False):
+            if id(parameter) in seen:
+                continue
+            seen.add(id(parameter))
+            if not parameter.requires_grad:
+                continue
+            spared = isinstance(module, nn.LayerNorm | nn.RMSNorm) or name.endswith("bias")
+            key = (NOT_DECAYED if spared else DECAYED, *schedule_of(name))
+            groups.setdefault(key, []).append(parameter)
+    if not groups:
+        raise SettingError(
+            f"all {len(seen):,} parameter tensors of the model are frozen; at least one must be "
+            "free to change; freeze fewer."
+        )
+    return [
+        {
+            "params": groups[role, lr_scale, start_step],
+            "role": role,
+            "weight_decay": weight_decay if role == DECAYED else 0.0,
+            "lr_scale": lr_scale,
+            "start_step": start_step,
+        }
+        for role, lr_scale, start_step in sorted(groups)
+    ]
 
 
 def _layer(name: str) -> int:
-    found = _LAYER.match(name)
-    return int(found[1]) if found else -1
+    match = _LAYER.match(name)
+    return int(match[1]) if match else -1
 
 
 def _depth(name: str, layers: int) -> int:
@@ -99,5 +166,5 @@ def _depth(name: str, layers: int) -> int:
         return _layer(name) + 1
     if name.startswith("embeddings."):
         return 0
-    # What stands behind the last layer, such as a final norm, belongs to it.
+    # What comes after the last layer, such as a final norm, belongs to it.
     return layers if name.startswith("encoder.") else layers + 1

@@ -1,10 +1,19 @@
-"""What can be set for a run, beside the model, its data and its objective."""
+"""The settings of training that every recipe shares, whatever the model, its data and its task.
 
+What is `None` is settled by the job, which knows the model and the amount of data; the settled
+values are stated and saved with the run.
+"""
+
+import math
+from dataclasses import replace
 from typing import Literal
+
+import torch
 
 from clozeworks.engine.gradients import Precision
 from clozeworks.engine.optimizers import OptimizerSpec
 from clozeworks.engine.optimizers.adam_w import AdamW
+from clozeworks.engine.param_groups import Freezing
 from clozeworks.engine.schedules import ScheduleSpec
 from clozeworks.engine.schedules.linear import Linear
 from clozeworks.errors import SettingError
@@ -15,58 +24,126 @@ from clozeworks.spec import spec
 class Training:
     """How a model is trained."""
 
-    steps: int
+    steps: int | None = None
     """Updates of the weights."""
-    tokens: int = 4096
-    """Tokens of a step, over all pieces and ranks: the batch size. 256 texts of 512 are 131072."""
-    piece: int = 2048
+    epochs: float | None = None
+    """How often every item is seen, instead of a number of steps, for fine-tuning; if neither is
+    given, 3 (2 for answers), and twice as often if there are few items."""
+    batch_tokens: int | None = None
+    """Tokens of a step, over all micro-batches and processes; 256 texts of 512 are 131072. If
+    neither this nor batch_size is given, 4096 for pre-training."""
+    batch_size: int | None = None
+    """Examples of a step, instead of tokens. If neither is given, 32 for fine-tuning."""
+    micro_batch_tokens: int = 2048
     """The most tokens that go through the model at once on each core or accelerator. A step is cut
-    into as many pieces as it takes; fewer tokens need less memory and change nothing else."""
-    optimizer: OptimizerSpec = AdamW(rate=1e-4)
-    schedule: ScheduleSpec = Linear(warmup=0)
-    clip: float | None = 1.0
+    into as many micro-batches as it takes; fewer tokens need less memory and change nothing
+    else."""
+    learning_rate: float | None = None
+    """The peak learning rate, which the schedule multiplies by 0 to 1. If not given, 1e-4 for
+    pre-training; for fine-tuning by the size of the model, and ten times that with lora. With an
+    optimizer whose steps are relative to the weights, such as adafactor, 0.01 and 0.001."""
+    optimizer: OptimizerSpec = AdamW()
+    schedule: ScheduleSpec = Linear()
+    max_grad_norm: float | None = 1.0
     """Gradients are scaled down to at most this norm; "none" for no limit."""
+    layer_decay: float = 1.0
+    """The learning rate of a layer is this times that of the layer above it."""
+    freezing: Freezing = Freezing()
     precision: Precision = "float32"
     """bfloat16 computes in half precision (autocast), for accelerators."""
     compile: bool = False
     """Whether torch.compile makes kernels for the model first, for accelerators."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "tokens", "piece"):
+        for name in ("steps", "batch_tokens", "batch_size", "micro_batch_tokens"):
             at_least(f"training.{name}", getattr(self, name), 1)
-        if self.clip is not None and not self.clip > 0:
+        for name in ("epochs", "learning_rate", "max_grad_norm"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                without = ", or 'none' for no limit" if name == "max_grad_norm" else ""
+                raise SettingError(
+                    f"training.{name} is {value}; it must be above 0 and finite{without}."
+                )
+        for one, other in (("steps", "epochs"), ("batch_tokens", "batch_size")):
+            first, second = getattr(self, one), getattr(self, other)
+            if first is not None and second is not None:
+                raise SettingError(
+                    f"training.{one} is {first:,} and training.{other} is {second:g}; each decides "
+                    "the other; leave one of them out."
+                )
+        if not 0 < self.layer_decay <= 1:
             raise SettingError(
-                f"training.clip is {self.clip}; it must be above 0, or 'none' for no limit."
+                f"training.layer_decay is {self.layer_decay}; it must be above 0 and at most 1."
             )
-        self.schedule.check(self.steps)
+        if self.steps is not None:
+            self.schedule.check(self.steps)
+
+    def check_device(self, device: torch.device) -> None:
+        """Checks what depends on where the run computes.
+
+        Raises:
+            SettingError: If the model is to be compiled for a CPU.
+        """
+        if self.compile and device.type == "cpu":
+            raise SettingError(
+                "training.compile is true and the device is a CPU; there the micro-batches of a "
+                "step run side by side, which gains more; leave it out."
+            )
 
 
 @spec
 class Logging:
-    """What is measured on the way."""
+    """What is written down on the way."""
 
-    every: int = 10
-    """Steps between two lines of metrics.jsonl."""
-    evaluate: int = 500
-    """Steps between two evaluations on held-out text; 0 for one at the end only."""
-    tokens: int = 65536
-    """Tokens of held-out text for each evaluation: always the same ones, hidden alike."""
+    every_steps: int | None = None
+    """Steps between two lines of metrics.jsonl; if not given, 10 for pre-training, a twentieth of
+    an epoch for fine-tuning."""
     tensorboard: bool = False
     """Whether the numbers are written for TensorBoard, too."""
 
     def __post_init__(self) -> None:
-        at_least("watching.every", self.every, 1)
-        at_least("watching.evaluate", self.evaluate, 0)
-        at_least("watching.tokens", self.tokens, 1)
+        at_least("logging.every_steps", self.every_steps, 1)
+
+
+@spec
+class Evaluation:
+    """When the model is measured on held-out data."""
+
+    every_steps: int | None = None
+    """Steps between two evaluations; 0 for a single one at the end. If neither this nor per_epoch
+    is given, 500 for pre-training."""
+    per_epoch: int | None = None
+    """Evaluations of an epoch, instead of a number of steps. If neither is given, 2 for
+    fine-tuning."""
+    tokens: int | None = None
+    """Tokens of held-out text for each evaluation, always the same ones, hidden alike; if not
+    given, 65536 for pre-training. Fine-tuning measures the whole dev set."""
+
+    def __post_init__(self) -> None:
+        at_least("evaluation.every_steps", self.every_steps, 0)
+        at_least("evaluation.per_epoch", self.per_epoch, 1)
+        at_least("evaluation.tokens", self.tokens, 1)
+        if self.every_steps is not None and self.per_epoch is not None:
+            raise SettingError(
+                f"evaluation.every_steps is {self.every_steps:,} and evaluation.per_epoch is "
+                f"{self.per_epoch}; each decides the other; leave one of them out."
+            )
+
+    def settled(self, epoch_steps: float) -> "Evaluation":
+        """The same in steps, for an epoch of so many."""
+        if self.per_epoch is None:
+            return self
+        every = max(1, round(epoch_steps / self.per_epoch))
+        return replace(self, every_steps=every, per_epoch=None)
 
 
 @spec
 class Checkpointing:
     """When snapshots are written, and how many are kept."""
 
-    minutes: float = 10.0
+    every_minutes: float = 10.0
     """Minutes between two snapshots."""
-    every: int | None = None
+    every_steps: int | None = None
     """Steps between two snapshots, whatever the time."""
     keep: int = 2
     """How many are kept."""
@@ -75,18 +152,19 @@ class Checkpointing:
     before it stays in any case."""
 
     def __post_init__(self) -> None:
-        if not self.minutes > 0:
-            raise SettingError(f"snapshots.minutes is {self.minutes}; it must be above 0.")
-        if self.every is not None:
-            at_least("snapshots.every", self.every, 1)
-        at_least("snapshots.keep", self.keep, 1)
+        if not self.every_minutes > 0:
+            raise SettingError(
+                f"checkpointing.every_minutes is {self.every_minutes}; it must be above 0."
+            )
+        at_least("checkpointing.every_steps", self.every_steps, 1)
+        at_least("checkpointing.keep", self.keep, 1)
 
 
-def at_least(where: str, value: int, least: int) -> None:
-    """Complains about a number that is too small.
+def at_least(setting: str, value: int | None, minimum: int) -> None:
+    """Checks a number that may be absent.
 
     Raises:
-        SettingError: It is.
+        SettingError: If the value is below the minimum.
     """
-    if value < least:
-        raise SettingError(f"{where} is {value}; it must be at least {least}.")
+    if value is not None and value < minimum:
+        raise SettingError(f"{setting} is {value}; it must be at least {minimum}.")

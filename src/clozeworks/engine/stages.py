@@ -54,6 +54,12 @@ class Stages:
         pairs = zip(self._begins[1:], self.stages[1:], strict=False)
         return {begin: stage.name for begin, stage in pairs}
 
+    @property
+    def epoch_steps(self) -> float:
+        """Steps of the first epoch."""
+        loader = self.stages[0].loader
+        return loader.arrangement.size(0) / loader.examples
+
     def epoch_of(self, step: int) -> float:
         """How many epochs of its stage's data have passed when a step begins."""
         for begin, stage in reversed(list(zip(self._begins, self.stages, strict=False))):

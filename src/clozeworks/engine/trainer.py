@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from clozeworks.core.loss import Loss
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.early_stopping import EarlyStopping, Judge
 from clozeworks.engine.evaluation import evaluate
@@ -21,13 +22,13 @@ from clozeworks.engine.gradients import Gradients, LossFunction, StepResult, nor
 from clozeworks.engine.guards import Guards
 from clozeworks.engine.metrics import Metrics
 from clozeworks.engine.micro_batches import MicroBatchThreads
-from clozeworks.engine.param_groups import Rates
-from clozeworks.engine.settings import Checkpointing, Logging, Training
+from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
 from clozeworks.engine.snapshots import Snapshot, Snapshots, fill_optimizer, optimizer_tensors
 from clozeworks.engine.stages import MicroBatches, Stages
 from clozeworks.engine.stopping import Stop, StopNow
 from clozeworks.engine.window import StepWindow
 from clozeworks.errors import CheckpointError, OutputError
+from clozeworks.objectives.batch import BatchTensors
 from clozeworks.runtime.matmul_peak import matmul_peak, operations
 
 # A rate below this share of what was usual is worth a word.
@@ -83,45 +84,54 @@ class Trainer:
 
     Attributes:
         model: The model, on its device.
-        cost: What a batch on the device costs.
+        loss: What a model, the first argument, loses on a batch on its device.
         names: The parts of the objective.
         stages: Where batches come from.
         held_out: This rank's share of the held-out text, as batches; none if there is none.
-        training: How it is trained.
-        watching: What is measured.
-        keeping: When snapshots are written.
+        training: How it is trained; its learning rate is settled.
+        logging: When a line of metrics is written; settled.
+        evaluation: When it is measured on held-out text; settled.
+        checkpointing: When snapshots are written.
         seed: The seed of the run.
         ranks: The processes that share the run.
         lanes: Pieces side by side.
         snapshots: Where snapshots are.
         metrics: The file of what is measured; None on ranks that do not write.
         callback: Who is told.
-        rates: How the rate differs from layer to layer.
         judge: Measures the model beside its loss at each evaluation; None if nothing else counts.
         best: Keeps the best weights by what the judge finds.
     """
 
     model: nn.Module
-    cost: LossFunction
+    loss: Callable[[Any, BatchTensors], Loss]
     names: Sequence[str]
     stages: Stages
     held_out: MicroBatches
     training: Training
-    watching: Logging
-    keeping: Checkpointing
+    logging: Logging
+    evaluation: Evaluation
+    checkpointing: Checkpointing
     seed: int
     ranks: ProcessGroup
     lanes: MicroBatchThreads
     snapshots: Snapshots
     metrics: Metrics | None
     callback: Callback
-    rates: Rates = field(default_factory=Rates)
     judge: Judge | None = None
     best: EarlyStopping = field(default_factory=EarlyStopping)
     guards: Guards = field(default_factory=Guards)
 
     def __post_init__(self) -> None:
-        self.optimizer = self.training.optimizer.build(self.model, self.rates.apply(self.model))
+        training = self.training
+        assert training.learning_rate is not None, "the learning rate is settled"
+        self._learning_rate = training.learning_rate
+        self.optimizer = training.optimizer.build(
+            self.model,
+            training.learning_rate,
+            training.freezing.apply(self.model, training.layer_decay),
+        )
+        called: Any = torch.compile(self.model) if training.compile else self.model
+        self._loss: LossFunction = lambda batch: self.loss(called, batch)
         self.step = 0
         self.tokens = 0
         self._names = {id(value): name for name, value in self.model.named_parameters()}
@@ -176,7 +186,7 @@ class Trainer:
         self.callback.began(self.stages.steps)
         gradients = Gradients(
             self.model,
-            self.cost,
+            self._loss,
             self.ranks,
             self.lanes,
             seed=self.seed,
@@ -232,23 +242,21 @@ class Trainer:
     def _update(self, measured: StepResult) -> None:
         """Makes the step, unless its numbers are not finite."""
         for group in self.optimizer.param_groups:
-            if self.step < group["since"]:
+            if self.step < group["start_step"]:
                 for parameter in group["params"]:
                     parameter.grad = None
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = norm_of(grads)
         self.snapshots.wait_for_tensors()
-        rate = self.training.optimizer.rate * self.training.schedule.factor(
-            self.step, self.training.steps
-        )
+        rate = self._learning_rate * self.training.schedule.factor(self.step, self.stages.steps)
         usable = self.guards.finite(measured.loss, norm)
         spike = usable and self.guards.is_spike(measured.loss)
         if usable:
-            clip = self.training.clip
+            clip = self.training.max_grad_norm
             if clip is not None and norm > clip:
                 torch._foreach_mul_(grads, clip / norm)
             for group in self.optimizer.param_groups:
-                group["lr"] = rate * group["factor"]
+                group["lr"] = rate * group["lr_scale"]
             self.optimizer.step()
         self.optimizer.zero_grad()
         self.tokens += measured.tokens
@@ -268,7 +276,7 @@ class Trainer:
 
     def _report(self) -> None:
         last = self.step == self.stages.steps
-        if self.step % self.watching.every == 0 or last:
+        if self.step % (self.logging.every_steps or 1) == 0 or last:
             record = self._window.record(self.step, self.tokens, self.seconds)
             record["epoch"] = round(self.stages.epoch_of(self.step), 4)
             if self._best:
@@ -278,7 +286,8 @@ class Trainer:
             self.callback.stepped(self.step, record)
             self._window = StepWindow(self.names)
             self._window.begin()
-        due = self.watching.evaluate and self.step % self.watching.evaluate == 0
+        every = self.evaluation.every_steps
+        due = every and self.step % every == 0
         if due or last:
             self.evaluate()
             self._window.begin()
@@ -292,7 +301,7 @@ class Trainer:
         record: dict[str, Any] = {"step": self.step, "evaluation": {}}
         if held_out:
             found = evaluate(
-                self.model, self.cost, self.names, self.held_out, self.ranks, self.lanes
+                self.model, self._loss, self.names, self.held_out, self.ranks, self.lanes
             )
             record["evaluation"]["loss"] = found.loss
         for name, part in found.parts.items() if found else ():
@@ -324,7 +333,7 @@ class Trainer:
             if self.metrics is not None:
                 self.metrics.add(record)
         except OutputError as error:
-            if self.keeping.when_unwritable == "stop":
+            if self.checkpointing.when_unwritable == "stop":
                 raise OutputError(f"{error}; make room, then run the same again.") from error
             self.callback.note(f"{error}; the lines are kept for later, and the run goes on.")
 
@@ -344,8 +353,8 @@ class Trainer:
 
     def _keep_if_due(self) -> None:
         self._settle(self.snapshots.complain)
-        late = time.monotonic() - self._kept >= 60 * self.keeping.minutes
-        every = self.keeping.every
+        late = time.monotonic() - self._kept >= 60 * self.checkpointing.every_minutes
+        every = self.checkpointing.every_steps
         self._due |= every is not None and self.step % every == 0
         self._due |= self.ranks.agreed(late) > 0
         # While numbers are not finite, no snapshot may push out those from before.
@@ -392,7 +401,7 @@ class Trainer:
             steps = self.snapshots.steps()
             kept = f"the one of step {steps[-1]:,} stays" if steps else "there is none yet"
             if go_on is None:
-                go_on = self.keeping.when_unwritable == "go on"
+                go_on = self.checkpointing.when_unwritable == "go on"
             if not go_on:
                 raise OutputError(
                     f"{error}; {kept}; make room, then run the same again."

@@ -127,7 +127,11 @@ def _comment(text: str) -> list[str]:
     for paragraph in _paragraphs(text):
         indent = " " * (len(paragraph) - len(paragraph.lstrip()))
         lines += textwrap.wrap(
-            paragraph, _WIDTH, initial_indent="# ", subsequent_indent=f"# {indent * 2}"
+            paragraph,
+            _WIDTH,
+            initial_indent="# ",
+            subsequent_indent=f"# {indent * 2}",
+            break_on_hyphens=False,
         )
     return lines
 

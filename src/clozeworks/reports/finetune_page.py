@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from clozeworks import config
-from clozeworks.engine.param_groups import Rates
+from clozeworks.engine.param_groups import frozen_message
+from clozeworks.engine.settings import Training
 from clozeworks.engine.trainer import Callback
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.baseline import GuessingBaseline, guess
@@ -73,9 +74,9 @@ def tell(told: RunSummary, device: torch.device, callback: Callback) -> Path | N
     model = None
     with _noted("The best model could not be asked about the dev set", callback):
         model = load(told.folder / MODEL, device=device, dtype=torch.float32)
-        rates = told.recipe.training.rates
-        rates.apply(model.model)
-        told = replace(told, frozen=frozen(rates, rates.said(model.model)))
+        training = told.recipe.training
+        training.freezing.apply(model.model)
+        told = replace(told, frozen=frozen(training, frozen_message(model.model)))
         items = told.data.dev
         said = told.answers or answers(
             told.data.task, model.model, model.tokenizer, items, most=model.max_length
@@ -104,23 +105,23 @@ def _noted(what: str, callback: Callback) -> Iterator[None]:
         callback.note(f"{what} ({error}); the run itself is not touched.")
 
 
-def frozen(rates: Rates, counted: str) -> str:
+def frozen(training: Training, counted: str) -> str:
     """What did not change, or less than the rest.
 
     Args:
-        rates: The settings.
+        training: The settings.
         counted: How many parameters change; empty if all do.
     """
-    said = [counted or "Every parameter was trained."]
-    if rates.heads_only:
+    said, freezing = [counted or "Every parameter was trained."], training.freezing
+    if freezing.heads_only:
         said.append("Only the heads and the pooler were trained.")
-    elif rates.freeze:
-        layers = "layer" if rates.freeze == 1 else f"{rates.freeze} layers"
+    elif freezing.layers:
+        layers = "layer" if freezing.layers == 1 else f"{freezing.layers} layers"
         said.append(f"The embeddings and the lowest {layers} stayed as they were.")
-    if rates.thaw:
-        said.append(f"The heads began alone; every {rates.thaw:,} steps one more layer joined.")
-    if rates.layer_decay != 1:
-        said.append(f"Each layer has {rates.layer_decay:g} times the rate of the one above it.")
+    if every := freezing.unfreeze_every_steps:
+        said.append(f"The heads began alone; every {every:,} steps one more layer joined.")
+    if training.layer_decay != 1:
+        said.append(f"Each layer has {training.layer_decay:g} times the rate of the one above it.")
     return " ".join(said)
 
 

@@ -125,7 +125,7 @@ class RunSummary:
                 f"The model is no better than guessing: {measured.primary} is "
                 f"{number(measured.value)}, and {guess.how} has {number(guess.measured.value)}. It "
                 "has not learned the task, or lost what it knew: look at the curve of the training "
-                "loss, and try a lower training.rate, more epochs or more data."
+                "loss, and try a lower training.learning_rate, more epochs or more data."
             )
         both = in_both(self.data.report)
         if both:

@@ -17,7 +17,7 @@ def check_board() -> None:
         MissingExtra: It is.
     """
     if find_spec("tensorboard") is None:
-        raise MissingExtra("watching.tensorboard", "tensorboard", "tensorboard")
+        raise MissingExtra("logging.tensorboard", "tensorboard", "tensorboard")
 
 
 class Board:

@@ -16,19 +16,19 @@ from clozeworks.text.training.train import train_from_iterator
 SHORT = {
     "pretrain": (
         "training.steps=150",
-        "training.tokens=1024",
-        "training.optimizer.rate=1e-2",
-        "training.schedule.warmup=5",
-        "watching.evaluate=0",
-        "watching.tokens=1024",
+        "training.batch_tokens=1024",
+        "training.learning_rate=1e-2",
+        "training.schedule.warmup_steps=5",
+        "evaluation.every_steps=0",
+        "evaluation.tokens=1024",
         "model.config={hidden_size = 48, num_attention_heads = 2, intermediate_size = 128, "
         "hidden_dropout_prob = 0.0, attention_probs_dropout_prob = 0.0}",
     ),
     "pretrain sampled.toml": (
         "training.steps=6",
-        "training.tokens=1024",
+        "training.batch_tokens=1024",
         "objective.told.hold=3",
-        "watching.tokens=1024",
+        "evaluation.tokens=1024",
     ),
 }
 DOCUMENTS = {

@@ -15,13 +15,13 @@ from clozeworks.text.training.train import train_from_iterator
 SHORT = {
     "pretrain": (
         "training.steps=100",
-        "training.tokens=1024",
-        "training.optimizer.rate=5e-3",
-        "training.schedule.warmup=5",
-        "watching.evaluate=0",
-        "watching.tokens=1024",
+        "training.batch_tokens=1024",
+        "training.learning_rate=5e-3",
+        "training.schedule.warmup_steps=5",
+        "evaluation.every_steps=0",
+        "evaluation.tokens=1024",
     ),
-    "finetune": ("training.epochs=4", "training.rate=5e-3", "choosing.evaluations=1"),
+    "finetune": ("training.epochs=4", "training.learning_rate=5e-3", "evaluation.per_epoch=1"),
 }
 SMALL = {
     "hidden_size": 32,
@@ -86,9 +86,10 @@ def trained(folder, texts, tokenizer):
         build_corpus([Path(place, "general.txt")], Path(place, "corpus"), tokenizer, workers=1)
         training = {
             "steps": 100,
-            "tokens": 1024,
-            "optimizer": {"kind": "adam_w", "rate": 1e-2},
-            "schedule": {"kind": "linear", "warmup": 5},
+            "batch_tokens": 1024,
+            "learning_rate": 1e-2,
+            "optimizer": {"kind": "adam_w"},
+            "schedule": {"kind": "linear", "warmup_steps": 5},
         }
         found = cw.pretrain(
             {
@@ -97,7 +98,7 @@ def trained(folder, texts, tokenizer):
                 "model": {"start": "bert-tiny", "config": SMALL},
                 "data": {"corpus": f"{place}/corpus", "stages": [{"length": 64}]},
                 "training": training,
-                "watching": {"evaluate": 0, "tokens": 1024},
+                "evaluation": {"every_steps": 0, "tokens": 1024},
             }
         )
         shutil.copytree(found.model, folder / "model")

@@ -9,9 +9,9 @@ from clozeworks.text.training.train import train_from_iterator
 SHORT = {
     "finetune": (
         "training.epochs=12",
-        "training.items=8",
-        "training.rate=0.002",
-        "choosing.evaluations=1",
+        "training.batch_size=8",
+        "training.learning_rate=0.002",
+        "evaluation.per_epoch=1",
     )
 }
 SMALL = {

@@ -9,9 +9,9 @@ from clozeworks.text.training.train import train_from_iterator
 SHORT = {
     "pretrain": (
         "training.steps=10",
-        "training.tokens=1024",
-        "training.schedule.warmup=1",
-        "watching.tokens=1024",
+        "training.batch_tokens=1024",
+        "training.schedule.warmup_steps=1",
+        "evaluation.tokens=1024",
         "model.config={hidden_size = 32, num_attention_heads = 2, intermediate_size = 64}",
     ),
     "finetune": ("training.epochs=1",),

@@ -13,10 +13,10 @@ RECIPES = Path(__file__).resolve().parents[3] / "recipes"
 SHORT = {
     "pretrain": (
         "training.steps=4",
-        "training.tokens=256",
+        "training.batch_tokens=256",
         "data.stages=[{length = 64}]",
-        "training.schedule.warmup=1",
-        "watching.tokens=256",
+        "training.schedule.warmup_steps=1",
+        "evaluation.tokens=256",
     )
 }
 DOCUMENTS = {

@@ -8,10 +8,10 @@ from clozeworks.text.training.train import train_from_iterator
 SHORT = {
     "finetune": (
         "training.epochs=12",
-        "training.items=4",
-        "training.rate=0.002",
-        "data.dev_share=0.25",
-        "choosing.evaluations=1",
+        "training.batch_size=4",
+        "training.learning_rate=0.002",
+        "data.dev_fraction=0.25",
+        "evaluation.per_epoch=1",
     )
 }
 SMALL = {

@@ -9,9 +9,9 @@ from clozeworks.text.training.train import train_from_iterator
 SHORT = {
     "finetune": (
         "training.epochs=2",
-        "training.items=8",
-        "training.rate=0.01",
-        "choosing.evaluations=1",
+        "training.batch_size=8",
+        "training.learning_rate=0.01",
+        "evaluation.per_epoch=1",
     )
 }
 WORDS = {

@@ -11,9 +11,8 @@ from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
 from clozeworks.engine.metrics import Metrics
 from clozeworks.engine.micro_batches import MicroBatchThreads
-from clozeworks.engine.optimizers.adam_w import AdamW
 from clozeworks.engine.schedules.constant import Constant
-from clozeworks.engine.settings import Checkpointing, Logging, Training
+from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, Stage, Stages
 from clozeworks.engine.trainer import Trainer
@@ -130,19 +129,20 @@ def trained(network, loader, lanes, tmp_path):
         place.mkdir(exist_ok=True)
         return Trainer(
             model=model,
-            cost=lambda tensors: objective.loss(model, tensors),
+            loss=objective.loss,
             names=objective.loss_names,
             stages=Stages([Stage(loader(objective, lanes=count), steps)]),
             held_out=loader(objective, tokens=200, part="validation").batch(0),
             training=Training(
                 steps=steps,
-                tokens=256,
-                optimizer=AdamW(rate=rate),
-                schedule=Constant(warmup=0),
-                clip=clip,
+                batch_tokens=256,
+                learning_rate=rate,
+                schedule=Constant(warmup_steps=0),
+                max_grad_norm=clip,
             ),
-            watching=Logging(every=watched, evaluate=evaluate),
-            keeping=Checkpointing(every=every, keep=keep, when_unwritable=when),
+            logging=Logging(every_steps=watched),
+            evaluation=Evaluation(every_steps=evaluate),
+            checkpointing=Checkpointing(every_steps=every, keep=keep, when_unwritable=when),
             seed=5,
             ranks=ProcessGroup("cpu"),
             lanes=lanes(count),

@@ -19,7 +19,7 @@ def after(network, loader, gradients, weights):
     def train(name, *, piece, count=1, dropout=0.0, steps=5, measured=None):
         objective = published(name, 24)
         model = network(objective, dropout=dropout).train()
-        optimizer = AdamW(rate=1e-3).build(model)
+        optimizer = AdamW().build(model, 1e-3)
         taken = gradients(model, objective, count)
         batches = loader(objective, piece=piece, lanes=count)
         costs = []

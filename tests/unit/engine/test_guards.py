@@ -79,8 +79,8 @@ def test_ten_in_a_row_end_the_run_with_what_is_known(model):
     assert str(caught.value) == (
         "step 1,234: loss or gradient was not finite 10 times in a row, at a learning rate of "
         "1.00e-02; all weights are finite, the largest is 512 in large.weight. Lower "
-        "training.optimizer.rate, lengthen training.schedule.warmup, or set training.clip; the "
-        "snapshots before this are still there."
+        "training.learning_rate, lengthen the warm-up of training.schedule, or set "
+        "training.max_grad_norm; the snapshots before this are still there."
     )
     with torch.no_grad():
         model["large"].bias[1] = math.inf

@@ -34,13 +34,13 @@ def same(one, other):
 
 def stopping_behind(trainer, step):
     """A cost that sends this process a signal during a step."""
-    real, sent = trainer.cost, []
+    real, sent = trainer.loss, []
 
-    def cost(tensors):
+    def cost(model, tensors):
         if trainer.step == step - 1 and not sent:
             sent.append(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)
-        return real(tensors)
+        return real(model, tensors)
 
     return cost
 
@@ -50,7 +50,7 @@ def test_a_run_that_is_stopped_and_goes_on_is_the_same_run(trained, step):
     whole = trained(evaluate=3, every=4)
     assert whole.run().finished
     first = trained(folder="other", evaluate=3, every=4)
-    first.cost = stopping_behind(first, step)
+    first.loss = stopping_behind(first, step)
     outcome = first.run()
     assert (outcome.step, outcome.finished, outcome.signal) == (step, False, signal.SIGTERM)
     first.metrics.close()
@@ -70,16 +70,16 @@ def test_a_run_that_is_stopped_and_goes_on_is_the_same_run(trained, step):
 def test_a_second_signal_loses_the_step_and_nothing_else(trained):
     """The step is many pieces long; the two signals come while the first of them is computed."""
     trainer = trained(every=100)
-    real, seen = trainer.cost, []
+    real, seen = trainer.loss, []
 
-    def cost(tensors):
+    def cost(model, tensors):
         if trainer.step == 2:
             seen.append(len(tensors.ids))
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
-        return real(tensors)
+        return real(model, tensors)
 
-    trainer.cost = cost
+    trainer.loss = cost
     outcome = trainer.run()
     assert (outcome.step, outcome.finished, outcome.signal) == (2, False, signal.SIGINT)
     assert len(seen) == 1
@@ -240,8 +240,8 @@ def test_a_loss_that_is_not_finite_changes_nothing(trained, weights):
     objective = published("bert", 24)
     held = []
 
-    def cost(tensors):
-        loss = objective.loss(trainer.model, tensors)
+    def cost(model, tensors):
+        loss = objective.loss(model, tensors)
         if trainer.step == 2 and trainer.model.training:
             held.append(weights(trainer.model))
             loss.parts["masked_lm"].total.mul_(math.nan)
@@ -249,7 +249,7 @@ def test_a_loss_that_is_not_finite_changes_nothing(trained, weights):
             held.append(weights(trainer.model))
         return loss
 
-    trainer.cost = cost
+    trainer.loss = cost
     outcome = trainer.run()
     assert same(held[0], held[-1]) and not same(held[0], weights(trainer.model))
     assert (outcome.guards.skipped, outcome.guards.in_a_row, outcome.finished) == (1, 0, True)

@@ -71,9 +71,10 @@ def tiny_recipe(tiny_corpora: dict[str, Path], tmp_path: Path) -> dict[str, Any]
         "model": {"start": "bert-tiny", "config": TINY},
         "data": {
             "corpus": str(tiny_corpora["wordpiece"]),
-            "stages": [{"length": 16, "share": 0.5}, {"length": 24, "share": 0.5}],
+            "stages": [{"length": 16, "fraction": 0.5}, {"length": 24, "fraction": 0.5}],
         },
         "objective": "bert",
-        "training": {"steps": 6, "tokens": 128},
-        "watching": {"every": 1, "evaluate": 3, "tokens": 256},
+        "training": {"steps": 6, "batch_tokens": 128},
+        "logging": {"every_steps": 1},
+        "evaluation": {"every_steps": 3, "tokens": 256},
     }

@@ -117,7 +117,7 @@ def test_other_questions_are_counted_by_the_step():
 def test_what_a_run_says_of_a_step_is_what_the_step_asks(tiny_recipe, listener):
     from clozeworks.jobs.pretrain.job import pretrain
 
-    changes = ["objective=spanbert", "training.steps=1", "training.tokens=256"]
+    changes = ["objective=spanbert", "training.steps=1", "training.batch_tokens=256"]
     done = pretrain(tiny_recipe, *changes, callback=listener)
     [said] = [note for note in listener.notes if note.startswith("span_boundary: ")]
     count = int(said.removeprefix("span_boundary: ").removeprefix("about ").split()[0])
@@ -144,7 +144,7 @@ def test_room_for_snapshots(tmp_path, monkeypatch):
         checks._room(tmp_path, 200_000, 2, notes)
     assert str(caught.value) == (
         f"{tmp_path} has 5.0 MB free; 3 snapshots and the model need 8.0 MB; make room, keep fewer "
-        "(snapshots.keep), or choose another disk."
+        "(checkpointing.keep), or choose another disk."
     )
 
 

@@ -19,7 +19,7 @@ def points(folder):
 
 
 def test_numbers_of_a_run(tiny_recipe, listener):
-    tiny_recipe["watching"]["tensorboard"] = True
+    tiny_recipe["logging"]["tensorboard"] = True
     done = pretrain(tiny_recipe, callback=listener)
     found = points(done.folder / "tensorboard")
     losses = [record["masked_lm"]["loss"] for record in done.records if "masked_lm" in record]
@@ -52,11 +52,11 @@ def test_a_run_begun_again_begins_again_here(tmp_path, listener):
 
 def test_a_missing_library_is_said_before_the_run(tiny_recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(board, "find_spec", lambda name: None)
-    tiny_recipe["watching"]["tensorboard"] = True
+    tiny_recipe["logging"]["tensorboard"] = True
     with pytest.raises(MissingExtra) as error:
         pretrain(tiny_recipe)
     assert str(error.value) == (
-        "watching.tensorboard needs the library 'tensorboard', which is not installed; install it "
+        "logging.tensorboard needs the library 'tensorboard', which is not installed; install it "
         "with: pip install 'clozeworks[tensorboard]'."
     )
     assert not (tmp_path / "run").exists()

@@ -33,7 +33,7 @@ def recipe(tiny_recipe):
         **tiny_recipe,
         "model": {"start": "deberta-v3-base", "config": CONFIG},
         "objective": "deberta-v3",
-        "snapshots": {"every": 2, "keep": 9},
+        "checkpointing": {"every_steps": 2, "keep": 9},
     }
 
 

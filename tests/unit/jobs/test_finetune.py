@@ -12,7 +12,8 @@ from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import InputError, OutputError, SettingError, UnknownName
 from clozeworks.jobs.finetune.data import labelled_task
 from clozeworks.jobs.finetune.job import finetune
-from clozeworks.jobs.finetune.recipe import read_finetune_recipe, usual_epochs, usual_rate
+from clozeworks.jobs.finetune.plan import usual_epochs, usual_learning_rate
+from clozeworks.jobs.finetune.recipe import read_finetune_recipe
 
 ANIMALS = ("cat", "dog", "house")
 
@@ -46,9 +47,9 @@ def recipe(start, tmp_path):
         "run": str(tmp_path / "run"),
         "model": str(start),
         "task": {"kind": "classify"},
-        "data": {"train": [str(tmp_path / "train.csv")], "dev_share": 0.25},
-        "training": {"epochs": 6, "items": 8, "rate": 0.01},
-        "snapshots": {"every": 3},
+        "data": {"train": [str(tmp_path / "train.csv")], "dev_fraction": 0.25},
+        "training": {"epochs": 6, "batch_size": 8, "learning_rate": 0.01},
+        "checkpointing": {"every_steps": 3},
     }
 
 
@@ -82,8 +83,8 @@ class Killed(Exception):  # noqa: N818
 @pytest.mark.parametrize("moments", [[1], [4, 9], [2, 3, 5, 20]])
 def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypatch, moments):
     recipe["seeds"] = [0, 1]
-    recipe["training"]["augment"] = {"kind": "delete", "rate": 0.2}
-    recipe["choosing"] = {"every": 4}
+    recipe["augment"] = {"kind": "delete", "rate": 0.2}
+    recipe["evaluation"] = {"every_steps": 4}
     whole = finetune({**recipe, "run": str(tmp_path / "whole")})
     update, left, steps = Trainer._update, list(moments), [0]
 
@@ -132,7 +133,7 @@ def test_the_best_weights_are_kept_not_the_last(recipe, monkeypatch):
         return type(found)(next(values), True, found.record)
 
     monkeypatch.setattr(finetuning.FinetuneRun, "_judged", scripted)
-    recipe["choosing"] = {"every": 5, "patience": 2}
+    recipe["evaluation"], recipe["selection"] = {"every_steps": 5}, {"patience": 2}
     done = finetune(recipe)
     assert (done.best.step, done.best.steps) == (10, 20)
 
@@ -175,7 +176,7 @@ def test_a_seed_that_is_done_is_not_taken_for_another_recipe(recipe):
 
 
 def test_a_small_set_is_seen_as_often_as_it_says(recipe):
-    done = finetune(recipe, "training.items=100", "training.epochs=3")
+    done = finetune(recipe, "training.batch_size=100", "training.epochs=3")
     assert done.best.steps == 3  # 36 items, all of them in each step
 
 
@@ -217,7 +218,8 @@ def test_tags_can_be_learned_in_another_scheme(recipe, tmp_path, start):
 
 
 def test_words_may_come_from_the_model_itself(recipe, monkeypatch):
-    recipe["training"] |= {"epochs": 0.5, "augment": {"kind": "replace_by_model", "rate": 0.3}}
+    recipe["training"]["epochs"] = 0.5
+    recipe["augment"] = {"kind": "replace_by_model", "rate": 0.3}
     first = finetune(recipe)
     again = finetune({**recipe, "run": recipe["run"] + "-again"})
     assert digest(first.model) == digest(again.model)
@@ -251,7 +253,7 @@ def test_questions_without_answers_get_a_threshold(recipe, tmp_path, start):
 
 
 def test_frozen_layers_do_not_move(recipe, start):
-    recipe["training"]["rates"] = {"heads_only": True}
+    recipe["training"]["freezing"] = {"heads_only": True}
     done = finetune(recipe)
     before, after = cw.load(start).model.state_dict(), cw.load(done.model).model.state_dict()
     assert all(
@@ -260,10 +262,10 @@ def test_frozen_layers_do_not_move(recipe, start):
 
 
 def test_defaults_follow_size_and_task():
-    assert usual_rate(110_000_000) == 3e-5
-    assert usual_rate(22_000_000) == 5e-5
-    assert usual_rate(4_000_000) == 2e-4
-    assert usual_rate(60_000_000, encoder_decoder=True) == pytest.approx(1.5e-4)
+    assert usual_learning_rate(110_000_000) == 3e-5
+    assert usual_learning_rate(22_000_000) == 5e-5
+    assert usual_learning_rate(4_000_000) == 2e-4
+    assert usual_learning_rate(60_000_000, encoder_decoder=True) == pytest.approx(1.5e-4)
     assert (usual_epochs("answer", 90_000), usual_epochs("classify", 90_000)) == (2.0, 3.0)
     assert usual_epochs("classify", 300) == 6.0
 
@@ -275,14 +277,26 @@ def test_defaults_follow_size_and_task():
         ("task.labels=[1]", SettingError, "labels come from the data; leave it out."),
         ("task.problem=number", SettingError, "it follows from the labels; leave it out"),
         ("task.poolin=mean", UnknownName, "Did you mean 'pooling'"),
-        ("data.dev_share=1", SettingError, "data.dev_share is 1.0; it must be between 0 and 1."),
-        ("training.items=0", SettingError, "training.items is 0; it must be at least 1."),
-        ("training.rate=-1", SettingError, "training.rate is -1.0; it must be above 0."),
-        ("choosing.patience=0", SettingError, "choosing.patience is 0; it must be at least 1."),
+        (
+            "data.dev_fraction=1",
+            SettingError,
+            "data.dev_fraction is 1.0; it must be between 0 and 1.",
+        ),
+        ("training.batch_size=0", SettingError, "training.batch_size is 0; it must be at least 1."),
+        (
+            "training.learning_rate=-1",
+            SettingError,
+            "training.learning_rate is -1.0; it must be above 0 and finite.",
+        ),
+        ("selection.patience=0", SettingError, "selection.patience is 0; it must be at least 1."),
         ("seeds=[]", SettingError, "seeds is empty; name at least one, such as 0."),
         ("seeds=[1,1]", SettingError, "seeds holds 1; each must be at least 0"),
         ("data.train=[]", SettingError, "data.train is empty; name at least one labelled file."),
-        ("training.rates.freeze=9", SettingError, "rates.freeze is 9; the model has 2 layers"),
+        (
+            "training.freezing.layers=9",
+            SettingError,
+            "freezing.layers is 9; the model has 2 layers",
+        ),
     ],
 )
 def test_settings_that_cannot_be(recipe, change, error, sentence):
@@ -313,7 +327,7 @@ def test_each_evaluation_asks_the_dev_set_once_and_nothing_asks_it_again(
 
     monkeypatch.setattr(finetuning, "answers", counting)
     monkeypatch.setattr(finetune_report, "answers", counting)
-    done = finetune({**recipe, "choosing": {"every": 9}})
+    done = finetune({**recipe, "evaluation": {"every_steps": 9}})
     assert asked == [12, 12, 12]
     records = [json.loads(line) for line in (done.best.folder / "metrics.jsonl").open()]
     losses = [record["evaluation"]["loss"] for record in records if "evaluation" in record]
@@ -321,13 +335,15 @@ def test_each_evaluation_asks_the_dev_set_once_and_nothing_asks_it_again(
     assert losses == values
     page = (tmp_path / "run" / "predictions.jsonl").read_text()
     # A run that is told of again asks the saved model, which says the same.
-    assert finetune(recipe | {"choosing": {"every": 9}}).outcome is None
+    assert finetune(recipe | {"evaluation": {"every_steps": 9}}).outcome is None
     assert asked == [12, 12, 12, 12]
     assert (tmp_path / "run" / "predictions.jsonl").read_text() == page
 
 
 def test_of_equal_values_the_surest_weights_are_kept(recipe):
-    done = finetune({**recipe, "choosing": {"every": 3}, "training": {**recipe["training"]}})
+    done = finetune(
+        {**recipe, "evaluation": {"every_steps": 3}, "training": {**recipe["training"]}}
+    )
     records = [json.loads(line) for line in (done.best.folder / "metrics.jsonl").open()]
     judged = [
         (record["step"], record["judged"]["values"]) for record in records if "judged" in record

@@ -54,7 +54,7 @@ def card(start, tmp_path):
             "run": str(tmp_path / "run"),
             "model": str(start),
             "task": {"kind": "classify" if kind == "several" else kind},
-            "data": {"train": [str(tmp_path / name)], "dev_share": 0.25},
+            "data": {"train": [str(tmp_path / name)], "dev_fraction": 0.25},
             "training": {"epochs": 0.2},
         }
         if kind == "several":

@@ -11,7 +11,7 @@ from clozeworks.checkpoints.adapters import load_adapter
 from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.jobs.finetune.job import finetune
-from clozeworks.jobs.finetune.recipe import usual_rate
+from clozeworks.jobs.finetune.plan import usual_learning_rate
 
 ANIMALS = ("cat", "dog", "house")
 LORA = {"rank": 4, "alpha": 8.0, "targets": ["query", "value", "up"], "dropout": 0.1}
@@ -45,9 +45,9 @@ def recipe(start, tmp_path):
         "run": str(tmp_path / "run"),
         "model": str(start),
         "task": {"kind": "classify"},
-        "data": {"train": [str(tmp_path / "train.csv")], "dev_share": 0.25},
-        "training": {"epochs": 6, "items": 8, "rate": 0.01},
-        "snapshots": {"every": 3},
+        "data": {"train": [str(tmp_path / "train.csv")], "dev_fraction": 0.25},
+        "training": {"epochs": 6, "batch_size": 8, "learning_rate": 0.01},
+        "checkpointing": {"every_steps": 3},
     }
 
 
@@ -100,7 +100,8 @@ def test_weights_change_what_is_learned(recipe, tmp_path):
 
 @pytest.fixture
 def adapted(recipe):
-    recipe["training"] |= {"lora": LORA, "rate": 0.03, "epochs": 12}
+    recipe["lora"] = LORA
+    recipe["training"] |= {"learning_rate": 0.03, "epochs": 12}
     return recipe
 
 
@@ -155,8 +156,9 @@ def test_a_base_and_its_adapter_are_the_merged_model(adapted, start, tmp_path):
 
 @pytest.mark.parametrize("extra", [{"lora": LORA}, {"adversarial": ADVERSARIAL}], ids=str)
 def test_killed_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypatch, extra):
-    recipe["training"] |= {**extra, "epochs": 2}
-    recipe["choosing"] = {"every": 4}
+    recipe |= extra
+    recipe["training"]["epochs"] = 2
+    recipe["evaluation"] = {"every_steps": 4}
     whole = finetune({**recipe, "run": str(tmp_path / "whole")})
     killed_at(monkeypatch, recipe, 7)
     done = finetune(recipe)
@@ -184,9 +186,9 @@ def test_killed_while_it_saves_it_saves_again(adapted, monkeypatch):
 def test_what_moves_cost_is_trained_on_and_written_down(recipe, tmp_path):
     # What is dropped depends on the number of threads, so there must be steps enough for any luck.
     recipe["training"]["epochs"] = 12
-    recipe["training"]["adversarial"] = {"weight": 5.0, "spread": 0.3, "step": 0.1}
+    recipe["adversarial"] = {"weight": 5.0, "spread": 0.3, "step": 0.1}
     still = finetune(recipe)
-    del recipe["training"]["adversarial"]
+    del recipe["adversarial"]
     plain = finetune({**recipe, "run": str(tmp_path / "plain")})
     assert still.best.measured.value == 1.0
     assert digest(still.model / "model.safetensors") != digest(plain.model / "model.safetensors")
@@ -198,7 +200,10 @@ def test_what_moves_cost_is_trained_on_and_written_down(recipe, tmp_path):
 def test_layers_join_when_they_should(recipe, monkeypatch):
     """Heads and pooler from the first step, then every two steps one more layer from the top."""
     # Without a rise the rate of the first step is above 0: a part changes at the step it joins.
-    recipe["training"] |= {"rates": {"thaw": 2}, "update": {"warmup": 0.0}}
+    recipe["training"] |= {
+        "freezing": {"unfreeze_every_steps": 2},
+        "schedule": {"kind": "linear", "warmup_steps": 0},
+    }
     seen = {}
     update = Trainer._update
 
@@ -222,42 +227,40 @@ def test_layers_join_when_they_should(recipe, monkeypatch):
     assert min(joined("embeddings.")) == 7
 
 
-def test_the_usual_rate_of_thin_matrices_is_higher():
-    from clozeworks.compress.lora import Lora
-
-    assert usual_rate(110_000_000, Lora()) == pytest.approx(3e-4)
+def test_the_usual_learning_rate_of_thin_matrices_is_higher():
+    assert usual_learning_rate(110_000_000, lora=True) == pytest.approx(3e-4)
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "sentence"),
     [
         (
-            ["training.rates.heads_only=true", "training.lora.rank=2"],
+            ["training.freezing.heads_only=true", "lora.rank=2"],
             SettingError,
-            "training.rates.heads_only is true and training.lora is set; then nothing it adds ever "
+            "training.freezing.heads_only is true and lora is set; then nothing it adds ever "
             "changes; leave one of them out.",
         ),
-        (["training.lora.rank=0"], SettingError, "lora.rank is 0; it must be at least 1."),
+        (["lora.rank=0"], SettingError, "lora.rank is 0; it must be at least 1."),
         (
-            ["training.lora.rank=2", "training.update.optimizer=adafactor"],
+            ["lora.rank=2", "training.optimizer.kind=adafactor"],
             SettingError,
-            "begins at 0, and a share of nothing is no step; leave one of them out.",
+            "begins at 0, and a fraction of nothing is no step; leave one of them out.",
         ),
-        (["training.lora.rang=2"], UnknownName, "Did you mean 'rank'?"),
+        (["lora.rang=2"], UnknownName, "Did you mean 'rank'?"),
         (
-            ['training.lora.targets=["keys"]'],
+            ['lora.targets=["keys"]'],
             UnknownName,
             "A target of lora.targets is 'keys'; known: down, key, output, query, up, value.",
         ),
         (
-            ["training.adversarial.step=0"],
+            ["adversarial.step=0"],
             SettingError,
             "adversarial.step is 0.0; it must be a number above 0.",
         ),
         (
-            ["training.update.warmup=1"],
+            ["training.schedule.warmup_fraction=1"],
             SettingError,
-            "training.update.warmup is 1.0; it must be from 0 to below 1.",
+            "schedule.warmup_fraction is 1.0; it must be at least 0 and below 1.",
         ),
         (
             ["task.label_loss.weights={maybe = 2.0}"],

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.engine.param_groups import Rates
+from clozeworks.engine.param_groups import Freezing
+from clozeworks.engine.settings import Training
 from clozeworks.jobs.finetune.baseline import GuessingBaseline
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.finetune.recipe import read_finetune_recipe
@@ -84,8 +85,8 @@ def recipe_of(kind, start, folder):
         "run": str(folder / "run"),
         "model": str(start),
         "task": {"kind": kind},
-        "data": {"train": [str(place)], "dev_share": 0.25},
-        "training": {"epochs": 2, "items": 8, "rate": 0.01},
+        "data": {"train": [str(place)], "dev_fraction": 0.25},
+        "training": {"epochs": 2, "batch_size": 8, "learning_rate": 0.01},
         "seeds": [0, 1] if kind == "classify" else [0],
     }
 
@@ -222,7 +223,7 @@ def test_no_better_than_guessing_is_said_loudly(runs, listener):
     assert sentence == (
         "The model is no better than guessing: accuracy is 0.400, and always saying 'no' has "
         "0.600. It has not learned the task, or lost what it knew: look at the curve of the "
-        "training loss, and try a lower training.rate, more epochs or more data."
+        "training loss, and try a lower training.learning_rate, more epochs or more data."
     )
     assert 'class="ended failed loud"' in page(known, listener)
     assert known.compared() == []
@@ -307,12 +308,16 @@ def test_what_goes_wrong_is_a_note(runs, listener, monkeypatch, tmp_path, broken
 
 
 def test_what_was_frozen():
-    assert frozen(Rates(), "") == "Every parameter was trained."
-    assert frozen(Rates(freeze=2, layer_decay=0.9), "1 of 2 parameters change.") == (
+    assert frozen(Training(), "") == "Every parameter was trained."
+    assert frozen(
+        Training(freezing=Freezing(layers=2), layer_decay=0.9), "1 of 2 parameters change."
+    ) == (
         "1 of 2 parameters change. The embeddings and the lowest 2 layers stayed as they were. "
         "Each layer has 0.9 times the rate of the one above it."
     )
-    assert "Only the heads and the pooler were trained." in frozen(Rates(heads_only=True), "x")
+    assert "Only the heads and the pooler were trained." in frozen(
+        Training(freezing=Freezing(heads_only=True)), "x"
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,11 @@ def recipe(writers, tmp_path):
             "run": str(tmp_path / run),
             "model": str(writers[name]),
             "task": {"kind": "text_to_text", "writing": {"max_new_tokens": 4}},
-            "data": {"train": [str(tmp_path / "rows.jsonl")], "dev_share": 0.25},
-            "training": {"epochs": 2.0, "items": 8, "rate": 0.01, "sampling": sampling},
-            "choosing": {"every": 3},
-            "snapshots": {"every": 2},
+            "data": {"train": [str(tmp_path / "rows.jsonl")], "dev_fraction": 0.25},
+            "training": {"epochs": 2.0, "batch_size": 8, "learning_rate": 0.01},
+            "scheduled_sampling": sampling,
+            "evaluation": {"every_steps": 3},
+            "checkpointing": {"every_steps": 2},
         }
 
     return make
@@ -50,7 +51,7 @@ def losses(done):
 
 @pytest.mark.parametrize("name", ["t5", "gpt2"])
 def test_targets_are_told_in_part_while_it_learns_and_whole_where_it_is_judged(name, recipe):
-    still = "training.rate=1e-12"  # so that all is asked of the same weights
+    still = "training.learning_rate=1e-12"  # so that all is asked of the same weights
     plain, part = (finetune(recipe(name, str(each), each), still) for each in (None, HALF))
     before, after = losses(plain), losses(part)
     assert len(before[0]) == len(after[0]) == 6
@@ -95,6 +96,6 @@ def test_it_is_for_tasks_that_write(recipe):
     with pytest.raises(SettingError) as caught:
         read_finetune_recipe({**recipe("t5", "run", HALF), "task": {"kind": "classify"}})
     assert str(caught.value) == (
-        "training.sampling is set, and task.kind is 'classify'; only the answers of text_to_text "
+        "scheduled_sampling is set, and task.kind is 'classify'; only the answers of text_to_text "
         "are texts; leave it out."
     )

@@ -15,10 +15,10 @@ RECIPE = {
     "model": {"start": "bert-tiny"},
     "data": {
         "corpus": "corpus",
-        "stages": [{"length": 32, "share": 0.75}, {"length": 64, "share": 0.25}],
+        "stages": [{"length": 32, "fraction": 0.75}, {"length": 64, "fraction": 0.25}],
     },
     "objective": "bert",
-    "training": {"steps": 10, "tokens": 512},
+    "training": {"steps": 10, "batch_tokens": 512},
 }
 
 
@@ -39,7 +39,7 @@ def test_each_stage_has_its_length_and_its_share_of_the_steps():
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 99, 1000])
 def test_no_step_is_lost_between_stages(steps):
-    stages = [{"length": 16 + i, "share": share} for i, share in enumerate([0.335, 0.335, 0.33])]
+    stages = [{"length": 16 + i, "fraction": share} for i, share in enumerate([0.335, 0.335, 0.33])]
     recipe = read_recipe(
         {**RECIPE, "data": {"corpus": "c", "stages": stages}}, [f"training.{steps=}"]
     )
@@ -71,12 +71,13 @@ def test_another_length_changes_nothing_else(name):
     ("change", "sentence"),
     [
         ("training.stepz=3",
-         "A setting of training is 'stepz'; known: clip, compile, optimizer, piece, precision, "
-         "schedule, steps, tokens. Did you mean 'steps'?"),
+         "A setting of training is 'stepz'; known: batch_size, batch_tokens, compile, epochs, "
+         "freezing, layer_decay, learning_rate, max_grad_norm, micro_batch_tokens, optimizer, "
+         "precision, schedule, steps. Did you mean 'steps'?"),
         ("trainig.steps=3",
-         "A setting of Recipe is 'trainig'; known: data, model, objective, run, seed, snapshots, "
-         "training, watching. Did you mean 'training'?"),
-        ("training.optimizer={kind='adam_v', rate=1.0}",
+         "A setting of Recipe is 'trainig'; known: checkpointing, data, evaluation, logging, "
+         "model, objective, run, seed, training. Did you mean 'training'?"),
+        ("training.optimizer={kind='adam_v'}",
          "training.optimizer.kind is 'adam_v'; known: adafactor, adam_w, bert_adam, lamb. Did "
          "you mean 'adam_w'?"),
         ("objective=brt",
@@ -84,29 +85,30 @@ def test_another_length_changes_nothing_else(name):
          "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
          "Did you mean 'bert'?"),
         ("training.steps=0", "training.steps is 0; it must be at least 1."),
-        ("training.tokens=many", "training.tokens is 'many'; it must be int."),
-        ("training.clip=0.0",
-         "training.clip is 0.0; it must be above 0, or 'none' for no limit."),
+        ("training.batch_tokens=many", "training.batch_tokens is 'many'; it must be int."),
+        ("training.max_grad_norm=0.0",
+         "training.max_grad_norm is 0.0; it must be above 0 and finite, or 'none' for no limit."),
         ("training.precision=float16",
          "training.precision is 'float16'; it must be 'float32' or 'bfloat16'; did you "
          "mean 'bfloat16'?"),
-        ("training.schedule={kind='linear', warmup=11}", "schedule.warmup is 11"),
-        ("data.stages=[{length=8, share=0.5}]",
-         "data.stages have shares of 0.5 together; they must add up to 1; change one."),
-        ("data.stages=[{length=8, share=0.0}, {length=9}]",
-         "stages.share is 0.0; it must be above 0 and at most 1."),
+        ("training.schedule={kind='linear', warmup_steps=11}", "schedule.warmup_steps is 11"),
+        ("data.stages=[{length=8, fraction=0.5}]",
+         "data.stages have fractions of 0.5 together; they must add up to 1; change one."),
+        ("data.stages=[{length=8, fraction=0.0}, {length=9}]",
+         "stages.fraction is 0.0; it must be above 0 and at most 1."),
         ("data.stages=[{length=0}]", "stages.length is 0; it must be at least 1."),
         ("data.stages={length=8}", "data.stages is {'length': 8}; it must be a list."),
         ("data.stages=[8]", "data.stages[0] is 8; it must be a table of StageSettings settings."),
         ("data=corpus", "data is 'corpus'; it must be a table of Data settings."),
-        ("watching.every=0", "watching.every is 0; it must be at least 1."),
-        ("watching.evaluate=-1", "watching.evaluate is -1; it must be at least 0."),
-        ("watching.tokens=0", "watching.tokens is 0; it must be at least 1."),
-        ("snapshots.minutes=0", "snapshots.minutes is 0.0; it must be above 0."),
-        ("snapshots.every=0", "snapshots.every is 0; it must be at least 1."),
-        ("snapshots.keep=0", "snapshots.keep is 0; it must be at least 1."),
-        ("snapshots.when_unwritable=wait",
-         "snapshots.when_unwritable is 'wait'; it must be 'go on' or 'stop'."),
+        ("logging.every_steps=0", "logging.every_steps is 0; it must be at least 1."),
+        ("evaluation.every_steps=-1", "evaluation.every_steps is -1; it must be at least 0."),
+        ("evaluation.tokens=0", "evaluation.tokens is 0; it must be at least 1."),
+        ("checkpointing.every_minutes=0",
+         "checkpointing.every_minutes is 0.0; it must be above 0."),
+        ("checkpointing.every_steps=0", "checkpointing.every_steps is 0; it must be at least 1."),
+        ("checkpointing.keep=0", "checkpointing.keep is 0; it must be at least 1."),
+        ("checkpointing.when_unwritable=wait",
+         "checkpointing.when_unwritable is 'wait'; it must be 'go on' or 'stop'."),
         ("seed=-1", "seed is -1; it must be at least 0 and below 2**63."),
         ("run=''", "run is ''; it must name the folder of the run."),
         ("training",
@@ -136,7 +138,9 @@ def test_files_that_are_no_recipe(tmp_path):
         f"{path} does not exist; write one with: clozeworks init pretrain {path}"
     )
     path.write_text("run = ")
-    with pytest.raises(InputError, match=r"recipe\.toml is no TOML: Invalid value .*; mend the fi"):
+    with pytest.raises(
+        InputError, match=r"recipe\.toml is not a TOML file: Invalid value .*; fix it"
+    ):
         read_toml(path)
     path.write_bytes(b'run = "\xff"')
     with pytest.raises(InputError, match=r"recipe\.toml is not UTF-8; save it as UTF-8\."):
@@ -153,7 +157,7 @@ def test_differences_name_the_setting():
         f"data.stages was {old['data']['stages']!r}, now {new['data']['stages']!r}",
         "training.steps was 10, now 20",
     ]
-    stages = [{"length": 32, "share": 0.75}, {"length": 48, "share": 0.25}]
+    stages = [{"length": 32, "fraction": 0.75}, {"length": 48, "fraction": 0.25}]
     other = read_recipe({**RECIPE, "data": {"corpus": "corpus", "stages": stages}})
     assert differences(old, config.plain(other)) == ["data.stages[1].length was 64, now 48"]
     assert differences({}, {"seed": 1}) == ["seed was None, now 1"]

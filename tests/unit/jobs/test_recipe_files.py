@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from clozeworks import config
-from clozeworks.engine.settings import Checkpointing, Logging, Training
+from clozeworks.engine.param_groups import Freezing
+from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
 from clozeworks.families.family import published_sizes
 from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.jobs.pretrain.recipe import Data, Recipe, StageSettings, Start, read_recipe
@@ -23,7 +24,8 @@ TINY |= {"n_embd": 16, "n_positions": 64, "num_key_value_heads": 2}
 # Families whose texts are written in a way of their own; those of the others are WordPiece.
 CORPORA = {"roberta": "bpe", "t5": "t5", "mt5": "t5", "ul2": "t5", "byt5": "bytes"}
 CORPORA |= {"openai": "gpt2", "gpt2": "gpt2", "llama": "llama"}
-TABLES = {"model", "data", "training", "watching", "snapshots", "optimizer", "schedule"}
+TABLES = {"model", "data", "training", "logging", "evaluation", "checkpointing"}
+TABLES |= {"optimizer", "schedule", "freezing"}
 
 
 def test_there_are_recipes():
@@ -56,12 +58,12 @@ def test_each_recipe_trains_when_shrunk(path, tiny_corpora, tmp_path):
     stages = recipe.data.stages or (StageSettings(length=1),)
     data["data"] = {
         "corpus": str(tiny_corpora[kind]),
-        "stages": [{"length": 24, "share": stage.share} for stage in stages],
+        "stages": [{"length": 24, "fraction": stage.fraction} for stage in stages],
     }
-    data["training"] |= {"steps": 2, "tokens": 256}
-    if data["training"]["schedule"]["warmup"]:
-        data["training"]["schedule"]["warmup"] = 1
-    data["watching"]["tokens"] = 256
+    data["training"] |= {"steps": 2, "batch_tokens": 256}
+    if data["training"]["schedule"]["warmup_steps"]:
+        data["training"]["schedule"]["warmup_steps"] = 1
+    data["evaluation"]["tokens"] = 256
     done = pretrain(data)
     assert done.outcome.finished and done.outcome.guards.skipped == 0
     assert set(done.records[-1]["evaluation"]) == {"loss", *recipe.objective.loss_names}
@@ -71,14 +73,14 @@ def test_published_numbers():
     bert, roberta = (read_recipe(FOLDER / f"{name}-base.toml") for name in ("bert", "roberta"))
     factor = bert.training.schedule.factor
     assert factor(9_999, 10**6) == 0.9999 and factor(10_000, 10**6) == pytest.approx(0.99)
-    assert bert.tokens() == [256 * 128, 256 * 512]
+    assert bert.batch_tokens() == [256 * 128, 256 * 512]
     assert [steps for _, _, steps in bert.objectives()] == [900_000, 100_000]
-    assert roberta.tokens() == [8192 * 512]
-    assert roberta.training.clip is None
+    assert roberta.batch_tokens() == [8192 * 512]
+    assert roberta.training.max_grad_norm is None
     assert roberta.training.optimizer.betas == (0.9, 0.98)
     albert = read_recipe(FOLDER / "albert-base.toml")
-    assert albert.tokens() == [4096 * 512] and albert.training.steps == 125_000
-    assert albert.training.optimizer.rate == 0.00176
+    assert albert.batch_tokens() == [4096 * 512] and albert.training.steps == 125_000
+    assert albert.training.learning_rate == 0.00176
     assert albert.objective.loss_names == ("masked_lm", "sentence_order")
 
 
@@ -87,18 +89,18 @@ def test_published_numbers_of_models_that_write():
         read_recipe(FOLDER / f"{name}.toml") for name in ("t5-small", "byt5-small", "gpt2-small")
     )
     for recipe in (small, bytes_):
-        rate, factor = recipe.training.optimizer.rate, recipe.training.schedule.factor
+        rate, factor = recipe.training.learning_rate, recipe.training.schedule.factor
         rates = [rate * factor(step, 10**6) for step in (1, 10**4, 10**6)]
         assert rates == pytest.approx([0.01, 0.01, 0.001])
-        assert recipe.training.clip is None
-    assert small.tokens() == [2048 * 569] and small.objective.arrangement.length == 569
+        assert recipe.training.max_grad_norm is None
+    assert small.batch_tokens() == [2048 * 569] and small.objective.arrangement.length == 569
     assert bytes_.objective.hide.mean == 20 and bytes_.objective.sentinels == "bytes"
-    assert gpt2.tokens() == [512 * 1024]
+    assert gpt2.batch_tokens() == [512 * 1024]
     gpt = read_recipe(FOLDER / "gpt.toml").training
     rates = [
-        gpt.optimizer.rate * gpt.schedule.factor(step, gpt.steps) for step in (2_000, gpt.steps)
+        gpt.learning_rate * gpt.schedule.factor(step, gpt.steps) for step in (2_000, gpt.steps)
     ]
-    assert gpt.tokens == 64 * 512 and rates == pytest.approx([2.5e-4, 0])
+    assert gpt.batch_tokens == 64 * 512 and rates == pytest.approx([2.5e-4, 0])
     assert gpt.schedule.factor(1_000, gpt.steps) == 0.5
     ul2 = read_recipe(FOLDER / "ul2.toml").objective
     assert [part.hide.mean for part in ul2.parts] == [3, 8, None, 3, 8, 64, 64]
@@ -133,7 +135,18 @@ def test_every_setting_has_its_help_in_the_file():
     recipe = read_recipe(FOLDER / "bert-base.toml")
     text = " ".join(recipe_text(recipe, "bert").replace("\n#", " ").split())
     kinds = (type(recipe.training.optimizer), type(recipe.training.schedule))
-    for cls in (Recipe, Start, Data, StageSettings, Training, Logging, Checkpointing, *kinds):
+    for cls in (
+        Recipe,
+        Start,
+        Data,
+        StageSettings,
+        Training,
+        Freezing,
+        Logging,
+        Evaluation,
+        Checkpointing,
+        *kinds,
+    ):
         told = field_help(cls)
         for field in dataclasses.fields(cls):
             if field.name not in TABLES:

@@ -40,7 +40,7 @@ def recipe(tiny_recipe):
         **tiny_recipe,
         "model": {"start": "electra-small", "config": config},
         "objective": "electra",
-        "snapshots": {"every": 2, "keep": 9},
+        "checkpointing": {"every_steps": 2, "keep": 9},
     }
 
 
@@ -94,8 +94,10 @@ def test_a_generator_that_is_gone_comes_with_the_model(recipe):
 
 
 def test_how_a_step_is_cut_changes_nothing(recipe, tmp_path):
-    whole = pretrain(recipe, *NO_DROPOUT, f"run={tmp_path / 'whole'}", "training.piece=100000")
-    cut = pretrain(recipe, *NO_DROPOUT, f"run={tmp_path / 'cut'}", "training.piece=32")
+    whole = pretrain(
+        recipe, *NO_DROPOUT, f"run={tmp_path / 'whole'}", "training.micro_batch_tokens=100000"
+    )
+    cut = pretrain(recipe, *NO_DROPOUT, f"run={tmp_path / 'cut'}", "training.micro_batch_tokens=32")
     before, after = weights(whole.folder), weights(cut.folder)
     for name in FOLDERS:
         furthest = max(float((before[name][k] - after[name][k]).abs().max()) for k in before[name])

@@ -23,7 +23,7 @@ RECIPE = {
     "run": "run",
     "model": {"start": "bert-tiny"},
     "data": {"corpus": "<script>alert(1)</script>"},
-    "training": {"steps": 20, "clip": None},
+    "training": {"steps": 20, "max_grad_norm": None},
 }
 PART = {"loss": 5.0, "accuracy": 0.25, "perplexity": 148.41}
 RECORDS = [

@@ -41,11 +41,11 @@ def recipe(start, tmp_path):
         "run": str(tmp_path / "run"),
         "model": str(start),
         "task": {"kind": "classify"},
-        "data": {"train": [str(tmp_path / "train.csv")], "dev_share": 0.25},
-        "training": {"epochs": 3, "items": 8},
-        "snapshots": {"every": 2},
+        "data": {"train": [str(tmp_path / "train.csv")], "dev_fraction": 0.25},
+        "training": {"epochs": 3, "batch_size": 8},
+        "checkpointing": {"every_steps": 2},
         "seeds": [0, 1],
-        "search": {"rates": [1e-9, 0.01]},
+        "search": {"learning_rates": [1e-9, 0.01]},
     }
 
 
@@ -54,14 +54,14 @@ def digest(path):
 
 
 def test_every_combination_or_as_many_as_the_budget_allows():
-    small = Search(rates=(0.1, 0.2, 0.1), epochs=(1.0, 2.0))
+    small = Search(learning_rates=(0.1, 0.2, 0.1), epochs=(1.0, 2.0))
     assert small.settings() == [
-        {"rate": rate, "epochs": epochs} for rate in (0.1, 0.2) for epochs in (1.0, 2.0)
+        {"learning_rate": rate, "epochs": epochs} for rate in (0.1, 0.2) for epochs in (1.0, 2.0)
     ]
-    large = Search(trials=5, rates=(0.1, 0.2, 0.3), items=(8, 16, 32))
+    large = Search(trials=5, learning_rates=(0.1, 0.2, 0.3), batch_sizes=(8, 16, 32))
     assert len(large.settings()) == 5
     assert large.settings() == large.settings()
-    every = Search(trials=9, rates=(0.1, 0.2, 0.3), items=(8, 16, 32)).settings()
+    every = Search(trials=9, learning_rates=(0.1, 0.2, 0.3), batch_sizes=(8, 16, 32)).settings()
     assert all(setting in every for setting in large.settings())
 
 
@@ -70,14 +70,15 @@ def test_the_best_setting_is_trained_and_measured_on_items_that_had_no_say(
 ):
     done = search(recipe, callback=listener)
     assert done.best_trial == 1
-    assert [setting for setting, _ in done.trials] == [{"rate": 1e-9}, {"rate": 0.01}]
+    tried = [{"learning_rate": 1e-9}, {"learning_rate": 0.01}]
+    assert [setting for setting, _ in done.trials] == tried
     values = [result.measured.value for _, result in done.trials]
     assert values[1] > values[0]
     assert [result.seed for result in done.results] == [0, 1]
     run = tmp_path / "run"
     written = json.loads((run / "search.json").read_text())
     assert written["best_trial"] == 1
-    assert [trial["rate"] for trial in written["trials"]] == [1e-9, 0.01]
+    assert [trial["learning_rate"] for trial in written["trials"]] == [1e-9, 0.01]
     # 12 items of the dev set: 6 choose and 6 report, and no item does both.
     assert {result.measured.count for result in done.results} == {6}
     assert {measured.count for measured in done.reported} == {6}
@@ -119,7 +120,7 @@ class Killed(Exception):  # noqa: N818
 
 
 def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypatch):
-    recipe |= {"seeds": [0, 1], "training": {"epochs": 1, "items": 8}}
+    recipe |= {"seeds": [0, 1], "training": {"epochs": 1, "batch_size": 8}}
     whole = search({**recipe, "run": str(tmp_path / "whole")})
     update = Trainer._update
     for moment in (3, 5, 8):  # in the first trial, in the second, in the second seed
@@ -146,9 +147,11 @@ def test_another_search_or_a_plain_run_is_refused(recipe, tmp_path):
     recipe["training"]["epochs"] = 0.3
     search(recipe)
     with pytest.raises(OutputError) as caught:
-        search(recipe, "search.rates=[0.5, 0.25]")
+        search(recipe, "search.learning_rates=[0.5, 0.25]")
     sentence = str(caught.value)
-    assert sentence.startswith(f"{tmp_path / 'run'} was begun as something else: search.rates")
+    assert sentence.startswith(
+        f"{tmp_path / 'run'} was begun as something else: search.learning_rates"
+    )
     assert sentence.endswith("; name another folder with run=FOLDER.")
     plain = {key: value for key, value in recipe.items() if key != "search"}
     finetune({**plain, "run": str(tmp_path / "plain")})
@@ -159,7 +162,10 @@ def test_another_search_or_a_plain_run_is_refused(recipe, tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("search.rates=[0.1]", "search has one setting only, and there is nothing to choose;"),
+        (
+            "search.learning_rates=[0.1]",
+            "search has one setting only, and there is nothing to choose;",
+        ),
         ("search.trials=1", "search.trials is 1; it must be at least 2."),
         ("search=5", "search is 5; it must be a table of Search settings."),
     ],
@@ -173,10 +179,19 @@ def test_settings_that_cannot_be(recipe, change, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (["search.rates=[0.01, -1]"], "training.rate is -1.0; it must be above 0."),
+        (
+            ["search.learning_rates=[0.01, -1]"],
+            "training.learning_rate is -1.0; it must be above 0 and finite.",
+        ),
         (["head=refuse"], "head is 'refuse', the labels are no, yes, and the checkpoint has no"),
-        (["training.rate=0.5"], "training.rate is 0.5 and search.rates tries others; leave one"),
-        (["search.items=[4, 8]"], "training.items is 8 and search.items tries others; leave one"),
+        (
+            ["training.learning_rate=0.5"],
+            "training.learning_rate is 0.5 and search.learning_rates tries others; leave one",
+        ),
+        (
+            ["search.batch_sizes=[4, 8]"],
+            "training.batch_size is 8 and search.batch_sizes tries others; leave one",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_written(recipe, tmp_path, changes, sentence):

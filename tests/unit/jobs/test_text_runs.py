@@ -74,13 +74,15 @@ def recipe(corpora, tmp_path):
             "objective": name,
             "training": {
                 "steps": 6,
-                "tokens": 256,
-                "piece": 128,
-                "optimizer": {"kind": "adafactor", "rate": 0.01},
-                "schedule": {"kind": "inverse_square_root", "warmup": 0, "hold": 3},
+                "batch_tokens": 256,
+                "micro_batch_tokens": 128,
+                "learning_rate": 0.01,
+                "optimizer": {"kind": "adafactor"},
+                "schedule": {"kind": "inverse_square_root", "warmup_steps": 0, "hold": 3},
             },
-            "watching": {"every": 1, "evaluate": 3, "tokens": 512},
-            "snapshots": {"every": 2, "keep": 9},
+            "logging": {"every_steps": 1},
+            "evaluation": {"every_steps": 3, "tokens": 512},
+            "checkpointing": {"every_steps": 2, "keep": 9},
             **changes,
         }
 
@@ -193,7 +195,7 @@ def test_few_sentinels_are_told(recipe, listener):
     }  # fmt: skip
     settings = recipe("t5", objective=objective)
     settings["data"]["stages"] = [{"length": 260}]
-    settings["training"]["tokens"] = 1040
+    settings["training"]["batch_tokens"] = 1040
     pretrain(settings, "training.steps=1", callback=listener)
     told = [note for note in listener.notes if "sentinels" in note]
     assert len(told) == 1 and told[0].endswith(

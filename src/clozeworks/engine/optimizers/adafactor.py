@@ -3,12 +3,12 @@
 Paper: Shazeer, Stern 2018 (Adafactor).
 The idea: of a matrix of mean squares keep the means of its rows and of its columns, whose product
 stands for it: R + C numbers instead of R * C. Without a mean of the gradients nothing else is kept.
-A step that is larger than usual as a whole is shrunk, and its rate is a share of the tensor's own
+A step that is larger than usual as a whole is shrunk, and its rate is relative to the tensor's own
 size, so that one rate serves all tensors.
 How much of the old means stays at step t is 1 - t ** -power: nothing at the first, ever more later.
 Where paper and code differ: the paper's rate is min(0.01, 1 / sqrt(t)); T5's code and this leave
 that to a schedule, `inverse_square_root` with `hold = 10_000` and a rate of 0.01. That of torch
-takes the smaller of the rate and 1 / sqrt(t) and puts `eps` elsewhere, so it is another optimiser.
+takes the smaller of the rate and 1 / sqrt(t) and puts `eps` elsewhere, so it is another optimizer.
 Used by: T5, mT5, ByT5 and UL2, for fine-tuning with a constant rate of 0.001.
 """
 
@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.engine.optimizers import OptimizerSpec, by_role, check_number, everywhere_alike
-from clozeworks.engine.param_groups import LayerOf
+from clozeworks.engine.optimizers import OptimizerSpec, check_finite
+from clozeworks.engine.param_groups import ScheduleOf, param_groups, uniform
 from clozeworks.errors import SettingError
 from clozeworks.spec import spec
 
@@ -33,9 +33,9 @@ class Adafactor(OptimizerSpec):
 
     power: float = 0.8
     """How fast old means become slow to change: 1 - step ** -power of them stays."""
-    clip: float = 1.0
+    clip_threshold: float = 1.0
     """The largest root mean square of a tensor's step before it is multiplied by the rate."""
-    scaled: bool = True
+    scale_parameter: bool = True
     """Whether the rate is multiplied by the root mean square of the tensor it changes."""
     floor: float = 1e-3
     """What a tensor's root mean square is at least taken for."""
@@ -43,26 +43,32 @@ class Adafactor(OptimizerSpec):
     """Added to every square."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("power", "clip", "floor", "eps"):
+        for name in ("power", "clip_threshold", "floor", "eps"):
             value = getattr(self, name)
-            check_number(f"optimizer.{name}", value)
+            check_finite(f"optimizer.{name}", value)
             if value <= 0:
                 raise SettingError(f"optimizer.{name} is {value}; it must be above 0.")
         if self.power > 1:
             raise SettingError(f"optimizer.power is {self.power}; it must be at most 1.")
 
-    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> "AdafactorOptimizer":
-        """Makes the optimiser; nothing is decayed."""
+    @property
+    def relative_steps(self) -> bool:
+        """Whether the learning rate is a fraction of the weights rather than a distance."""
+        return self.scale_parameter
+
+    def build(
+        self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform
+    ) -> "AdafactorOptimizer":
+        """Makes the optimizer; nothing is decayed."""
         settings = {
-            "lr": self.rate,
+            "lr": learning_rate,
             "power": self.power,
-            "clip": self.clip,
-            "scaled": self.scaled,
+            "clip_threshold": self.clip_threshold,
+            "scale_parameter": self.scale_parameter,
             "floor": self.floor,
             "eps": self.eps,
         }
-        return AdafactorOptimizer(by_role(model, 0.0, places), settings)
+        return AdafactorOptimizer(param_groups(model, 0.0, schedule_of), settings)
 
 
 class AdafactorOptimizer(torch.optim.Optimizer):
@@ -96,9 +102,9 @@ class AdafactorOptimizer(torch.optim.Optimizer):
         else:
             step = grad * state["square"].lerp_(squares, new).rsqrt()
         rate = group["lr"]
-        if group["scaled"]:
+        if group["scale_parameter"]:
             rate = rate * _size(parameter).clamp_(min=group["floor"])
-        step *= rate / (_size(step) / group["clip"]).clamp_(min=1.0)
+        step *= rate / (_size(step) / group["clip_threshold"]).clamp_(min=1.0)
         parameter -= step
 
 

@@ -14,14 +14,8 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from clozeworks.engine.optimizers import (
-    OptimizerSpec,
-    by_role,
-    check_moments,
-    everywhere_alike,
-    fused,
-)
-from clozeworks.engine.param_groups import LayerOf
+from clozeworks.engine.optimizers import OptimizerSpec, check_moments, fused
+from clozeworks.engine.param_groups import ScheduleOf, param_groups, uniform
 from clozeworks.spec import spec
 
 
@@ -35,18 +29,19 @@ class AdamW(OptimizerSpec):
     """How much of the old mean, and of the old mean square, stays at each step."""
     eps: float = 1e-8
     """Added to the root of the mean square."""
-    decay: float = 0.01
-    """The share of a weight that is taken away at each step, times the rate."""
+    weight_decay: float = 0.01
+    """The fraction of a weight that is taken away at each step, times the learning rate."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_moments(self.betas, self.eps, self.decay)
+        check_moments(self.betas, self.eps, self.weight_decay)
 
-    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> torch.optim.AdamW:
-        """Makes the optimiser."""
+    def build(
+        self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform
+    ) -> torch.optim.AdamW:
+        """Makes the optimizer."""
         return torch.optim.AdamW(
-            by_role(model, self.decay, places),
-            lr=self.rate,
+            param_groups(model, self.weight_decay, schedule_of),
+            lr=learning_rate,
             betas=self.betas,
             eps=self.eps,
             fused=fused(model.parameters()),

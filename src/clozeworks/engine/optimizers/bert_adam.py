@@ -7,16 +7,25 @@ Where paper and code differ: the paper says Adam with L2 weight decay; the code 
 itself, leaves out bias correction, and has 1e-6 for eps. Both means begin at 0, so the first steps
 are 0.1 / sqrt(0.001), about three times, as large as corrected ones; warm-up makes up for it.
 Used by: BERT.
+
+Bias correction divides the two means by 1 - beta ** step. torch's kernel, which does a whole step
+in one pass over memory, always does so; but told that this is step 1e30 it divides by exactly 1.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
-from clozeworks.engine.optimizers import OptimizerSpec, by_role, check_moments, everywhere_alike
-from clozeworks.engine.optimizers.uncorrected import Moments, Uncorrected, adam_step
-from clozeworks.engine.param_groups import LayerOf
+from clozeworks.engine.optimizers import OptimizerSpec, check_moments, fused
+from clozeworks.engine.param_groups import ScheduleOf, param_groups, uniform
 from clozeworks.spec import spec
+
+# A step so late that beta ** step is 0 for every beta below 1; adding 1 does not change it.
+LATE = 1e30
 
 
 @spec
@@ -29,17 +38,65 @@ class BertAdam(OptimizerSpec):
     """How much of the old mean, and of the old mean square, stays at each step."""
     eps: float = 1e-6
     """Added to the root of the mean square."""
-    decay: float = 0.01
-    """The share of a weight that is taken away at each step, times the rate."""
+    weight_decay: float = 0.01
+    """The fraction of a weight that is taken away at each step, times the learning rate."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_moments(self.betas, self.eps, self.decay)
+        check_moments(self.betas, self.eps, self.weight_decay)
 
-    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> "BertAdamOptimizer":
-        """Makes the optimiser."""
-        settings = {"lr": self.rate, "betas": self.betas, "eps": self.eps}
-        return BertAdamOptimizer(by_role(model, self.decay, places), settings)
+    def build(
+        self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform
+    ) -> "BertAdamOptimizer":
+        """Makes the optimizer."""
+        settings = {"lr": learning_rate, "betas": self.betas, "eps": self.eps}
+        return BertAdamOptimizer(param_groups(model, self.weight_decay, schedule_of), settings)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a step reads and writes: equally many of each, in the same order."""
+
+    parameters: list[Tensor]
+    gradients: list[Tensor]
+    means: list[Tensor]
+    """Running means of the gradients."""
+    squares: list[Tensor]
+    """Running means of the squared gradients."""
+
+
+class Uncorrected(torch.optim.Optimizer):
+    """An optimizer whose state is a mean and a mean square of each parameter.
+
+    They are called `exp_avg` and `exp_avg_sq`, as in torch.
+    """
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of all parameters that have a gradient."""
+        loss = closure() if closure is not None else None
+        with torch.no_grad():
+            for group in self.param_groups:
+                if any(parameter.grad is not None for parameter in group["params"]):
+                    self.update(group, self._moments(group))
+        return loss
+
+    def update(self, group: dict[str, Any], moments: Moments) -> None:
+        """One step of the parameters of a group."""
+        raise NotImplementedError
+
+    def _moments(self, group: dict[str, Any]) -> Moments:
+        moments = Moments([], [], [], [])
+        for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
+            state = self.state[parameter]
+            for name in ("exp_avg", "exp_avg_sq"):
+                if name not in state:
+                    state[name] = torch.zeros_like(parameter)
+            moments.parameters.append(parameter)
+            moments.gradients.append(parameter.grad)
+            moments.means.append(state["exp_avg"])
+            moments.squares.append(state["exp_avg_sq"])
+        return moments
 
 
 class BertAdamOptimizer(Uncorrected):
@@ -48,3 +105,37 @@ class BertAdamOptimizer(Uncorrected):
     def update(self, group: dict[str, Any], moments: Moments) -> None:
         """One step of the parameters of a group."""
         adam_step(moments, group, rate=group["lr"], decay=group["weight_decay"])
+
+
+def adam_step(moments: Moments, group: dict[str, Any], rate: float, decay: float) -> None:
+    """Updates both means, then the parameters.
+
+    p <- (1 - rate * decay) * p - rate * mean / (sqrt(square) + eps)
+
+    Args:
+        moments: The parameters and what belongs to them; all but the gradients are changed.
+        group: Whose betas and eps are used.
+        rate: The learning rate.
+        decay: The weight decay.
+    """
+    beta1, beta2 = group["betas"]
+    late = {
+        device: torch.full((), LATE, device=device)
+        for device in {parameter.device for parameter in moments.parameters}
+    }
+    adamw(
+        moments.parameters,
+        moments.gradients,
+        moments.means,
+        moments.squares,
+        [],
+        [late[parameter.device] for parameter in moments.parameters],
+        fused=fused(moments.parameters),
+        amsgrad=False,
+        beta1=beta1,
+        beta2=beta2,
+        lr=rate,
+        weight_decay=decay,
+        eps=group["eps"],
+        maximize=False,
+    )

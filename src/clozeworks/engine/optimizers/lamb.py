@@ -16,15 +16,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.engine.optimizers import (
-    DECAYED,
-    OptimizerSpec,
-    by_role,
-    check_moments,
-    everywhere_alike,
-)
-from clozeworks.engine.optimizers.uncorrected import Moments, Uncorrected, adam_step
-from clozeworks.engine.param_groups import LayerOf
+from clozeworks.engine.optimizers import OptimizerSpec, check_moments
+from clozeworks.engine.optimizers.bert_adam import Moments, Uncorrected, adam_step
+from clozeworks.engine.param_groups import DECAYED, ScheduleOf, param_groups, uniform
 from clozeworks.spec import spec
 
 
@@ -38,17 +32,18 @@ class Lamb(OptimizerSpec):
     """How much of the old mean, and of the old mean square, stays at each step."""
     eps: float = 1e-6
     """Added to the root of the mean square."""
-    decay: float = 0.01
-    """The share of a weight that is added to its step before stretching."""
+    weight_decay: float = 0.01
+    """The fraction of a weight that is added to its step before stretching."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_moments(self.betas, self.eps, self.decay)
+        check_moments(self.betas, self.eps, self.weight_decay)
 
-    def build(self, model: nn.Module, places: LayerOf = everywhere_alike) -> "LambOptimizer":
-        """Makes the optimiser."""
-        settings = {"lr": self.rate, "betas": self.betas, "eps": self.eps}
-        return LambOptimizer(by_role(model, self.decay, places), settings)
+    def build(
+        self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform
+    ) -> "LambOptimizer":
+        """Makes the optimizer."""
+        settings = {"lr": learning_rate, "betas": self.betas, "eps": self.eps}
+        return LambOptimizer(param_groups(model, self.weight_decay, schedule_of), settings)
 
 
 class LambOptimizer(Uncorrected):

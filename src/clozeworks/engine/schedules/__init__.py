@@ -8,9 +8,11 @@
 | `Constant` | stays | `constant.py` |
 
 A schedule is a function of the step's number, so there is nothing to save and nothing to replay.
-Steps are numbered from 0. During warm-up step s has the share s / warmup of the highest rate, so
-the first update of a run with warm-up has rate 0: it changes no weight, but fills the optimiser's
-means. That is how BERT was trained.
+Steps are numbered from 0. During a warm-up of w steps, step s has s / w of the peak learning rate,
+so the first update of a run with warm-up has rate 0: it changes no weight, but fills the
+optimizer's means. That is how BERT was trained.
+
+A new file here is available to every recipe, as `training.schedule.kind`.
 """
 
 from typing import ClassVar
@@ -26,52 +28,73 @@ class ScheduleSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.engine.schedules"
 
-    warmup: int
-    """Steps in which the rate rises from 0 to its highest value; 0 means none."""
+    warmup_steps: int | None = None
+    """Steps in which the learning rate rises from 0 to its peak; 0 means no warm-up."""
+    warmup_fraction: float | None = None
+    """The same as a fraction of all steps. If neither is given, pre-training has no warm-up and
+    fine-tuning has one of 0.1."""
 
     def __post_init__(self) -> None:
-        if self.warmup < 0:
-            raise SettingError(f"schedule.warmup is {self.warmup}; it must be at least 0.")
-
-    def check(self, steps: int) -> None:
-        """Complains if warm-up is longer than the run.
-
-        Raises:
-            SettingError: It is.
-        """
-        if self.warmup > steps:
+        steps, fraction = self.warmup_steps, self.warmup_fraction
+        if steps is not None and steps < 0:
+            raise SettingError(f"schedule.warmup_steps is {steps}; it must be at least 0.")
+        if fraction is not None and not 0 <= fraction < 1:
             raise SettingError(
-                f"schedule.warmup is {self.warmup:,}; it must be at most {steps:,}, the steps of "
-                "the run; make it shorter or the run longer."
+                f"schedule.warmup_fraction is {fraction}; it must be at least 0 and below 1."
+            )
+        if steps is not None and fraction is not None:
+            raise SettingError(
+                f"schedule.warmup_steps is {steps:,} and schedule.warmup_fraction is {fraction}; "
+                "they say the same thing twice; leave one of them out."
             )
 
+    def check(self, steps: int) -> None:
+        """Checks the schedule against the length of a run.
+
+        Raises:
+            SettingError: If warm-up is longer than the run.
+        """
+        if self.warmup(steps) > steps:
+            raise SettingError(
+                f"schedule.warmup_steps is {self.warmup(steps):,}; it must be at most {steps:,}, "
+                "the steps of the run; make it shorter or the run longer."
+            )
+
+    def warmup(self, steps: int) -> int:
+        """The steps of warm-up in a run of so many steps."""
+        if self.warmup_steps is not None:
+            return self.warmup_steps
+        return min(steps - 1, round((self.warmup_fraction or 0.0) * steps))
+
     def factor(self, step: int, steps: int) -> float:
-        """What the highest rate is multiplied by, 0 to 1: a pure function.
+        """What the peak learning rate is multiplied by, 0 to 1: a pure function.
 
         Args:
-            step: The number of the update, from 0; behind the end of the run the end's value stays.
+            step: The number of the update, from 0; after the end of the run the end's value stays.
             steps: How many updates the run has.
         """
         assert step >= 0 and steps > 0, "steps are numbered from 0"
-        if step < self.warmup:
-            return step / self.warmup
-        return self.after_warmup(min(step, steps), steps)
+        warmup = self.warmup(steps)
+        if step < warmup:
+            return step / warmup
+        return self.after_warmup(min(step, steps), warmup, steps)
 
-    def after_warmup(self, step: int, steps: int) -> float:
-        """The factor from step `warmup` on.
+    def after_warmup(self, step: int, warmup: int, steps: int) -> float:
+        """The factor once warm-up is over.
 
         Args:
             step: `warmup` to `steps`.
+            warmup: How many updates warm-up has.
             steps: How many updates the run has.
         """
         raise NotImplementedError
 
 
 def check_end(end: float) -> None:
-    """Complains about a last factor that is none.
+    """Checks the factor at the end of a run.
 
     Raises:
-        SettingError: It is not within 0 and 1.
+        SettingError: If it is below 0 or above 1.
     """
     if not 0 <= end <= 1:
         raise SettingError(f"schedule.end is {end}; it must be at least 0 and at most 1.")

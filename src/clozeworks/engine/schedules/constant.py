@@ -13,10 +13,10 @@ from clozeworks.spec import spec
 
 @spec
 class Constant(ScheduleSpec):
-    """Up in warm-up, then the highest rate."""
+    """Up in warm-up, then the peak rate."""
 
     paper: ClassVar[str] = "Raffel et al. 2020"
 
-    def after_warmup(self, step: int, steps: int) -> float:
-        """The factor from step `warmup` on."""
+    def after_warmup(self, step: int, warmup: int, steps: int) -> float:
+        """The factor once warm-up is over."""
         return 1.0

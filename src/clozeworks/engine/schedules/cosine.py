@@ -25,7 +25,7 @@ class Cosine(ScheduleSpec):
         super().__post_init__()
         check_end(self.end)
 
-    def after_warmup(self, step: int, steps: int) -> float:
-        """The factor from step `warmup` on."""
-        left = (steps - step) / max(steps - self.warmup, 1)
+    def after_warmup(self, step: int, warmup: int, steps: int) -> float:
+        """The factor once warm-up is over."""
+        left = (steps - step) / max(steps - warmup, 1)
         return self.end + (1 - self.end) * (1 - math.cos(math.pi * left)) / 2

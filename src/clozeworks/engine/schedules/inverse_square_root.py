@@ -4,7 +4,7 @@ Paper: Vaswani et al. 2017 (the Transformer); Raffel et al. 2020 (T5).
 The idea: the rate does not depend on the length of the run, so a run can be made longer, and every
 step before stays what it was.
 Where paper and ours differ: the paper numbers steps from 1, and its peak follows from the width;
-here steps are numbered from 0, and the peak is the optimiser's rate.
+here steps are numbered from 0, and the peak is the recipe's learning rate.
 Relations: T5 pre-trains with the same fall, but stays at the highest rate before it instead of
 rising to it: with a rate of 0.01, no warm-up and `hold = 10_000` the rate of step s is
 1 / sqrt(max(s, 10,000)).
@@ -32,18 +32,19 @@ class InverseSquareRoot(ScheduleSpec):
         super().__post_init__()
         if self.hold < 0:
             raise SettingError(f"schedule.hold is {self.hold}; it must be at least 0.")
-        if self.warmup < 1 and not self.hold:
+        if not (self.warmup_steps or self.warmup_fraction or self.hold):
             raise SettingError(
-                f"schedule.warmup is {self.warmup}; it must be at least 1; it says how fast the "
-                "rate falls, too; or set hold, such as 10000."
+                "schedule has neither warm-up nor hold; one of them says how fast the rate falls; "
+                "set warmup_steps, warmup_fraction or hold, such as hold = 10000."
             )
-        if 0 < self.hold < self.warmup:
+        if 0 < self.hold < (self.warmup_steps or 0):
             raise SettingError(
-                f"schedule.hold is {self.hold:,} and warmup is {self.warmup:,}; the rate cannot "
-                "stay before it has risen; raise hold, or leave it out."
+                f"schedule.hold is {self.hold:,} and schedule.warmup_steps is "
+                f"{self.warmup_steps:,}; the rate cannot stay before it has risen; raise hold, or "
+                "leave it out."
             )
 
-    def after_warmup(self, step: int, steps: int) -> float:
-        """The factor from step `warmup` on."""
-        top = self.hold or self.warmup
+    def after_warmup(self, step: int, warmup: int, steps: int) -> float:
+        """The factor once warm-up is over."""
+        top = max(self.hold or warmup, 1)
         return math.sqrt(top / max(step, top))

@@ -29,8 +29,8 @@ class Linear(ScheduleSpec):
         super().__post_init__()
         check_end(self.end)
 
-    def after_warmup(self, step: int, steps: int) -> float:
-        """The factor from step `warmup` on."""
-        begin = {"start": 0, "warmup": self.warmup}[self.anchor]
+    def after_warmup(self, step: int, warmup: int, steps: int) -> float:
+        """The factor once warm-up is over."""
+        begin = {"start": 0, "warmup": warmup}[self.anchor]
         left = (steps - step) / max(steps - begin, 1)
         return self.end + (1 - self.end) * left

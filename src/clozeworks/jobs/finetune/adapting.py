@@ -12,7 +12,7 @@ from typing import Any
 from clozeworks.checkpoints.adapters import LowRankPair, write_adapter
 from clozeworks.compress.lora import Lora, adapted, merge_lora
 from clozeworks.errors import SettingError
-from clozeworks.jobs.finetune.recipe import FinetuneTraining
+from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.adversarial import Adversarial
 from clozeworks.objectives.objective import Objective
@@ -29,23 +29,23 @@ def settled(task: Task[Any, Any], items: Sequence[Any]) -> Task[Any, Any]:
     return task.settled(items) if isinstance(task, Classify | Tag) else task
 
 
-def objective_of(task: Task[Any, Any], fitting: FinetuneTraining) -> Objective:
+def objective_of(task: Task[Any, Any], recipe: FinetuneRecipe) -> Objective:
     """What is trained: the task, wrapped if it is asked to hold still or not told everything."""
-    if fitting.adversarial is not None:
-        return Adversarial(objective=task, move=fitting.adversarial)
-    if (sampling := fitting.sampling) is not None:
+    if recipe.adversarial is not None:
+        return Adversarial(objective=task, move=recipe.adversarial)
+    if (sampling := recipe.scheduled_sampling) is not None:
         return ScheduledSampling(objective=task, told=sampling.told, choose=sampling.choose)
     return task
 
 
-def told_said(fitting: FinetuneTraining, steps: int) -> list[str]:
+def told_said(recipe: FinetuneRecipe, steps: int) -> list[str]:
     """How much a model is told in the course of its training, in a sentence if not everything."""
-    if fitting.sampling is None:
+    if recipe.scheduled_sampling is None:
         return []
-    first, last = (fitting.sampling.told.share(step) for step in (0, steps - 1))
+    first, last = (recipe.scheduled_sampling.told.share(step) for step in (0, steps - 1))
     if last >= 1:
         raise SettingError(
-            f"training.sampling is set, and of {steps:,} steps all tell everything; it has no "
+            f"scheduled_sampling is set, and of {steps:,} steps all tell everything; it has no "
             "effect; lower its hold, let it fall faster, or leave it out."
         )
     return [

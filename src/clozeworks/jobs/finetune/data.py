@@ -96,7 +96,7 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
     said += learnable.warnings
     items, judged = list(train.items), list(dev.items) if dev is not None else []
     if dev is None:
-        items, judged = split(items, data.dev_share, _SPLIT_SEED)
+        items, judged = split(items, data.dev_fraction, _SPLIT_SEED)
         said.append(
             f"There is no dev file: {len(judged):,} of {counted(len(train.items), 'item')} "
             f"{'is' if len(judged) == 1 else 'are'} taken to judge by, and not trained on."
@@ -104,7 +104,7 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
     if not judged:
         raise InputError(
             "the dev set is empty; a model needs items to be judged by; name another file, or "
-            "raise data.dev_share."
+            "raise data.dev_fraction."
         )
     task: Task[Any, Any]
     if writing is not None:

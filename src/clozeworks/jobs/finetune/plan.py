@@ -1,90 +1,143 @@
-"""What a recipe of fine-tuning means for a number of items: steps, rate, and what happens when."""
+"""What a recipe of fine-tuning means for a model and a number of items: what it left open, settled.
+
+Everything has a default that suits the task and the size of the model; what was chosen is stated
+and saved with the run.
+"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from clozeworks.engine.optimizers.adafactor import Adafactor
-from clozeworks.engine.optimizers.adam_w import AdamW
-from clozeworks.engine.schedules.constant import Constant
-from clozeworks.engine.schedules.linear import Linear
-from clozeworks.engine.settings import Logging, Training
-from clozeworks.jobs.finetune.recipe import (
-    FinetuneRecipe,
-    FinetuneTraining,
-    usual_epochs,
-    usual_rate,
-)
+from clozeworks.engine.settings import Evaluation, Logging, Training
+from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.wording import counted
 
+_BATCH_SIZE = 32
+_WARMUP_FRACTION = 0.1
+_EVALUATIONS_PER_EPOCH = 2
 # Lines of metrics an epoch has at least.
 _LINES = 20
-_DECAY = 0.01
-# Paper: Raffel et al. 2020; a share of the weights.
-_ADAFACTOR_RATE = 1e-3
+# Below so many items a set is small, and is gone through more often.
+_FEW = 5_000
+# Parameters of a model, and the learning rate that suits a model of at least that many.
+_LEARNING_RATES = ((200_000_000, 2e-5), (60_000_000, 3e-5), (15_000_000, 5e-5), (0, 2e-4))
+# Thin matrices that begin at 0 need larger steps: the published rates of low-rank adaptation are
+# about ten times those of whole models.
+_LORA_TIMES = 10
+# T5 and its relatives begin with larger weights than others, and are trained with larger steps.
+_ENCODER_DECODER_TIMES = 5
+# Paper: Raffel et al. 2020; a fraction of the weights.
+_RELATIVE_LEARNING_RATE = 1e-3
 
 
 @dataclass(frozen=True)
 class FinetunePlan:
-    """How many steps there are, and what happens when.
+    """A recipe with everything settled.
 
     Attributes:
-        steps: Steps of a seed.
-        items: Items of a step.
-        epoch: Steps of an epoch, a share of one included.
-        rate: The highest rate.
+        training: Steps, batch size, learning rate and schedule are all given.
+        logging: When a line of metrics is written.
+        evaluation: When the model is measured on the dev set.
         epochs: How often each item is seen.
-        falls: Whether the rate falls to 0 in the end.
     """
 
-    steps: int
-    items: int
-    epoch: float
-    rate: float
+    training: Training
+    logging: Logging
+    evaluation: Evaluation
     epochs: float
-    falls: bool = True
 
     @classmethod
     def of(
-        cls, recipe: FinetuneRecipe, items: int, parameters: int, *, encoder_decoder: bool = False
+        cls,
+        recipe: FinetuneRecipe,
+        items: int,
+        parameters: int,
+        *,
+        encoder_decoder: bool = False,
+        mean_length: float = 1.0,
     ) -> "FinetunePlan":
-        """What a recipe means for so many items and a model of so many parameters."""
-        fitting = recipe.training
-        epochs = fitting.epochs or usual_epochs(recipe.task["kind"], items)
-        size = min(fitting.items, items)
-        epoch = items / size
-        rate = fitting.rate or _rate(fitting, parameters, encoder_decoder=encoder_decoder)
-        falls = fitting.update.schedule == "linear"
-        return cls(max(1, math.ceil(epoch * epochs)), size, epoch, rate, epochs, falls)
+        """What a recipe means.
 
-    def said(self) -> str:
+        Args:
+            recipe: The recipe.
+            items: Examples of an epoch.
+            parameters: Parameters of the model.
+            encoder_decoder: Whether the model has a decoder beside its encoder.
+            mean_length: Tokens of an example, for batches that are measured in tokens.
+        """
+        training, logging, evaluation = recipe.training, recipe.logging, recipe.evaluation
+        size = training.batch_size or _BATCH_SIZE
+        if training.batch_tokens is not None:
+            size = max(1, round(training.batch_tokens / mean_length))
+        size = min(size, items)
+        epoch_steps = items / size
+        if training.steps is not None:
+            steps, epochs = training.steps, training.steps / epoch_steps
+        else:
+            epochs = training.epochs or usual_epochs(recipe.task["kind"], items)
+            steps = max(1, math.ceil(epoch_steps * epochs))
+        schedule = training.schedule
+        if schedule.warmup_steps is None and schedule.warmup_fraction is None:
+            schedule = replace(schedule, warmup_fraction=_WARMUP_FRACTION)
+        training = replace(
+            training,
+            steps=steps,
+            epochs=None,
+            batch_size=size,
+            batch_tokens=None,
+            learning_rate=training.learning_rate
+            or _learning_rate(recipe, parameters, encoder_decoder=encoder_decoder),
+            schedule=schedule,
+        )
+        if evaluation.every_steps is None and evaluation.per_epoch is None:
+            evaluation = replace(evaluation, per_epoch=_EVALUATIONS_PER_EPOCH)
+        evaluation = evaluation.settled(epoch_steps)
+        if logging.every_steps is None:
+            line = max(1, round(epoch_steps / _LINES))
+            logging = replace(logging, every_steps=min(evaluation.every_steps or line, line))
+        return cls(training, logging, evaluation, epochs)
+
+    @property
+    def steps(self) -> int:
+        """Steps of a seed."""
+        assert self.training.steps is not None
+        return self.training.steps
+
+    @property
+    def batch_size(self) -> int:
+        """Items of a step."""
+        assert self.training.batch_size is not None
+        return self.training.batch_size
+
+    def message(self) -> str:
         """What was chosen, in a sentence."""
         often = "1 epoch" if self.epochs == 1 else f"{self.epochs:g} epochs"
+        peak, end = self.training.learning_rate, self.training.schedule.factor(*[self.steps] * 2)
+        assert peak is not None
+        ends = "stays there" if end == 1 else f"falls to {peak * end:g}"
         return (
-            f"{counted(self.steps, 'step')} of {counted(self.items, 'item')} ({often}); the rate "
-            f"rises to {self.rate:g} and {'falls to 0' if self.falls else 'stays there'}."
+            f"{counted(self.steps, 'step')} of {counted(self.batch_size, 'item')} ({often}); the "
+            f"learning rate rises to {peak:g} and {ends}."
         )
 
-    def training(self, recipe: FinetuneRecipe) -> Training:
-        """The settings of the engine."""
-        update = recipe.training.update
-        warmup = min(self.steps - 1, round(update.warmup * self.steps))
-        decay = _DECAY if update.decay is None else update.decay
-        factored = update.optimizer == "adafactor"
-        return Training(
-            steps=self.steps,
-            optimizer=Adafactor(rate=self.rate) if factored else AdamW(rate=self.rate, decay=decay),
-            schedule=Linear(warmup=warmup) if self.falls else Constant(warmup=warmup),
-            precision=update.precision,
-        )
 
-    def watching(self, recipe: FinetuneRecipe) -> Logging:
-        """When the model is judged, and when a line is written."""
-        choosing = recipe.choosing
-        every = choosing.every or max(1, round(self.epoch / choosing.evaluations))
-        return Logging(every=max(1, min(every, round(self.epoch / _LINES))), evaluate=every)
+def usual_learning_rate(
+    parameters: int, *, lora: bool = False, encoder_decoder: bool = False
+) -> float:
+    """The learning rate that suits a model of so many parameters, or low-rank differences of it."""
+    rate = next(rate for least, rate in _LEARNING_RATES if parameters >= least)
+    rate *= _ENCODER_DECODER_TIMES if encoder_decoder else 1
+    return _LORA_TIMES * rate if lora else rate
 
 
-def _rate(fitting: FinetuneTraining, parameters: int, *, encoder_decoder: bool) -> float:
-    if fitting.update.optimizer == "adafactor":
-        return _ADAFACTOR_RATE
-    return usual_rate(parameters, fitting.lora, encoder_decoder=encoder_decoder)
+def usual_epochs(kind: str, items: int) -> float:
+    """How often a set of so many items is gone through."""
+    usual = 2.0 if kind == "answer" else 3.0
+    return usual if items >= _FEW else 2 * usual
+
+
+def _learning_rate(recipe: FinetuneRecipe, parameters: int, *, encoder_decoder: bool) -> float:
+    if recipe.training.optimizer.relative_steps:
+        return _RELATIVE_LEARNING_RATE
+    return usual_learning_rate(
+        parameters, lora=recipe.lora is not None, encoder_decoder=encoder_decoder
+    )

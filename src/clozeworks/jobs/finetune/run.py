@@ -22,7 +22,7 @@ from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
 from clozeworks.engine.metrics import FILE, Metrics
 from clozeworks.engine.micro_batches import MicroBatchThreads
-from clozeworks.engine.settings import Training
+from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
 from clozeworks.engine.trainer import Callback, Outcome, Trainer
@@ -121,7 +121,7 @@ class FinetuneRun:
     ) -> None:
         self.recipe, self.start = recipe, start
         self.data = replace(data, task=settled(data.task, data.train))
-        self.objective = objective_of(self.data.task, recipe.training)
+        self.objective = objective_of(self.data.task, recipe)
         self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
         self.said: list[Any] = []  # what the best weights say of the dev set, once that is known
         self.plan = FinetunePlan.of(
@@ -129,8 +129,9 @@ class FinetuneRun:
             data.shown,
             start.blueprint.count(),
             encoder_decoder=start.blueprint.decoder is not None,
+            mean_length=self._mean_length() if recipe.training.batch_tokens else 1.0,
         )
-        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
+        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
 
     @property
     def done(self) -> bool:
@@ -155,12 +156,13 @@ class FinetuneRun:
         """
         if self.done:
             return None, RunResult.read(self.folder)
-        for said in (self.plan.said(), *told_said(self.recipe.training, self.plan.steps)):
+        self.recipe.training.check_device(self.ranks.device)
+        for said in (self.plan.message(), *told_said(self.recipe, self.plan.steps)):
             self.callback.note(f"Seed {self.seed}: {said}")
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
-        if (lora := self.recipe.training.lora) is not None:
+        if (lora := self.recipe.lora) is not None:
             add_lora(network, lora, seed=self.seed)
         with memory_kept():
             lanes = MicroBatchThreads(self.ranks.device)
@@ -183,27 +185,27 @@ class FinetuneRun:
             self.folder.mkdir(exist_ok=True)
             begin_session(self.folder, snapshots, self._written(), step, self.ranks)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
-        best = EarlyStopping(patience=recipe.choosing.patience)
+        best = EarlyStopping(patience=recipe.selection.patience)
         trainer = Trainer(
             model=network,
-            cost=lambda tensors: objective.loss(network, tensors),
+            loss=objective.loss,
             names=objective.loss_names,
             stages=Stages([Stage(self._loader(model, lanes), plan.steps)]),
             held_out=self._held_out(model, lanes),
-            training=plan.training(recipe),
-            watching=plan.watching(recipe),
-            keeping=recipe.snapshots,
+            training=plan.training,
+            logging=plan.logging,
+            evaluation=plan.evaluation,
+            checkpointing=recipe.checkpointing,
             seed=self.seed,
             ranks=self.ranks,
             lanes=lanes,
             snapshots=snapshots,
             metrics=metrics,
             callback=self.callback,
-            rates=recipe.training.rates,
             judge=partial(self._judged, model),
             best=best,
         )
-        if said := recipe.training.rates.said(network):
+        if said := frozen_message(network):
             self.callback.note(said)
         if snapshot is not None:
             trainer.resume(snapshot)
@@ -229,7 +231,7 @@ class FinetuneRun:
             self.folder,
         )
         if self.ranks.leads:
-            lora = recipe.training.lora
+            lora = recipe.lora
             save_with_adapter(model, self.folder / MODEL, lora, pairs, recipe.model)
             result.write()
             shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
@@ -280,14 +282,14 @@ class FinetuneRun:
             self.data.train,
             model.tokenizer,
             most=model.max_length,
-            change=_change(self.recipe.training.augment, self.seed, self.start),
+            change=_change(self.recipe.augment, self.seed, self.start),
             mixed=self.data.mixed(self.seed),
         )
         return Loader(
             examples,
             self._cutter(model, lanes),
             seed=self.seed,
-            examples=self.plan.items,
+            examples=self.plan.batch_size,
             rank=self.ranks.rank,
             ranks=self.ranks.count,
         )
@@ -310,16 +312,22 @@ class FinetuneRun:
         )
         return loader.batch(0)
 
+    def _mean_length(self) -> float:
+        return TaskExamples(
+            self.data.task, self.data.train, self.start.tokenizer, most=self.start.max_length
+        ).mean_length
+
     def _cutter(self, model: LanguageModel, lanes: MicroBatchThreads) -> MicroBatcher:
         source = Vocabularies.of(model.tokenizer)
-        return MicroBatcher(self.objective, self.seed, source, Training(steps=1).piece, lanes.count)
+        most = self.recipe.training.micro_batch_tokens
+        return MicroBatcher(self.objective, self.seed, source, most, lanes.count)
 
     def _written(self) -> dict[str, Any]:
         plan = self.plan
         data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
         data["seed"] = self.seed
         data["task"] = config.plain(self.data.task)
-        data["training"] |= {"epochs": plan.epochs, "rate": plan.rate, "steps": plan.steps}
+        data["training"] = {**config.plain(plan.training), "epochs": plan.epochs}
         data["identity"] = {
             "tokenizer": self.start.tokenizer.fingerprint,
             "train": identity(self.data.train),

@@ -60,19 +60,19 @@ class Search:
 
     trials: int = 8
     """Trials at most; of more settings than that, some are drawn at random."""
-    rates: tuple[float, ...] = ()
-    """Rates to try; only the recipe's if none is given."""
+    learning_rates: tuple[float, ...] = ()
+    """Learning rates to try; only the recipe's if none is given."""
     epochs: tuple[float, ...] = ()
     """Numbers of epochs to try."""
-    items: tuple[int, ...] = ()
-    """Numbers of items of a step to try."""
+    batch_sizes: tuple[int, ...] = ()
+    """Batch sizes to try, in items."""
 
     def __post_init__(self) -> None:
         at_least("search.trials", self.trials, 2)
         if len(self._all()) < 2:
             raise SettingError(
                 "search has one setting only, and there is nothing to choose; give at least two "
-                "rates, epochs or items, such as rates = [2e-5, 5e-5]."
+                "learning rates, epochs or batch sizes, such as learning_rates = [2e-5, 5e-5]."
             )
 
     def settings(self) -> list[Setting]:
@@ -87,18 +87,22 @@ class Search:
         """Refuses settings of training that are searched as well: they would have no effect.
 
         Raises:
-            SettingError: There is one.
+            SettingError: If a searched setting is set as well.
         """
         for name in self._all()[0]:
             if isinstance(training, dict) and training.get(name) is not None:
-                searched = f"{name}s" if name == "rate" else name
+                searched = name if name == "epochs" else f"{name}s"
                 raise SettingError(
                     f"training.{name} is {training[name]} and search.{searched} tries others; "
                     "leave one of them out."
                 )
 
     def _all(self) -> list[Setting]:
-        lists = {"rate": self.rates, "epochs": self.epochs, "items": self.items}
+        lists = {
+            "learning_rate": self.learning_rates,
+            "epochs": self.epochs,
+            "batch_size": self.batch_sizes,
+        }
         names = [name for name, values in lists.items() if values]
         products = itertools.product(*(dict.fromkeys(lists[name]) for name in names))
         return [dict(zip(names, values, strict=True)) for values in products]
@@ -218,7 +222,7 @@ class _Searching:
         if len(data.dev) < 2:
             raise InputError(
                 f"the dev set has {counted(len(data.dev), 'item')}; a search needs at least 2, one "
-                "to choose by and one to report on; name a larger file, or raise data.dev_share."
+                "to choose by and one to report on; name a larger file, or raise data.dev_fraction."
             )
         chooses, self.apart = split(data.dev, 0.5, _SEED)
         self.data = replace(data, dev=chooses)

@@ -58,7 +58,10 @@ def preflight(
     """
     count = sum(parameter.numel() for parameter in network.parameters())
     steps = stages.steps
-    each = recipe.tokens()
+    each = [
+        tokens or round(stage.loader.examples * stage.loader.arrangement.mean_length)
+        for tokens, stage in zip(recipe.batch_tokens(), stages.stages, strict=True)
+    ]
     total = sum(size * stage.steps for size, stage in zip(each, stages.stages, strict=True))
     sizes = " and then ".join(f"{size:,}" for size in dict.fromkeys(each))
     loader = stages.stages[0].loader
@@ -75,7 +78,7 @@ def preflight(
             f"Each of the {loader.ranks} processes compares its own examples alone: this is not "
             "the run that one process would make."
         )
-    _room(folder, count, recipe.snapshots.keep, callback)
+    _room(folder, count, recipe.checkpointing.keep, callback)
     _memory(count, recipe, lanes.count, callback)
     # Rates of a few examples say little.
     looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
@@ -170,8 +173,8 @@ def _room(folder: Path, count: int, keep: int, callback: Callback) -> None:
     if free < needed:
         raise OutputError(
             f"{folder} has {size_in_words(free)} free; {keep + 1} snapshots and the model need "
-            f"{size_in_words(needed)}; make room, keep fewer (snapshots.keep), or choose another "
-            "disk."
+            f"{size_in_words(needed)}; make room, keep fewer (checkpointing.keep), or choose "
+            "another disk."
         )
     callback.note(
         f"Snapshots and model need {size_in_words(needed)} of disk, {size_in_words(free)} are free."

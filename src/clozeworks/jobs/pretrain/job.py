@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from clozeworks import config
 from clozeworks.core.heads.vocabulary import NAME as FILLING
 from clozeworks.core.model import Model
@@ -17,6 +15,7 @@ from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import FILE, Metrics
 from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
 from clozeworks.engine.trainer import Callback, Outcome, Trainer
@@ -60,7 +59,8 @@ def pretrain(
         recipe = read_recipe(recipe, changes)
     elif changes:
         recipe = read_recipe(config.plain(recipe), changes)
-    if recipe.watching.tensorboard:
+    recipe = recipe.settled()
+    if recipe.logging.tensorboard:
         check_board()
     callback = callback or Quiet()
     folder = Path(recipe.run)
@@ -83,18 +83,14 @@ class _Run:
         self.callback = callback
         self.board: Board | None = None
         self.corpus = Corpus.open(recipe.data.corpus)
-        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.snapshots.keep)
+        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
 
     def run(self) -> Pretrained:
         begun = bool(self.snapshots.steps())
         if self.ranks.leads:
             refuse_another_recipe(self.folder, self._written(), begun=begun)
         recipe = self.recipe
-        if recipe.training.compile and self.ranks.device.type == "cpu":
-            raise SettingError(
-                "training.compile is true and the device is a CPU; there the pieces of a step run "
-                "side by side, which gains more; leave it out."
-            )
+        recipe.training.check_device(self.ranks.device)
         stages = recipe.objectives()
         objective = stages[0][0]
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed, begun=begun)
@@ -134,34 +130,41 @@ class _Run:
             [
                 Stage(
                     self._loader(
-                        "train", stage, lanes, self._arranged("train", stage), tokens=tokens
+                        "train",
+                        stage,
+                        lanes,
+                        self._arranged("train", stage),
+                        tokens=tokens,
+                        examples=recipe.training.batch_size,
                     ),
                     steps,
                     f"texts of up to {length} tokens",
                 )
-                for (stage, length, steps), tokens in zip(stages, recipe.tokens(), strict=True)
+                for (stage, length, steps), tokens in zip(
+                    stages, recipe.batch_tokens(), strict=True
+                )
             ]
         )
         held_out = self._held_out(objective, lanes)
-        cost = _cost(objective, network, compiled=recipe.training.compile)
         metrics = None
         if self.ranks.leads:
             if snapshot is None:
                 preflight(recipe, self.folder, network, loaders, lanes, self.callback)
             begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
-            if recipe.watching.tensorboard:
+            if recipe.logging.tensorboard:
                 self.board = Board(self.callback, self.folder, step if snapshot else None)
                 self.callback = self.board
         trainer = Trainer(
             model=network,
-            cost=cost,
+            loss=objective.loss,
             names=objective.loss_names,
             stages=loaders,
             held_out=held_out,
             training=recipe.training,
-            watching=recipe.watching,
-            keeping=recipe.snapshots,
+            logging=recipe.logging,
+            evaluation=recipe.evaluation.settled(loaders.epoch_steps),
+            checkpointing=recipe.checkpointing,
             seed=recipe.seed,
             ranks=self.ranks,
             lanes=lanes,
@@ -169,6 +172,8 @@ class _Run:
             metrics=metrics,
             callback=self.callback,
         )
+        if message := frozen_message(network):
+            self.callback.note(message)
         baseline = unigram_baseline(self.corpus, held_out, self.ranks)
         if snapshot is not None:
             trainer.resume(snapshot)
@@ -255,17 +260,20 @@ class _Run:
         recipe, split = self.recipe, self.corpus.split(part)
         if examples is None and tokens is not None and tokens < arrangement.mean_length:
             raise SettingError(
-                f"training.tokens is {tokens:,}; one example has {arrangement.mean_length:,.0f} on "
-                "average, and a step needs at least one; raise it, or shorten the examples."
+                f"training.batch_tokens is {tokens:,}; one example has "
+                f"{arrangement.mean_length:,.0f} on average, and a step needs at "
+                "least one; raise it, or shorten the examples."
             )
         source = Vocabularies.of(self.corpus.tokenizer, split)
-        cutter = MicroBatcher(objective, recipe.seed, source, recipe.training.piece, lanes.count)
+        cutter = MicroBatcher(
+            objective, recipe.seed, source, recipe.training.micro_batch_tokens, lanes.count
+        )
         return Loader(
             arrangement,
             cutter,
             seed=recipe.seed,
             tokens=tokens if examples is None else None,
-            examples=None if examples is None else max(1, min(examples, arrangement.size(0))),
+            examples=examples,
             rank=self.ranks.rank,
             ranks=self.ranks.count,
         )
@@ -275,10 +283,11 @@ class _Run:
         if VALIDATION not in self.corpus.splits:
             return []
         arrangement = self._arranged(VALIDATION, objective)
-        wanted = round(self.recipe.watching.tokens / arrangement.mean_length)
-        wanted = max(self.ranks.count, wanted)
-        if arrangement.size(0) < self.ranks.count:
+        wanted = round((self.recipe.evaluation.tokens or 0) / arrangement.mean_length)
+        size = arrangement.size(0)
+        if size < self.ranks.count:
             return []
+        wanted = max(1, min(max(self.ranks.count, wanted), size))
         loader = self._loader(VALIDATION, objective, lanes, arrangement, examples=wanted)
         return loader.batch(0)
 
@@ -321,8 +330,3 @@ class _Run:
                 if made is model:
                     raise
                 self.callback.note(f"The {folder.name} is not saved: {error}")
-
-
-def _cost(objective: Objective, network: Model, *, compiled: bool) -> Any:
-    called: Any = torch.compile(network) if compiled else network
-    return lambda tensors: objective.loss(called, tensors)

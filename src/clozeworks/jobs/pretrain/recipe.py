@@ -8,19 +8,32 @@ import dataclasses
 import tomllib
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clozeworks import config
-from clozeworks.engine.settings import Checkpointing, Logging, Training, at_least
+from clozeworks.engine.settings import (
+    Checkpointing,
+    Evaluation,
+    Logging,
+    Training,
+    at_least,
+)
 from clozeworks.errors import InputError, SettingError
 from clozeworks.families.family import published_sizes
+from clozeworks.jobs.renamed_settings import refuse_renamed
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.published import published
 from clozeworks.spec import spec
 
 # What may change while a run is stopped: it changes nothing about the result.
-FREE = ("run", "watching", "snapshots")
+FREE = ("run", "logging", "evaluation", "checkpointing")
+
+# What is settled where a recipe is silent. Paper: Raffel et al. 2020 for steps that are relative.
+_LEARNING_RATE, _RELATIVE_LEARNING_RATE = 1e-4, 1e-2
+_BATCH_TOKENS = 4096
+_LOG_EVERY, _EVALUATE_EVERY, _EVALUATION_TOKENS = 10, 500, 65536
 
 
 @spec
@@ -45,18 +58,19 @@ class StageSettings:
 
     length: int
     """The most tokens of an example."""
-    share: float = 1.0
-    """The share of the steps; the shares of all stages add up to 1."""
-    tokens: int | None = None
-    """Tokens of a step, if not those of training.tokens. BERT has 256 texts a step in both of its
-    stages, which are 32768 tokens at length 128 and 131072 at 512."""
+    fraction: float = 1.0
+    """The fraction of the steps; the fractions of all stages add up to 1."""
+    batch_tokens: int | None = None
+    """Tokens of a step, if not those of training.batch_tokens. BERT has 256 texts a step in both of
+    its stages, which are 32768 tokens at length 128 and 131072 at 512."""
 
     def __post_init__(self) -> None:
         at_least("stages.length", self.length, 1)
-        if self.tokens is not None:
-            at_least("stages.tokens", self.tokens, 1)
-        if not 0 < self.share <= 1:
-            raise SettingError(f"stages.share is {self.share}; it must be above 0 and at most 1.")
+        at_least("stages.batch_tokens", self.batch_tokens, 1)
+        if not 0 < self.fraction <= 1:
+            raise SettingError(
+                f"stages.fraction is {self.fraction}; it must be above 0 and at most 1."
+            )
 
 
 @spec
@@ -70,10 +84,11 @@ class Data:
     none is given, all steps have the length that the objective says."""
 
     def __post_init__(self) -> None:
-        total = sum(stage.share for stage in self.stages)
+        total = sum(stage.fraction for stage in self.stages)
         if self.stages and abs(total - 1) > 1e-6:
             raise SettingError(
-                f"data.stages have shares of {total:g} together; they must add up to 1; change one."
+                f"data.stages have fractions of {total:g} together; they must add up to 1; change "
+                "one."
             )
 
 
@@ -88,8 +103,9 @@ class Recipe:
     objective: Objective
     """What is learned: bert, roberta, t5, gpt2 or another paper's name, or a table."""
     training: Training
-    watching: Logging = Logging()
-    snapshots: Checkpointing = Checkpointing()
+    logging: Logging = Logging()
+    evaluation: Evaluation = Evaluation()
+    checkpointing: Checkpointing = Checkpointing()
     seed: int = 0
     """Decides everything random: first weights, order, masks, dropout."""
 
@@ -98,37 +114,76 @@ class Recipe:
             raise SettingError(f"seed is {self.seed}; it must be at least 0 and below 2**63.")
         if not self.run:
             raise SettingError("run is ''; it must name the folder of the run.")
+        training = self.training
+        if training.epochs is not None:
+            raise SettingError(
+                f"training.epochs is {training.epochs:g}; pre-training counts steps; set "
+                "training.steps instead."
+            )
+        if training.steps is None:
+            raise SettingError("training.steps is missing; pre-training needs it.")
+        if training.batch_size and any(stage.batch_tokens for stage in self.data.stages):
+            raise SettingError(
+                f"training.batch_size is {training.batch_size:,} and a stage has batch_tokens; "
+                "leave one of them out."
+            )
+
+    @property
+    def steps(self) -> int:
+        """How many steps the run has."""
+        assert self.training.steps is not None
+        return self.training.steps
+
+    def settled(self) -> "Recipe":
+        """The same recipe with a value for everything it left open."""
+        training, logging, evaluation = self.training, self.logging, self.evaluation
+        if training.batch_size is None and training.batch_tokens is None:
+            training = replace(training, batch_tokens=_BATCH_TOKENS)
+        if training.learning_rate is None:
+            relative = training.optimizer.relative_steps
+            usual = _RELATIVE_LEARNING_RATE if relative else _LEARNING_RATE
+            training = replace(training, learning_rate=usual)
+        if training.schedule.warmup_steps is None and training.schedule.warmup_fraction is None:
+            schedule = replace(training.schedule, warmup_steps=0)
+            training = replace(training, schedule=schedule)
+        if logging.every_steps is None:
+            logging = replace(logging, every_steps=_LOG_EVERY)
+        if evaluation.every_steps is None and evaluation.per_epoch is None:
+            evaluation = replace(evaluation, every_steps=_EVALUATE_EVERY)
+        if evaluation.tokens is None:
+            evaluation = replace(evaluation, tokens=_EVALUATION_TOKENS)
+        return replace(self, training=training, logging=logging, evaluation=evaluation)
 
     def objectives(self) -> list[tuple[Objective, int, int]]:
         """The objective of each stage, its length, and how many steps it has."""
         stages = self.data.stages
         if not stages:
             length = _length(self.objective)
-            return [(self.objective, length, self.training.steps)]
-        found, before, share = [], 0, 0.0
+            return [(self.objective, length, self.steps)]
+        found, before, fraction = [], 0, 0.0
         for stage in stages:
-            share += stage.share
-            end = round(self.training.steps * share)
+            fraction += stage.fraction
+            end = round(self.steps * fraction)
             found.append((of_length(self.objective, stage.length), stage.length, end - before))
             before = end
         return found
 
-    def tokens(self) -> list[int]:
-        """The tokens of a step of each stage."""
-        usual = self.training.tokens
-        return [stage.tokens or usual for stage in self.data.stages] or [usual]
+    def batch_tokens(self) -> list[int | None]:
+        """The tokens of a step of each stage; None if the batch size is given in examples."""
+        usual = self.training.batch_tokens
+        return [stage.batch_tokens or usual for stage in self.data.stages] or [usual]
 
 
 def read_recipe(source: Path | str | dict[str, Any], changes: Sequence[str] = ()) -> Recipe:
-    """A recipe from a file or from plain data, with some settings changed.
+    """A recipe from a file or from plain data, with some settings changed and all settled.
 
     Args:
         source: A TOML file, or what it would hold.
         changes: Settings as a command line has them: `training.steps=2000`.
 
     Raises:
-        SettingError: A setting has a value it may not have.
-        UnknownName: There is no such setting; the nearest is shown.
+        SettingError: If a setting has a value it may not have.
+        UnknownName: If there is no such setting; the nearest is shown.
     """
     data = changed(source, changes)
     named = data.get("objective")
@@ -137,19 +192,20 @@ def read_recipe(source: Path | str | dict[str, Any], changes: Sequence[str] = ()
         length = text.stages[0].length if text.stages else None
         data = {**data, "objective": config.plain(published(named, length))}
     recipe: Recipe = config.read(Recipe, data)
-    return recipe
+    return recipe.settled()
 
 
 def changed(source: Path | str | dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     """What a TOML file or plain data holds, with some settings changed; the data stay as they are.
 
     Raises:
-        InputError: The file cannot be read, or is no TOML.
-        SettingError: A change is none.
+        InputError: If the file cannot be read, or is not TOML.
+        SettingError: If a change is not `path=value`, or a setting has an old name.
     """
     data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
     for change in changes:
         config.override(data, change)
+    refuse_renamed(data)
     return data
 
 
@@ -157,13 +213,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     """What a TOML file holds.
 
     Raises:
-        InputError: It cannot be read, or is no TOML.
+        InputError: If it cannot be read, or is not TOML.
     """
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is no TOML: {error}; mend the file.") from error
+        raise InputError(f"{path} is not a TOML file: {error}; fix it.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8; save it as UTF-8.") from error
     except FileNotFoundError as error:

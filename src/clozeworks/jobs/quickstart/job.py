@@ -62,13 +62,16 @@ stages = [{length = 32}]
 
 [training]
 steps = 3_000
-tokens = 1_024          # 32 texts of 32
-optimizer = {kind = "adam_w", rate = 2e-3, betas = [0.9, 0.98]}
-schedule = {kind = "linear", warmup = 100}
+batch_tokens = 1_024    # 32 texts of 32
+learning_rate = 2e-3
+optimizer = {kind = "adam_w", betas = [0.9, 0.98]}
+schedule = {kind = "linear", warmup_steps = 100}
 
-[watching]
-every = 20
-evaluate = 200
+[logging]
+every_steps = 20
+
+[evaluation]
+every_steps = 200
 tokens = 20_000
 """
 

@@ -104,8 +104,8 @@ def _recipe(
         "model": str(start),
         "task": {"kind": "classify"},
         "data": {"train": [str(train)], "dev": [str(dev)]},
-        "training": {"epochs": _EPOCHS[name], "items": 16, "rate": 1e-3},
-        "choosing": {"every": _EVERY[name]},
+        "training": {"epochs": _EPOCHS[name], "batch_size": 16, "learning_rate": 1e-3},
+        "evaluation": {"every_steps": _EVERY[name]},
         "seeds": list(seeds),
     }
 

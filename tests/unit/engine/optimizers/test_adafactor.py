@@ -55,7 +55,7 @@ def steps():
 
 def run(spec, steps):
     model, values, gradients, rates = steps
-    optimizer = spec.build(model)
+    optimizer = spec.build(model, 0.01)
     for found, rate in zip(gradients, rates, strict=True):
         for name, parameter in model.named_parameters():
             parameter.grad = found[name].clone()
@@ -72,7 +72,7 @@ def close(ours, wanted):
 
 
 def test_twenty_steps_are_the_formula(steps):
-    ours, *given = run(Adafactor(rate=0.01), steps)
+    ours, *given = run(Adafactor(), steps)
     assert close(ours, written(*given))
     assert not close(ours, written(*given, beta=0.999))
     assert not close(ours, written(*given, clip=1e9))
@@ -81,13 +81,13 @@ def test_twenty_steps_are_the_formula(steps):
 
 
 def test_its_settings_do_what_they_say(steps):
-    ours, *given = run(Adafactor(rate=0.01, scaled=False, clip=0.5), steps)
+    ours, *given = run(Adafactor(scale_parameter=False, clip_threshold=0.5), steps)
     assert close(ours, written(*given, scaled=False, clip=0.5))
 
 
 def test_it_keeps_rows_and_columns(steps):
     model = steps[0]
-    optimizer = Adafactor(rate=0.01).build(model)
+    optimizer = Adafactor().build(model, 0.01)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
@@ -108,12 +108,12 @@ def test_the_size_of_a_large_tensor():
     [
         ("power", 0.0, "optimizer.power is 0.0; it must be above 0."),
         ("power", 1.5, "optimizer.power is 1.5; it must be at most 1."),
-        ("clip", -1.0, "optimizer.clip is -1.0; it must be above 0."),
+        ("clip_threshold", -1.0, "optimizer.clip_threshold is -1.0; it must be above 0."),
         ("floor", float("inf"), "optimizer.floor is inf; it must be a finite number."),
         ("eps", 0.0, "optimizer.eps is 0.0; it must be above 0."),
     ],
 )
 def test_complaints(setting, value, sentence):
     with pytest.raises(SettingError) as caught:
-        Adafactor(rate=0.1, **{setting: value})
+        Adafactor(**{setting: value})
     assert str(caught.value) == sentence

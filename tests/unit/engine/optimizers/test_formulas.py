@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from clozeworks.engine.optimizers import uncorrected
+from clozeworks.engine.optimizers import bert_adam
 from clozeworks.engine.optimizers.adam_w import AdamW
 from clozeworks.engine.optimizers.bert_adam import BertAdam
 from clozeworks.engine.optimizers.lamb import Lamb, _length
@@ -15,14 +15,14 @@ RATES = [0.0, 5e-3, 1e-2, 9e-3, 8e-3, 7e-3, 6e-3, 5e-3, 4e-3, 3e-3]
 
 def run(kind, model, gradients, written, excluded, as_kind=None, **changes):
     """Parameters after ten steps: ours, as written, and at the beginning."""
-    spec = ALL[kind](rate=1e-2, decay=0.1, **changes)
-    optimizer = spec.build(model)
+    spec = ALL[kind](weight_decay=0.1, **changes)
+    optimizer = spec.build(model, 1e-2)
     values = {
         name: value.detach().numpy().copy()
         for name, value in model.named_parameters()
         if value.requires_grad
     }
-    settings = {"betas": spec.betas, "eps": spec.eps, "decay": spec.decay}
+    settings = {"betas": spec.betas, "eps": spec.eps, "decay": spec.weight_decay}
     reference = written(as_kind or kind, values, excluded, **settings)
     for step, rate in enumerate(RATES):
         found = gradients(model, step)
@@ -69,21 +69,21 @@ def test_excluding_too_few_would_show(kind, mixed, gradients, written, excluded)
 def test_devices_without_the_kernel_do_the_same(
     kind, mixed, gradients, written, excluded, monkeypatch
 ):
-    monkeypatch.setattr(uncorrected, "fused", lambda parameters: None)
+    monkeypatch.setattr(bert_adam, "fused", lambda parameters: None)
     ours, wanted, _ = run(kind, mixed, gradients, written, excluded)
     assert all(close(ours, wanted).values())
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.9, 0.999, 1 - 2**-53])
 def test_at_a_late_step_nothing_is_corrected(beta):
-    assert 1 - beta**uncorrected.LATE == 1
-    late = torch.full((), uncorrected.LATE)
+    assert 1 - beta**bert_adam.LATE == 1
+    late = torch.full((), bert_adam.LATE)
     assert late + 1 == late
 
 
 def test_a_tensor_of_zeros_is_not_stretched(mixed):
     """Where the ratio would be 0 / |u| the weights could never leave 0."""
-    optimizer = Lamb(rate=0.1, decay=0.01).build(mixed)
+    optimizer = Lamb(weight_decay=0.01).build(mixed, 0.1)
     mixed.zero.weight.grad = torch.ones_like(mixed.zero.weight)
     mixed.dense.weight.grad = torch.zeros_like(mixed.dense.weight)
     before = mixed.dense.weight.detach().clone()
@@ -97,7 +97,7 @@ def test_a_tensor_of_zeros_is_not_stretched(mixed):
 
 
 def test_without_decay_and_gradient_nothing_moves(mixed):
-    optimizer = Lamb(rate=0.1, decay=0.0).build(mixed)
+    optimizer = Lamb(weight_decay=0.0).build(mixed, 0.1)
     mixed.dense.weight.grad = torch.zeros_like(mixed.dense.weight)
     before = mixed.dense.weight.detach().clone()
     optimizer.step()

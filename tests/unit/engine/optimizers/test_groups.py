@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeworks.engine.optimizers import by_role
+from clozeworks.engine.param_groups import param_groups
 from clozeworks.errors import SettingError
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config
@@ -16,7 +16,7 @@ def names(model, groups):
 
 
 def test_every_role(mixed, excluded):
-    groups = by_role(mixed, 0.25)
+    groups = param_groups(mixed, 0.25)
     assert names(mixed, groups) == {
         "decayed": {"table.weight", "dense.weight", "zero.weight"},
         "not decayed": excluded,
@@ -30,7 +30,7 @@ def test_a_real_model():
     settings = {**FAMILY.published("bert-tiny"), "vocab_size": 50}
     heads = frozenset({"pooler", "vocabulary", "next_sentence"})
     model = FAMILY.blueprint(Config(settings), heads).build()
-    found = names(model, by_role(model, 0.01))
+    found = names(model, param_groups(model, 0.01))
     everything = {name for name, _ in model.named_parameters()}
     assert found["decayed"] | found["not decayed"] == everything
     assert not found["decayed"] & found["not decayed"]
@@ -42,13 +42,13 @@ def test_a_real_model():
 
 
 def test_a_group_without_parameters_is_left_out():
-    assert [group["role"] for group in by_role(torch.nn.LayerNorm(4), 0.1)] == ["not decayed"]
-    assert [group["role"] for group in by_role(torch.nn.Embedding(4, 4), 0.1)] == ["decayed"]
+    assert [group["role"] for group in param_groups(torch.nn.LayerNorm(4), 0.1)] == ["not decayed"]
+    assert [group["role"] for group in param_groups(torch.nn.Embedding(4, 4), 0.1)] == ["decayed"]
 
 
 def test_nothing_to_train(mixed):
     with pytest.raises(SettingError) as error:
-        by_role(mixed.requires_grad_(False), 0.1)
+        param_groups(mixed.requires_grad_(False), 0.1)
     assert str(error.value) == (
         "all 10 parameter tensors of the model are frozen; at least one must be free to change; "
         "freeze fewer."

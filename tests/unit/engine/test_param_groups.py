@@ -5,7 +5,8 @@ import torch
 
 from clozeworks.core.initialize import initialize
 from clozeworks.engine.optimizers.adam_w import AdamW
-from clozeworks.engine.param_groups import Rates
+from clozeworks.engine.param_groups import Freezing, frozen_message
+from clozeworks.engine.settings import Training
 from clozeworks.errors import SettingError
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config
@@ -19,19 +20,19 @@ def model():
     return built
 
 
-def factors(rates):
+def factors(freezing=None, layer_decay=1.0):
     network = model()
-    optimizer = AdamW(rate=1.0).build(network, rates.apply(network))
+    optimizer = AdamW().build(network, 1.0, (freezing or Freezing()).apply(network, layer_decay))
     found = {}
     names = {id(p): name for name, p in network.named_parameters()}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            found[names[id(parameter)]] = (group["factor"], group["since"])
+            found[names[id(parameter)]] = (group["lr_scale"], group["start_step"])
     return found
 
 
 def test_the_rate_falls_from_the_heads_down():
-    found = factors(Rates(layer_decay=0.5))
+    found = factors(layer_decay=0.5)
     assert found["heads.classes.project.weight"] == (1.0, 0)
     assert found["pooler.dense.bias"] == (1.0, 0)
     assert [found[f"encoder.layers.{n}.feed_forward.part.up.weight"][0] for n in (2, 1, 0)] == [
@@ -44,11 +45,11 @@ def test_the_rate_falls_from_the_heads_down():
 
 
 def test_without_settings_all_are_alike():
-    assert set(factors(Rates()).values()) == {(1.0, 0)}
+    assert set(factors().values()) == {(1.0, 0)}
 
 
 def test_frozen_layers_take_the_embeddings_with_them():
-    found = factors(Rates(freeze=2))
+    found = factors(Freezing(layers=2))
     assert not any(
         name.startswith(("embeddings", "encoder.layers.0", "encoder.layers.1")) for name in found
     )
@@ -57,20 +58,23 @@ def test_frozen_layers_take_the_embeddings_with_them():
 
 
 def test_heads_only():
-    assert {name.split(".")[0] for name in factors(Rates(heads_only=True))} == {"heads", "pooler"}
+    assert {name.split(".")[0] for name in factors(Freezing(heads_only=True))} == {
+        "heads",
+        "pooler",
+    }
     network = model()
-    Rates(heads_only=True).apply(network)
-    said = Rates(heads_only=True).said(network)
+    Freezing(heads_only=True).apply(network)
+    said = frozen_message(network)
     count = sum(p.numel() for p in network.parameters())
     free = sum(p.numel() for p in [*network.heads.parameters(), *network.pooler.parameters()])
     assert said == f"{free:,} of {count:,} parameters change; the others are frozen."
-    Rates().apply(network)
-    assert Rates().said(network) == said  # what was frozen stays so
-    assert Rates().said(model()) == ""
+    Freezing().apply(network)
+    assert frozen_message(network) == said  # what was frozen stays so
+    assert frozen_message(model()) == ""
 
 
 def test_layers_thaw_from_the_top():
-    found = factors(Rates(thaw=10))
+    found = factors(Freezing(unfreeze_every_steps=10))
     assert found["heads.classes.project.weight"][1] == 0
     assert found["encoder.layers.2.attention.norm.weight"][1] == 10
     assert found["encoder.layers.0.attention.norm.weight"][1] == 30
@@ -80,17 +84,23 @@ def test_layers_thaw_from_the_top():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Rates(layer_decay=0), "rates.layer_decay is 0; it must be above 0 and at most 1."),
-        (lambda: Rates(freeze=-1), "rates.freeze is -1; it must be at least 0."),
-        (lambda: Rates(thaw=-1), "rates.thaw is -1; it must be at least 0."),
         (
-            lambda: Rates(heads_only=True, thaw=3),
-            "rates.heads_only is true, so nothing else ever changes; freeze and thaw have no "
-            "effect; leave them out.",
+            lambda: Training(layer_decay=0.0),
+            "training.layer_decay is 0.0; it must be above 0 and at most 1.",
+        ),
+        (lambda: Freezing(layers=-1), "freezing.layers is -1; it must be at least 0."),
+        (
+            lambda: Freezing(unfreeze_every_steps=0),
+            "freezing.unfreeze_every_steps is 0; it must be at least 1.",
         ),
         (
-            lambda: Rates(freeze=4).apply(model()),
-            "rates.freeze is 4; the model has 3 layers; lower it.",
+            lambda: Freezing(heads_only=True, unfreeze_every_steps=3),
+            "freezing.heads_only is true, so nothing else ever changes; freezing.layers and "
+            "freezing.unfreeze_every_steps have no effect; leave them out.",
+        ),
+        (
+            lambda: Freezing(layers=4).apply(model()),
+            "freezing.layers is 4; the model has 3 layers; lower it.",
         ),
     ],
 )
@@ -102,12 +112,12 @@ def test_settings_that_cannot_be(make, sentence):
 
 def test_the_step_is_as_long_as_the_factor_says():
     network = model()
-    optimizer = AdamW(rate=1e-2, decay=0.0).build(network, Rates(layer_decay=0.5).apply(network))
+    optimizer = AdamW(weight_decay=0.0).build(network, 1e-2, Freezing().apply(network, 0.5))
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
     for parameter in network.parameters():
         parameter.grad = torch.ones_like(parameter)
     for group in optimizer.param_groups:
-        group["lr"] = 1e-2 * group["factor"]
+        group["lr"] = 1e-2 * group["lr_scale"]
     optimizer.step()
     moved = {
         name: (p.detach() - before[name]).abs().max().item()
