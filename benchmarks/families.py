@@ -180,7 +180,7 @@ class Ours:
         """What a piece costs: tokens named, or judged."""
         from clozeworks.core.loss import Loss
 
-        part = tensors.parts["asked"]
+        part = tensors.targets["asked"]
         hidden = self.model(tensors.ids, tensors.layout)
         head = self.model.head(self.head)
         places = part["places"] if self.head == "vocabulary" else None

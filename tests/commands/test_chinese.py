@@ -177,7 +177,7 @@ def hidden_words(folder):
         clean, batch = loader.batch(step)
         words = np.cumsum(clean.word_starts | clean.special)
         hidden = np.zeros(len(words), bool)
-        hidden[batch.parts["masked_lm"]["places"]] = True
+        hidden[batch.targets["masked_lm"]["places"]] = True
         yield clean, words, hidden
 
 

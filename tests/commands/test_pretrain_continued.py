@@ -68,7 +68,7 @@ def test_the_first_held_out_loss_is_what_the_folder_costs(folder, recipe, small_
     )
     model = cw.load(start).model.eval()
     with torch.inference_mode():
-        costs = objective.loss(model, loader.batch(0).tensors()).parts
+        costs = objective.loss(model, loader.batch(0).tensors()).terms
     for name, cost in costs.items():
         assert first[name]["loss"] == pytest.approx(float(cost.total) / cost.count, abs=1e-5)
         assert first[name]["accuracy"] == pytest.approx(float(cost.correct) / cost.count)

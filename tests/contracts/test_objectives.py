@@ -238,7 +238,7 @@ def test_a_recipe_can_write_it(objective):
 def test_a_batch_is_a_pure_function(objective, source):
     batch, again = (objective.batch(clean(), 5, source) for _ in range(2))
     assert same(batch, again)
-    assert set(batch.parts) == set(objective.loss_names)
+    assert set(batch.targets) == set(objective.loss_names)
     hides = batch.ids.tolist() != clean().ids.tolist()
     assert len(batch.ids) == len(batch.types) == sum(batch.lengths)
     if hides:
@@ -249,8 +249,8 @@ def test_a_batch_is_a_pure_function(objective, source):
 
 def same(left, right) -> bool:
     parts = all(
-        np.array_equal(values, right.parts[name][key])
-        for name, part in left.parts.items()
+        np.array_equal(values, right.targets[name][key])
+        for name, part in left.targets.items()
         for key, values in part.items()
     )
     return parts and np.array_equal(left.ids, right.ids)
@@ -259,7 +259,7 @@ def same(left, right) -> bool:
 def answers(batch):
     """What is asked of each text whose answers are texts; nothing if they are not."""
     found = [[] for _ in batch.lengths]
-    for part in batch.parts.values():
+    for part in batch.targets.values():
         if "lengths" in part:
             cut = np.split(part["answers"], np.cumsum(part["lengths"])[:-1])
             found = [[*own, more.tolist()] for own, more in zip(found, cut, strict=True)]
@@ -294,12 +294,12 @@ def test_what_is_hidden_is_asked_and_nothing_else(objective, source):
         return
     changed = batch.ids != whole.ids
     assert not changed[whole.special].any(), "a special token was hidden"
-    places = [part["places"] for part in batch.parts.values() if "places" in part]
+    places = [part["places"] for part in batch.targets.values() if "places" in part]
     asked = np.zeros(len(whole.ids), bool)
     for place_ in places:
         asked[place_] = True
     assert not changed[~asked].any(), "a token was changed and nobody asks for it"
-    for part in (part for part in batch.parts.values() if "places" in part):
+    for part in (part for part in batch.targets.values() if "places" in part):
         assert (whole.ids[part["places"]] == part["answers"]).all()
         # An answer stands in the input only where it was kept, or drawn, by law: one in ten.
         assert (batch.ids[part["places"]] == part["answers"]).mean() < 0.2
@@ -324,14 +324,14 @@ def test_gradients_reach_the_heads_it_uses(objective, source):
     model = built(objective)
     batch = objective.batch(clean(), 5, source)
     loss = objective.loss(model, batch.tensors())
-    assert set(loss.parts) == set(objective.loss_names)
-    assert {name: cost.count for name, cost in loss.parts.items()} == batch.counts()
+    assert set(loss.terms) == set(objective.loss_names)
+    assert {name: cost.count for name, cost in loss.terms.items()} == batch.counts()
     loss.value().backward()
     for name in objective.heads(model.blueprint):
         for key, parameter in model.heads[name].named_parameters():
             assert parameter.grad is not None and parameter.grad.any(), f"{name}.{key}"
     assert model.encoder.layers[0].get_submodule("attention").part.value.weight.grad.any()
-    for name, cost in loss.parts.items():
+    for name, cost in loss.terms.items():
         assert torch.isfinite(cost.total) and cost.total > 0, name
         assert 0 <= cost.correct <= cost.count, name
 

@@ -277,10 +277,10 @@ def loader(task, items, *, ranks=1, rank=0, workers=0, piece=10_000):
 
 def arrays(pieces):
     joined = {name: np.concatenate([getattr(p, name) for p in pieces]) for name in ("ids", "types")}
-    for name in pieces[0].parts:
-        for key in pieces[0].parts[name]:
+    for name in pieces[0].targets:
+        for key in pieces[0].targets[name]:
             if key != "places":  # counted within the piece
-                joined[key] = np.concatenate([piece.parts[name][key] for piece in pieces])
+                joined[key] = np.concatenate([piece.targets[name][key] for piece in pieces])
     return joined
 
 

@@ -40,7 +40,7 @@ def arranged(template, texts, lengths, seed=0):
 
 def padded(clean, batch, pad):
     """What the peer is given: rows of ids, types, mask and labels."""
-    part = batch.parts["masked_lm"]
+    part = batch.targets["masked_lm"]
     labels = np.full(len(batch.ids), -100)
     labels[part["places"]] = part["answers"]
     rows = (

@@ -62,7 +62,7 @@ def both(kind, config, tmp_path):
 def test_t5_costs_what_its_labels_cost(objective, tmp_path):
     theirs, ours = both("T5ForConditionalGeneration", transformers.T5Config(**T5), tmp_path)
     batch = objective.batch(texts(CLOSED), 3, SOURCE)
-    part = batch.parts[objective.name]
+    part = batch.targets[objective.name]
     inputs = padded(batch.ids, batch.lengths.tolist(), 0)
     mask = padded(np.ones_like(batch.ids), batch.lengths.tolist(), 0)
     labels = padded(part["answers"], part["lengths"].tolist(), -100)
@@ -79,7 +79,7 @@ def test_t5_costs_what_its_labels_cost(objective, tmp_path):
 def test_gpt2_costs_what_its_labels_cost(objective, tmp_path):
     theirs, ours = both("GPT2LMHeadModel", transformers.GPT2Config(**GPT2), tmp_path)
     batch = objective.batch(texts(BARE), 3, SOURCE)
-    part = batch.parts[objective.name]
+    part = batch.targets[objective.name]
     if objective == CausalLM():
         inputs = padded(batch.ids, batch.lengths.tolist(), 0)
         labels = padded(batch.ids, batch.lengths.tolist(), -100)

@@ -63,7 +63,7 @@ class LossTerm:
 class Loss:
     """What a batch costs, part by part."""
 
-    parts: Mapping[str, LossTerm]
+    terms: Mapping[str, LossTerm]
 
     def value(self, counts: Mapping[str, float] | None = None) -> Tensor:
         """The number to take the gradient of: the weighted means of the parts, added up.
@@ -76,17 +76,17 @@ class Loss:
             The value. A part without questions adds exactly 0, and zero gradients.
         """
         values = []
-        for name, cost in self.parts.items():
+        for name, cost in self.terms.items():
             count = cost.count if counts is None else counts[name]
             values.append(cost.total * (cost.weight / count if count else 0.0))
         return torch.stack(values).sum()
 
     def means(self) -> dict[str, float]:
         """The mean cost of a question, for each part that has any; waits for the device."""
-        asked = {name: cost for name, cost in self.parts.items() if cost.count}
+        asked = {name: cost for name, cost in self.terms.items() if cost.count}
         return {name: cost.total.item() / cost.count for name, cost in asked.items()}
 
     def accuracies(self) -> dict[str, float]:
         """The share of questions answered right, for each part that has any."""
-        asked = {name: cost for name, cost in self.parts.items() if cost.count}
+        asked = {name: cost for name, cost in self.terms.items() if cost.count}
         return {name: cost.correct.item() / cost.count for name, cost in asked.items()}

@@ -93,7 +93,7 @@ class Gradients:
 
     def take(self, step: int, pieces: Sequence[Batch]) -> StepResult:
         """The gradient of this rank's pieces and of all other ranks'."""
-        names = list(pieces[0].parts)
+        names = list(pieces[0].targets)
         asked = [float(sum(piece.counts()[name] for piece in pieces)) for name in names]
         tokens = sum(len(piece.ids) for piece in pieces)
         counts = dict(zip(names, self._ranks.summed(asked), strict=True))
@@ -159,12 +159,12 @@ def measured(
     """
     sums: list[float] = []
     for name in names:
-        costs = [loss.parts[name] for loss in losses]
+        costs = [loss.terms[name] for loss in losses]
         sums.append(float(sum(cost.total.detach().double() for cost in costs)))
         sums.append(float(sum(cost.correct.double() for cost in costs)))
         sums.append(float(sum(cost.count for cost in costs)))
     *sums, all_tokens = ranks.summed([*sums, float(tokens)])
-    weights = {name: losses[0].parts[name].weight if losses else 1.0 for name in names}
+    weights = {name: losses[0].terms[name].weight if losses else 1.0 for name in names}
     parts = {
         name: StepLoss(total, correct, count, weights[name])
         for name, total, correct, count in zip(

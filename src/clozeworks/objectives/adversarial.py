@@ -124,8 +124,8 @@ class Adversarial(Objective):
         self.objective.collate(builder, rng, source)
         words = rng.stream(self.name).words(builder.clean.epochs, builder.clean.indices, 2)
         seeds = (words[:, 0].astype(np.int64) << 31) | (words[:, 1] >> np.uint32(1))
-        answers = builder.parts[self.objective.name][ANSWERS]
-        builder.parts[self.name] = {ANSWERS: answers, SEEDS: seeds}
+        answers = builder.targets[self.objective.name][ANSWERS]
+        builder.targets[self.name] = {ANSWERS: answers, SEEDS: seeds}
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """What the wrapped objective needs."""
@@ -148,13 +148,13 @@ class Adversarial(Objective):
                 "would mean something else for every vector; leave adversarial out."
             )
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What the wrapped objective costs, and what its answers change by.
 
         Where no gradient can be taken, as in an evaluation, nothing is moved.
         """
-        found = self.objective.costs(model, hidden, tensors)
-        count = len(tensors.parts[self.name][ANSWERS])
+        found = self.objective.losses(model, hidden, tensors)
+        count = len(tensors.targets[self.name][ANSWERS])
         nothing = hidden.new_zeros(())
         if not torch.is_grad_enabled():
             return {**found, self.name: LossTerm(nothing, 0, nothing, self.move.weight)}
@@ -176,7 +176,7 @@ class Adversarial(Objective):
             tensors: The batch.
         """
         first = first_move(
-            tensors.parts[self.name][SEEDS].tolist(),
+            tensors.targets[self.name][SEEDS].tolist(),
             tensors.layout,
             model.embeddings.tokens.weight,
             self.move.spread,

@@ -1,8 +1,8 @@
 """A batch in the making: the clean examples, the ids that get hidden, and what is asked.
 
 An objective is handed a `BatchBuilder` and a `Vocabularies`, writes into `ids`, and leaves what it
-asks under its name in `parts`. The entry `answers` of a part holds the right answers, one for each
-question; everything else in it is the objective's own affair.
+asks under its name in `targets`. The entry `answers` of these holds the right answers, one for each
+question; everything else there is the objective's own affair.
 
 Shapes: N tokens, B examples, n questions, S spans.
 """
@@ -149,16 +149,16 @@ class BatchBuilder:
         ids: The tokens the model will see, (N,).
         types: Their segment types, (N,).
         lengths: How many of them each example has, (B,).
-        parts: What is asked, by the name of who asks.
-        hidden: The hidden tokens in ascending order, (n,); None while nobody hid any.
+        targets: What is asked, by the name of who asks.
+        masked_positions: The hidden tokens in ascending order, (n,); None while nobody hid any.
     """
 
     clean: ExampleArrays
     ids: Int64Array
     types: Int64Array
     lengths: Int64Array
-    parts: dict[str, TargetArrays] = field(default_factory=dict)
-    hidden: Int64Array | None = None
+    targets: dict[str, TargetArrays] = field(default_factory=dict)
+    masked_positions: Int64Array | None = None
 
     @classmethod
     def of(cls, clean: ExampleArrays) -> "BatchBuilder":
@@ -178,7 +178,7 @@ class BatchTensors:
         ids: Token ids, (N,).
         types: Segment types, (N,).
         layout: Where each example begins and ends.
-        parts: What is asked.
+        targets: What is asked.
         views: How many neighbouring examples belong together.
         step: The step of training it belongs to; None where a model is measured.
     """
@@ -186,7 +186,7 @@ class BatchTensors:
     ids: Tensor
     types: Tensor
     layout: Layout
-    parts: Mapping[str, Mapping[str, Tensor]]
+    targets: Mapping[str, Mapping[str, Tensor]]
     views: int = 1
     step: int | None = None
 
@@ -199,27 +199,29 @@ class Batch:
         ids: Token ids with what is hidden hidden, (N,).
         types: Segment types, (N,).
         lengths: Tokens of each example, (B,).
-        parts: What is asked, by the name of who asks.
+        targets: What is asked, by the name of who asks.
         views: How many neighbouring examples belong together.
     """
 
     ids: Int64Array
     types: Int64Array
     lengths: Int64Array
-    parts: Mapping[str, TargetArrays]
+    targets: Mapping[str, TargetArrays]
     views: int = 1
 
     @classmethod
     def of(cls, builder: BatchBuilder) -> "Batch":
-        """A finished draft."""
-        return cls(builder.ids, builder.types, builder.lengths, builder.parts, builder.clean.views)
+        """What a builder made."""
+        return cls(
+            builder.ids, builder.types, builder.lengths, builder.targets, builder.clean.views
+        )
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def counts(self) -> dict[str, int]:
         """How many questions each part asks, known before any forward pass."""
-        return {name: len(part[ANSWERS]) for name, part in self.parts.items()}
+        return {name: len(part[ANSWERS]) for name, part in self.targets.items()}
 
     def tensors(self, device: torch.device | str = "cpu", step: int | None = None) -> BatchTensors:
         """The batch on a device.
@@ -231,17 +233,17 @@ class Batch:
             device: Where it is wanted.
             step: The step of training it is for, if it is for one.
         """
-        place = torch.device(device)
+        to = torch.device(device)
 
         def moved(array: NDArray[Any]) -> Tensor:
             tensor = torch.from_numpy(np.ascontiguousarray(array))
-            if place.type == "cuda":
+            if to.type == "cuda":
                 tensor = tensor.pin_memory()
-            return tensor.to(place, non_blocking=True)
+            return tensor.to(to, non_blocking=True)
 
-        parts = {
+        targets = {
             name: {key: moved(array) for key, array in part.items()}
-            for name, part in self.parts.items()
+            for name, part in self.targets.items()
         }
         layout = Layout(self.lengths.tolist())
-        return BatchTensors(moved(self.ids), moved(self.types), layout, parts, self.views, step)
+        return BatchTensors(moved(self.ids), moved(self.types), layout, targets, self.views, step)

@@ -52,7 +52,7 @@ class CausalLM(TeacherForced):
         last = np.zeros(len(clean.ids) + 1, dtype=np.bool_)
         last[np.cumsum(clean.lengths)[clean.lengths > 0]] = True
         before = np.flatnonzero(~last[1:])
-        builder.parts[self.name] = {
+        builder.targets[self.name] = {
             ANSWERS: clean.ids[before + 1],
             READ: builder.ids[before],
             BEFORE: before,
@@ -70,14 +70,14 @@ class CausalLM(TeacherForced):
 
     def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
         """What each answer is named from, (n, W)."""
-        before = tensors.parts[self.name][BEFORE]
+        before = tensors.targets[self.name][BEFORE]
         ids = tensors.ids.index_put((before,), read)
         hidden: Tensor = model(ids, tensors.layout, tensors.types)
         return hidden[before]
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """The same from vectors (N, W) that others read, too."""
-        part = tensors.parts[self.name]
+        part = tensors.targets[self.name]
         return {self.name: model.vocabulary.loss(hidden[part[BEFORE]], part[ANSWERS])}
 
 

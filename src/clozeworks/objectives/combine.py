@@ -81,9 +81,9 @@ class Weighted(Objective):
         """Checks what the objective needs."""
         self.objective.check(blueprint)
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """The objective's costs with another weight."""
-        costs = self.objective.costs(model, hidden, tensors)
+        costs = self.objective.losses(model, hidden, tensors)
         return {
             name: dataclasses.replace(cost, weight=cost.weight * self.weight)
             for name, cost in costs.items()
@@ -167,12 +167,12 @@ class Sum(Objective):
         for part in self.parts:
             part.check(blueprint)
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """The costs of all parts, from the same vectors."""
         return {
             name: cost
             for part in self.parts
-            for name, cost in part.costs(model, hidden, tensors).items()
+            for name, cost in part.losses(model, hidden, tensors).items()
         }
 
 

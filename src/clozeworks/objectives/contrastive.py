@@ -90,18 +90,18 @@ class Contrastive(Objective):
             )
         anchors = len(builder.clean) // views
         answers = np.arange(anchors) if self.couples_examples else np.zeros(anchors, dtype=np.int64)
-        builder.parts[self.name] = {ANSWERS: answers}
+        builder.targets[self.name] = {ANSWERS: answers}
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The projection, if there is one."""
         return {HEAD: self.projection} if self.projection else {}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Compares the vectors of the texts."""
         vectors = pool(hidden, tensors.layout, (self.pooling,))  # (B, W)
         if self.projection:
             vectors = model.heads[HEAD](vectors.to(hidden.dtype)).to(vectors.dtype)
-        answers = tensors.parts[self.name][ANSWERS]
+        answers = tensors.targets[self.name][ANSWERS]
         scores = self.scores(vectors.view(len(answers), tensors.views, -1))
         return {self.name: LossTerm.of(scores, answers)}
 

@@ -99,7 +99,7 @@ class DecodedLM(Objective):
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """Logits at the hidden places only, and the last layer there only, too."""
-        part = tensors.parts[self._masked.name]
+        part = tensors.targets[self._masked.name]
         vectors = hidden_states_at(
             model, tensors.ids, tensors.layout, tensors.types, part["places"]
         )  # (n, W)

@@ -111,7 +111,7 @@ class Denoisers(CorruptedSpans):
             modes = np.array([_mode(part, source) for part in self.parts])
             found = _opened(found, modes[chosen])
         self.ask(builder, hidden, found, source)
-        builder.parts[self.name][CHOSEN] = chosen
+        builder.targets[self.name][CHOSEN] = chosen
 
     def chosen(self, clean: ExampleArrays, rng: RandomStream) -> Int64Array:
         """The number of the denoiser of each example, (B,)."""

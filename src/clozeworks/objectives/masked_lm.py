@@ -107,14 +107,14 @@ class MaskedLM(Objective):
         draws = Draws.of(clean, rng.stream(self.name), epochs)
         places = self.hide.places(clean, draws)
         self.show.write(builder.ids, places, clean, draws, source)
-        builder.hidden = places
-        builder.parts[self.name] = {"places": places, ANSWERS: clean.ids[places]}
+        builder.masked_positions = places
+        builder.targets[self.name] = {"places": places, ANSWERS: clean.ids[places]}
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A vocabulary head."""
         return frozenset({HEAD})
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Logits at the hidden places only."""
-        part = tensors.parts[self.name]
+        part = tensors.targets[self.name]
         return {self.name: model.vocabulary.loss(hidden[part["places"]], part[ANSWERS])}

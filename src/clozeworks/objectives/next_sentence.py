@@ -50,11 +50,11 @@ class NextSentence(Objective):
         """The head, and the pooler it reads."""
         return frozenset({"pooler", HEAD})
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Two scores for each pair."""
         head = model.head(HEAD)
         x = head.read(hidden, tensors.layout)
-        return {self.name: head.loss(x, tensors.parts[self.name][ANSWERS])}
+        return {self.name: head.loss(x, tensors.targets[self.name][ANSWERS])}
 
 
 def ask_for_labels(builder: BatchBuilder, name: str) -> None:
@@ -68,4 +68,4 @@ def ask_for_labels(builder: BatchBuilder, name: str) -> None:
             f"the arrangement of {name} gives no labels; it must pair texts; use one of: "
             "next_sentence_pairs, sentence_order_pairs."
         )
-    builder.parts[name] = {ANSWERS: builder.clean.labels}
+    builder.targets[name] = {ANSWERS: builder.clean.labels}

@@ -1,7 +1,7 @@
 """What an objective is: what is hidden, what is asked, what it costs.
 
 An objective is a frozen spec, so a recipe can write it: `{kind = "masked_lm", masks = 10}`. The
-data side (`collate`) works on numpy arrays in any process, the model side (`costs`) on tensors.
+data side (`collate`) works on numpy arrays in any process, the model side (`losses`) on tensors.
 """
 
 import dataclasses
@@ -149,7 +149,7 @@ class Objective(Slot):
         heads = {**blueprint.heads, **self.heads(blueprint)}
         return dataclasses.replace(blueprint, heads=heads).check()
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What each part costs.
 
         Args:
@@ -162,7 +162,7 @@ class Objective(Slot):
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and what it costs."""
         hidden = model(tensors.ids, tensors.layout, tensors.types)
-        return Loss(self.costs(model, hidden, tensors))
+        return Loss(self.losses(model, hidden, tensors))
 
 
 def _arranging(objective: Objective, path: str) -> tuple[str, str]:

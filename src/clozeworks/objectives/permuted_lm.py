@@ -103,7 +103,7 @@ class PermutedLM(Objective):
         draws = Draws.of(clean, rng.stream(self.name))
         targets = self.ask.places(clean, draws)
         sees, seen = self._ranks(clean, targets, draws)
-        builder.parts[self.name] = {
+        builder.targets[self.name] = {
             ANSWERS: clean.ids[targets],
             TARGETS: targets,
             SEES: sees,
@@ -187,7 +187,7 @@ class PermutedLM(Objective):
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """Reads the memory, then runs both streams and asks the second."""
-        part = tensors.parts[self.name]
+        part = tensors.targets[self.name]
         ids, layout, types = tensors.ids, tensors.layout, tensors.types
         memory = None
         if isinstance(self.arrangement, RememberedBlocks):

@@ -69,8 +69,8 @@ class PrefixLM(TeacherForced):
             start = source.end()
             shown &= inner | (before < of_row)
         builder.rewrite(clean.ids[shown], np.bincount(rows[shown], minlength=len(clean)))
-        builder.hidden = np.flatnonzero(hidden)
-        builder.parts[self.name] = answer_part(answers, asked + 1, start)
+        builder.masked_positions = np.flatnonzero(hidden)
+        builder.targets[self.name] = answer_part(answers, asked + 1, start)
 
     def check(self, blueprint: Blueprint) -> None:
         """Complains about a model that cannot write.
@@ -85,4 +85,4 @@ class PrefixLM(TeacherForced):
     def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
         """What each answer is named from, (n, W)."""
         forward = continued if model.decoder is None else decoded
-        return forward(model, tensors, tensors.parts[self.name], read)
+        return forward(model, tensors, tensors.targets[self.name], read)

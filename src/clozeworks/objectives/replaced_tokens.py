@@ -119,7 +119,7 @@ class ReplacedTokens(Objective):
         words = rng.stream(self.name).words(clean.epochs, clean.indices, 2)
         seeds = (words[:, 0].astype(np.int64) << 31) | (words[:, 1] >> np.uint32(1))
         judged = np.flatnonzero(~clean.special)
-        builder.parts[self.name] = {JUDGED: judged, ANSWERS: clean.ids[judged], SEEDS: seeds}
+        builder.targets[self.name] = {JUDGED: judged, ANSWERS: clean.ids[judged], SEEDS: seeds}
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The discriminator's head, where the family publishes one."""
@@ -145,7 +145,7 @@ class ReplacedTokens(Objective):
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """The generator reads and replaces; the discriminator reads the result."""
         cost, ids = self.replace(_second(model), tensors)
-        part = tensors.parts[self.name]
+        part = tensors.targets[self.name]
         replaced = (ids[part[JUDGED]] != part[ANSWERS]).long()  # (m,)
         hidden = self._read(model, ids, tensors)
         head = model.head(HEAD)
@@ -173,12 +173,12 @@ class ReplacedTokens(Objective):
 
     def replace(self, generator: Model, tensors: BatchTensors) -> tuple[LossTerm, Tensor]:
         """What the generator's guesses cost, and the tokens with its draws in place, (N,)."""
-        part = tensors.parts[self._masked.name]
+        part = tensors.targets[self._masked.name]
         places = part["places"]
         head = generator.vocabulary
         x = hidden_states_at(generator, tensors.ids, tensors.layout, tensors.types, places)
         cost = head.loss(x, part[ANSWERS])
-        seeds = tensors.parts[self.name][SEEDS].tolist()
+        seeds = tensors.targets[self.name][SEEDS].tolist()
         ends = torch.tensor(tensors.layout.lengths).cumsum(0)
         before = torch.searchsorted(places.cpu(), ends)
         counts = torch.diff(before, prepend=before.new_zeros(1)).tolist()

@@ -106,7 +106,7 @@ class ScheduledSampling(Sampling, Objective):
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks what the objective inside asks; two numbers for each answer decide the rest."""
         self.objective.collate(builder, rng, source)
-        part, clean = builder.parts[self.objective.name], builder.clean
+        part, clean = builder.targets[self.objective.name], builder.clean
         lengths = part[LENGTHS]
         most = int(lengths.max(initial=0))
         words = rng.stream(self.name).words(clean.epochs, clean.indices, 2 * most)
@@ -126,7 +126,7 @@ class ScheduledSampling(Sampling, Objective):
         share = 1.0 if tensors.step is None else self.told.share(tensors.step)
         if share >= 1:
             return self.objective.loss(model, tensors)
-        part = tensors.parts[self.objective.name]
+        part = tensors.targets[self.objective.name]
         with torch.no_grad():
             x = self._inner.vectors(model, tensors, part[READ])  # (n, W)
             said = self._said(model, x, part[LUCK][:, 1])

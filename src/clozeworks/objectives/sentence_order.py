@@ -49,11 +49,11 @@ class SentenceOrder(Objective):
         """One of the heads, and the pooler it reads."""
         return frozenset({"pooler", _head(available)})
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Two scores for each pair."""
         head = model.head(_head(model.blueprint.heads))
         x = head.read(hidden, tensors.layout)
-        return {self.name: head.loss(x, tensors.parts[self.name][ANSWERS])}
+        return {self.name: head.loss(x, tensors.targets[self.name][ANSWERS])}
 
 
 def _head(available: Collection[str]) -> str:

@@ -58,16 +58,16 @@ class SpanBoundary(Objective):
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for `answers` between `left` and `right`, `offsets` tokens from the beginning."""
-        if builder.hidden is None:
+        if builder.masked_positions is None:
             raise SettingError(
                 "span_boundary stands alone; it asks for spans that masked_lm hides; put masked_lm "
                 "with hide = spans before it in a sum."
             )
-        starts, ends = enclosed_spans(builder.clean, builder.hidden)
+        starts, ends = enclosed_spans(builder.clean, builder.masked_positions)
         sizes = np.minimum(ends - starts, self.longest)
         before = np.cumsum(sizes) - sizes
         offsets = np.arange(sizes.sum()) - np.repeat(before, sizes)
-        builder.parts[self.name] = {
+        builder.targets[self.name] = {
             "left": np.repeat(starts - 1, sizes),
             "right": np.repeat(ends, sizes),
             "offsets": offsets,
@@ -78,9 +78,9 @@ class SpanBoundary(Objective):
         """A head that reads both boundaries."""
         return {HEAD: BoundaryVocabulary(places=self.longest)}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Logits for each asked token of each span."""
-        part = tensors.parts[self.name]
+        part = tensors.targets[self.name]
         head = cast(BoundaryVocabularyModule, model.heads[HEAD])
         left, right = hidden[part["left"]], hidden[part["right"]]
         return {self.name: head.loss(left, right, part["offsets"], part[ANSWERS])}

@@ -57,8 +57,8 @@ class CorruptedSpans(TeacherForced):
             source: What may be looked up.
         """
         builder.rewrite(found.inputs, found.input_lengths)
-        builder.hidden = hidden
-        builder.parts[self.name] = {
+        builder.masked_positions = hidden
+        builder.targets[self.name] = {
             **answer_part(found.targets, found.target_lengths, source.start()),
             MERGED: found.merged,
         }
@@ -78,7 +78,7 @@ class CorruptedSpans(TeacherForced):
 
     def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
         """What each answer is named from, (n, W)."""
-        return decoded(model, tensors, tensors.parts[self.name], read)
+        return decoded(model, tensors, tensors.targets[self.name], read)
 
 
 def sentinel_ids(kind: Sentinels, source: Vocabularies) -> Int64Array:

@@ -56,7 +56,7 @@ class TeacherForced(Objective):
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and what it costs."""
-        part = tensors.parts[self.name]
+        part = tensors.targets[self.name]
         x = self.vectors(model, tensors, part[READ])  # (n, W)
         return Loss({self.name: model.vocabulary.loss(x, part[ANSWERS])})
 

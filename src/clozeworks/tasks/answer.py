@@ -171,14 +171,14 @@ class Answer(Task[QuestionItem, Answered]):
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for both ends."""
         assert builder.clean.labels is not None
-        builder.parts[self.name] = {ANSWERS: builder.clean.labels}
+        builder.targets[self.name] = {ANSWERS: builder.clean.labels}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """Half for the first token, half for the last."""
         layout = tensors.layout
         scores = self.scores(model, hidden, layout)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # (N, 2)
-        ends = tensors.parts[self.name][ANSWERS]  # (B, 2)
+        ends = tensors.targets[self.name][ANSWERS]  # (B, 2)
         places = layout.first(scores.device)[:, None] + ends
         right = scores.gather(0, places)  # (B, 2)
         total = (text_normalizers(scores, layout) - right).sum() / 2

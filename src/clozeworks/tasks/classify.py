@@ -174,12 +174,12 @@ class Classify(Task[Any, Classified]):
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for the labels."""
         assert builder.clean.labels is not None
-        builder.parts[self.name] = {ANSWERS: builder.clean.labels}
+        builder.targets[self.name] = {ANSWERS: builder.clean.labels}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What naming the labels costs."""
         scores = self.scores(model, hidden, tensors.layout)
-        answers = tensors.parts[self.name][ANSWERS]
+        answers = tensors.targets[self.name][ANSWERS]
         if self.problem == "one":
             return {self.name: self.label_loss.cost(scores, answers, self.labels)}
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))

@@ -218,11 +218,11 @@ class Tag(Task[WordsItem, Tagged]):
         labels = builder.clean.token_labels
         assert labels is not None
         places = np.flatnonzero(labels >= 0)
-        builder.parts[self.name] = {ANSWERS: labels[places], "places": places}
+        builder.targets[self.name] = {ANSWERS: labels[places], "places": places}
 
-    def costs(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
         """What naming the tags costs, word by word or sequence by sequence."""
-        part = tensors.parts[self.name]
+        part = tensors.targets[self.name]
         answers, places = part[ANSWERS], part["places"]
         scores = self.scores(model, hidden, tensors.layout, places)
         plain = self.label_loss.cost(scores, answers, self.labels)
@@ -240,7 +240,7 @@ class Tag(Task[WordsItem, Tagged]):
 
     def choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
         """The scores of each choice, (n, K)."""
-        return self.scores(model, hidden, tensors.layout, tensors.parts[self.name]["places"])
+        return self.scores(model, hidden, tensors.layout, tensors.targets[self.name]["places"])
 
     def scores(
         self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None

@@ -1,6 +1,6 @@
 """What a task is: an objective that can also answer, be scored and be saved with a model.
 
-One object serves training (`examples`, `collate`, `costs`), answering (`windows_of`, `scores`,
+One object serves training (`examples`, `collate`, `losses`), answering (`windows_of`, `scores`,
 `decode`) and evaluation (`measure`). It is a frozen spec, so it can be written as JSON and stands
 in the model folder.
 

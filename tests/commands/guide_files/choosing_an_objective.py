@@ -105,7 +105,7 @@ def first_batch(split, tokenizer, name):
 def hidden_words(clean, batch, tokenizer):
     """The words that a step hides; none of them in part."""
     hidden = np.zeros(len(clean.ids), np.bool_)
-    hidden[batch.parts["masked_lm"]["places"]] = True
+    hidden[batch.targets["masked_lm"]["places"]] = True
     begins = np.flatnonzero(clean.word_starts | clean.special).tolist()
     found = set()
     for begin, end in pairwise([*begins, len(clean.ids)]):

@@ -78,7 +78,7 @@ def hidden_words(split, tokenizer):
     for step in range(3):
         clean, batch = loader.batch(step)
         hidden = np.zeros(len(clean.ids), np.bool_)
-        hidden[batch.parts["masked_lm"]["places"]] = True
+        hidden[batch.targets["masked_lm"]["places"]] = True
         begins = np.flatnonzero(clean.word_starts | clean.special)
         for begin, end in pairwise([*begins.tolist(), len(clean.ids)]):
             assert hidden[begin:end].all() or not hidden[begin:end].any()

@@ -29,7 +29,7 @@ def test_the_cost_of_pieces_is_the_cost_of_one_batch(network, loader, lanes, nam
     evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(count))
     assert not model.training
     with torch.inference_mode():
-        expected = objective.loss(model, whole.tensors()).parts
+        expected = objective.loss(model, whole.tensors()).terms
     assert found.tokens == len(whole.ids)
     for part, costs in expected.items():
         assert found.parts[part].count == costs.count

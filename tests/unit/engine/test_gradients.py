@@ -96,7 +96,7 @@ def test_the_gradient_is_the_one_of_the_mean_over_all_questions(network, loader,
     (whole,) = loader(objective, piece=4096).batch(3)
     measured = gradients(model, objective).take(3, pieces)
     ours = [p.grad.clone() for p in model.parameters()]
-    losses = objective.loss(model, whole.tensors()).parts
+    losses = objective.loss(model, whole.tensors()).terms
     value = sum(cost.total / cost.count for cost in losses.values())
     assert measured.loss == pytest.approx(float(value.detach()), abs=1e-5)
     for grad, expected in zip(

@@ -72,8 +72,8 @@ def test_pieces_are_the_step(loader, name, piece, lanes):
     (whole,) = loader(objective, piece=1 << 20, lanes=1).batch(7)
     assert np.array_equal(np.concatenate([each.ids for each in cut]), whole.ids)
     assert np.array_equal(np.concatenate([each.lengths for each in cut]), whole.lengths)
-    for part, asked in whole.parts.items():
-        answers = np.concatenate([each.parts[part]["answers"] for each in cut])
+    for part, asked in whole.targets.items():
+        answers = np.concatenate([each.targets[part]["answers"] for each in cut])
         assert np.array_equal(answers, asked["answers"])
     tokens = [len(each.ids) for each in cut]
     longest = int(whole.lengths.max())

@@ -244,7 +244,7 @@ def test_a_loss_that_is_not_finite_changes_nothing(trained, weights):
         loss = objective.loss(model, tensors)
         if trainer.step == 2 and trainer.model.training:
             held.append(weights(trainer.model))
-            loss.parts["masked_lm"].total.mul_(math.nan)
+            loss.terms["masked_lm"].total.mul_(math.nan)
         elif trainer.step == 3:
             held.append(weights(trainer.model))
         return loss

@@ -94,7 +94,7 @@ def test_the_move_is_bounded_and_goes_uphill(task):
     objective, model = Adversarial(objective=task), model_for(task)
     tensors = tensors_of(objective, task)
     clean = scores_of(objective, model, tensors).detach()
-    seeds = tensors.parts["adversarial"]["seeds"].tolist()
+    seeds = tensors.targets["adversarial"]["seeds"].tolist()
     table = model.embeddings.tokens.weight
     first = first_move(seeds, tensors.layout, table, 1e-2)
     found = objective.worst_move(model, clean, tensors)
@@ -126,9 +126,9 @@ def test_finding_the_move_leaves_no_gradient_behind(task):
     objective, model = Adversarial(objective=task), model_for(task)
     tensors = tensors_of(objective, task)
     hidden = model(tensors.ids, tensors.layout, tensors.types)
-    costs = objective.costs(model, hidden, tensors)
+    costs = objective.losses(model, hidden, tensors)
     assert all(parameter.grad is None for parameter in model.parameters())
-    alone = task.loss(model, tensors).parts[task.name]
+    alone = task.loss(model, tensors).terms[task.name]
     assert torch.equal(costs[task.name].total, alone.total)
     # The part of the task has the very gradients it has alone.
     free = [p for p in model.parameters() if p.requires_grad]
@@ -146,7 +146,7 @@ def test_scale_does_not_matter():
             for parameter in table.parameters():
                 parameter.mul_(10)
     tensors = tensors_of(objective, ONE)
-    found = [objective.loss(each, tensors).parts["adversarial"].total.item() for each in
+    found = [objective.loss(each, tensors).terms["adversarial"].total.item() for each in
              (model, long)]  # fmt: skip
     assert found[0] == pytest.approx(found[1], rel=1e-4)
     assert found[0] > 0
@@ -197,7 +197,7 @@ def test_several_labels_cost_the_mean_over_them():
     p, q = clean.softmax(1)[:, 0], moved.softmax(1)[:, 0]
     # KL(p, q) + KL(q, p) of yes and no, written out.
     each = (p - q) * (p.log() - q.log()) + (q - p) * ((1 - p).log() - (1 - q).log())
-    cost = objective.loss(model, tensors).parts["adversarial"]
+    cost = objective.loss(model, tensors).terms["adversarial"]
     assert cost.count == 8
     assert cost.total.item() == pytest.approx(each.sum().item() / 3, rel=1e-9)
 
@@ -222,9 +222,9 @@ def test_pieces_add_up_to_one_batch(task):
     for one, other in zip(whole[1], parts[1], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
     loss = objective.loss(model, big.tensors())
-    assert {name: cost.count for name, cost in loss.parts.items()} == big.counts()
-    assert loss.parts["adversarial"].weight == 3.0
-    assert 0 < loss.parts["adversarial"].correct.item() <= big.counts()["adversarial"]
+    assert {name: cost.count for name, cost in loss.terms.items()} == big.counts()
+    assert loss.terms["adversarial"].weight == 3.0
+    assert 0 < loss.terms["adversarial"].correct.item() <= big.counts()["adversarial"]
 
 
 def test_pieces_side_by_side_move_only_their_own_vectors():
@@ -249,7 +249,7 @@ def test_moves_belong_to_the_example_the_epoch_and_the_seed():
     objective = Adversarial(objective=ONE)
 
     def seeds(**more):
-        return sorted(tensors_of(objective, ONE, **more).parts["adversarial"]["seeds"].tolist())
+        return sorted(tensors_of(objective, ONE, **more).targets["adversarial"]["seeds"].tolist())
 
     assert seeds() == seeds()
     assert len(set(seeds())) == 8
@@ -272,7 +272,7 @@ def test_where_no_gradient_can_be_taken_nothing_is_moved():
     objective, model = Adversarial(objective=ONE), model_for(ONE)
     tensors = tensors_of(objective, ONE)
     with torch.inference_mode():
-        cost = objective.loss(model, tensors).parts["adversarial"]
+        cost = objective.loss(model, tensors).terms["adversarial"]
     assert (cost.total.item(), cost.count) == (0.0, 0)
 
 
@@ -281,7 +281,7 @@ def test_a_gradient_that_is_no_number_moves_nothing():
     tensors = tensors_of(objective, ONE)
     broken = torch.full((8, 3), float("nan"), dtype=torch.float64)
     found = objective.worst_move(model, broken, tensors)
-    seeds = tensors.parts["adversarial"]["seeds"].tolist()
+    seeds = tensors.targets["adversarial"]["seeds"].tolist()
     expected = first_move(seeds, tensors.layout, model.embeddings.tokens.weight, 1e-2)
     assert torch.equal(found, expected)
 

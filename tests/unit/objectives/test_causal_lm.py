@@ -40,12 +40,12 @@ def documents(seed=0):
     return [generator.integers(10, 200, size) for size in SIZES]
 
 
-def costs(objective, model, arrangement):
+def losses(objective, model, arrangement):
     """What each question costs, and the document its answer belongs to."""
     clean = arrangement.take(0, np.arange(arrangement.size(0)))
     batch = objective.batch(clean, 0, SOURCE)
     tensors = batch.tensors()
-    part = tensors.parts["causal_lm"]
+    part = tensors.targets["causal_lm"]
     x = objective.vectors(model, tensors, part["read"])
     scores = model.heads["vocabulary"](x)
     return F.cross_entropy(scores, part["answers"], reduction="none").detach(), batch
@@ -56,19 +56,19 @@ def test_another_document_changes_nothing(name, tiny, byte_level):
     objective = CausalLM(arrangement=DocumentPieces(length=8))
     model = tiny(name, objective)
     tokenizer = byte_level(GPT2_STYLE if name == "gpt2" else LLAMA_STYLE)
-    before, batch = costs(objective, model, arranged(objective, documents(), tokenizer))
+    before, batch = losses(objective, model, arranged(objective, documents(), tokenizer))
     changed = documents()
     changed[2] = (changed[2] - 10 + 7) % 190 + 10
-    after, _ = costs(objective, model, arranged(objective, changed, tokenizer))
-    piece = np.repeat(np.arange(len(batch)), batch.parts["causal_lm"]["lengths"])
+    after, _ = losses(objective, model, arranged(objective, changed, tokenizer))
+    piece = np.repeat(np.arange(len(batch)), batch.targets["causal_lm"]["lengths"])
     own = np.isin(piece, owned(batch, tokenizer, documents()[2]))
     moved = (before - after).abs().numpy() > 0
     assert moved[own].all() and not moved[~own].any()
     # Windows across borders, as GPT-2 was trained: the next document is read with other eyes.
     leaky = CausalLM(arrangement=Blocks(length=60))
     plain = byte_level(GPT2_STYLE)
-    one, _ = costs(leaky, model, arranged(leaky, documents(), plain))
-    other, _ = costs(leaky, model, arranged(leaky, changed, plain))
+    one, _ = losses(leaky, model, arranged(leaky, documents(), plain))
+    other, _ = losses(leaky, model, arranged(leaky, changed, plain))
     assert (one - other)[-SIZES[-1] + 1 :].abs().min() > 1e-6
 
 
@@ -96,7 +96,7 @@ def test_every_token_but_the_first_is_asked_from_the_one_before(tiny, examples, 
     batch = objective.batch(clean, 0, source)
     assert batch.ids.tolist() == clean.ids.tolist()
     rows = np.split(clean.ids, np.cumsum(clean.lengths)[:-1])
-    part = batch.parts["causal_lm"]
+    part = batch.targets["causal_lm"]
     assert part["answers"].tolist() == [token for row in rows for token in row[1:]]
     assert part["read"].tolist() == [token for row in rows for token in row[:-1]]
     assert part["lengths"].tolist() == [6, 2, 11]
@@ -106,7 +106,7 @@ def test_every_token_but_the_first_is_asked_from_the_one_before(tiny, examples, 
         scores = model.heads["vocabulary"](model(ids, Layout([len(ids)])))
         expected += F.cross_entropy(scores[:-1], ids[1:], reduction="sum")
     loss = objective.loss(model, batch.tensors())
-    assert loss.parts["causal_lm"].total.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert loss.terms["causal_lm"].total.item() == pytest.approx(expected.item(), rel=1e-12)
     beside = Sum(parts=(objective,)).loss(model, batch.tensors())
     assert beside.value().item() == pytest.approx(loss.value().item(), rel=1e-12)
 

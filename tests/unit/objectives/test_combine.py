@@ -37,7 +37,7 @@ def test_a_mask_is_the_same_with_a_second_part_beside_it(pairs, source):
     alone, both = MaskedLM().batch(pairs, 4, source), BERT.batch(pairs, 4, source)
     assert (alone.ids == both.ids).all()
     assert both.counts() == {"masked_lm": alone.counts()["masked_lm"], "next_sentence": 4}
-    assert both.parts["next_sentence"]["answers"].tolist() == [0, 1, 1, 0]
+    assert both.targets["next_sentence"]["answers"].tolist() == [0, 1, 1, 0]
     assert both.types.tolist() == pairs.types.tolist()
 
 
@@ -80,7 +80,7 @@ def test_pairs_are_read_from_the_pooler(pairs, source, model):
     objective = NextSentence()
     built, tensors = model(objective), objective.batch(pairs, 0, source).tensors()
     hidden = built(tensors.ids, tensors.layout, tensors.types).detach().requires_grad_()
-    objective.costs(built, hidden, tensors)["next_sentence"].total.backward()
+    objective.losses(built, hidden, tensors)["next_sentence"].total.backward()
     reached = hidden.grad.abs().sum(1).nonzero().squeeze(1)
     assert reached.tolist() == tensors.layout.first(hidden.device).tolist()
     assert built.pooler.dense.weight.grad.any()
@@ -203,7 +203,7 @@ def test_half_precision_is_summed_in_full():
 def test_tensors_are_whole_numbers_with_a_layout(pairs, source):
     batch = BERT.batch(pairs, 0, source)
     tensors = batch.tensors(torch.device("cpu"))
-    everything = [tensors.ids, tensors.types, *tensors.parts["masked_lm"].values()]
+    everything = [tensors.ids, tensors.types, *tensors.targets["masked_lm"].values()]
     assert all(tensor.dtype == torch.int64 for tensor in everything)
     assert tensors.layout.lengths == tuple(pairs.lengths.tolist())
     assert tensors.ids.numpy().tolist() == batch.ids.tolist()

@@ -80,10 +80,10 @@ def test_scores_are_computed_in_float32(examples, source, model):
     built = model(PLAIN).to(torch.bfloat16)
     hidden = built(batch.ids, batch.layout, batch.types)
     assert hidden.dtype == torch.bfloat16
-    assert PLAIN.costs(built, hidden, batch)["contrastive"].total.dtype == torch.float32
+    assert PLAIN.losses(built, hidden, batch)["contrastive"].total.dtype == torch.float32
     simcse = Contrastive()
     built = model(simcse).to(torch.bfloat16)
-    assert simcse.costs(built, hidden, batch)["contrastive"].total.dtype == torch.float32
+    assert simcse.losses(built, hidden, batch)["contrastive"].total.dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert PLAIN.scores(torch.randn(4, 2, 8)).dtype == torch.float32
 
@@ -121,7 +121,7 @@ def test_simcse_with_dropout_sees_two_views(examples, source, model):
     hidden.retain_grad()
     firsts = hidden[batch.layout.first(hidden.device)]
     assert (firsts[0::2] - firsts[1::2]).abs().max() > 0.1
-    objective.costs(built, hidden, batch)["contrastive"].total.backward()
+    objective.losses(built, hidden, batch)["contrastive"].total.backward()
     reached = hidden.grad.abs().sum(1).nonzero().squeeze(1).tolist()
     assert reached == batch.layout.first(hidden.device).tolist()  # both views of every text
     weight = built.heads["contrastive"].dense.weight
@@ -144,7 +144,7 @@ def test_nothing_is_hidden(examples, source):
     clean = twice(examples, [9, 14])
     assert (Contrastive().batch(clean, 0, source).ids == clean.ids).all()
     assert np.array_equal(
-        TRIPLETS.batch(examples([4] * 6, views=3), 0, source).parts["contrastive"]["answers"],
+        TRIPLETS.batch(examples([4] * 6, views=3), 0, source).targets["contrastive"]["answers"],
         [0, 0],
     )
 

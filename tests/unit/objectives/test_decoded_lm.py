@@ -37,7 +37,9 @@ def test_what_is_hidden_is_what_masked_lm_hides(examples):
     clean = examples([30, 12, 25])
     ours, plain = (each.batch(clean, 3, SOURCE) for each in (DecodedLM(), MaskedLM()))
     assert np.array_equal(ours.ids, plain.ids)
-    assert ours.counts() == plain.counts() == {"masked_lm": len(plain.parts["masked_lm"]["places"])}
+    assert (
+        ours.counts() == plain.counts() == {"masked_lm": len(plain.targets["masked_lm"]["places"])}
+    )
 
 
 def test_the_loss_is_that_of_the_decoder_s_vectors(examples):
@@ -46,12 +48,12 @@ def test_the_loss_is_that_of_the_decoder_s_vectors(examples):
     model = objective.equip(blueprint(*objective.required_heads(SECOND.paths))).build().double()
     initialize(model, seed=1, spread=0.3)
     tensors = objective.batch(examples([30, 12, 25]), 3, SOURCE).tensors()
-    part = tensors.parts["masked_lm"]
+    part = tensors.targets["masked_lm"]
     vectors = hidden_states_at(model, tensors.ids, tensors.layout, tensors.types, part["places"])
     expected = F.cross_entropy(model.heads["vocabulary"](vectors), part["answers"], reduction="sum")
-    found = objective.loss(model, tensors).parts["masked_lm"].total
+    found = objective.loss(model, tensors).terms["masked_lm"].total
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
-    plain = MaskedLM().loss(model, tensors).parts["masked_lm"].total
+    plain = MaskedLM().loss(model, tensors).terms["masked_lm"].total
     assert abs(plain.item() - found.item()) > 1e-3
     found.backward()
     assert all(each.grad is not None for each in model.parameters())

@@ -35,7 +35,7 @@ def rows(ids, lengths):
 
 def test_how_often_each_denoiser_and_each_mode_comes(many, fits):
     _, batch = many
-    chosen = batch.parts["denoisers"]["chosen"]
+    chosen = batch.targets["denoisers"]["chosen"]
     weights = [part.weight for part in UL2]
     assert sum(weights) == pytest.approx(1) and weights[2] == 0.2
     assert fits(np.bincount(chosen), weights) > 1e-4
@@ -52,7 +52,7 @@ def test_how_often_each_denoiser_and_each_mode_comes(many, fits):
 @pytest.mark.parametrize("number", range(7))
 def test_rates_and_spans_of_each_denoiser(many, number):
     _, batch = many
-    part = batch.parts["denoisers"]
+    part = batch.targets["denoisers"]
     own = np.flatnonzero(part["chosen"] == number)
     asked = [rows(part["answers"], part["lengths"])[row] for row in own]
     hidden = np.array([np.count_nonzero((ids > 1) & (ids < 300)) for ids in asked])
@@ -74,8 +74,8 @@ def test_a_denoiser_alone_is_span_corruption(many):
     alone = Denoisers(parts=(Denoiser(),), modes=False).batch(few, 3, SOURCE)
     plain = SpanCorruption().batch(few, 3, SOURCE)
     assert alone.lengths.tolist() == plain.lengths.tolist()
-    assert len(alone.parts["denoisers"]["answers"]) == len(
-        plain.parts["span_corruption"]["answers"]
+    assert len(alone.targets["denoisers"]["answers"]) == len(
+        plain.targets["span_corruption"]["answers"]
     )
     assert not set(alone.ids.tolist()) & set(MODES.values())
 
@@ -84,11 +84,11 @@ def test_the_choice_does_not_depend_on_the_batch(many):
     clean, batch = many
     some = np.array([7, 3000, 12])
     alone = Denoisers().batch(clean.some(some), 3, SOURCE)
-    part, whole = alone.parts["denoisers"], batch.parts["denoisers"]
+    part, whole = alone.targets["denoisers"], batch.targets["denoisers"]
     assert part["chosen"].tolist() == whole["chosen"][some].tolist()
     expected = [rows(batch.ids, batch.lengths)[number].tolist() for number in some]
     assert [row.tolist() for row in rows(alone.ids, alone.lengths)] == expected
-    other = Denoisers().batch(clean.some(np.arange(200)), 4, SOURCE).parts["denoisers"]["chosen"]
+    other = Denoisers().batch(clean.some(np.arange(200)), 4, SOURCE).targets["denoisers"]["chosen"]
     assert other.tolist() != whole["chosen"][:200].tolist()
 
 

@@ -59,7 +59,7 @@ def test_each_table_learns_from_its_own_loss(at_input, batch):
     names = [TOKENS, POSITIONS] if at_input else [TOKENS]
     for part, moved in (("masked_lm", "generator"), ("replaced_tokens", "differences")):
         model.zero_grad()
-        DISENTANGLED.loss(model, batch.tensors()).parts[part].total.backward()
+        DISENTANGLED.loss(model, batch.tensors()).terms[part].total.backward()
         for name in names:
             table = model.get_parameter(name)
             assert generator.get_parameter(name) is table
@@ -74,7 +74,7 @@ def test_each_table_learns_from_its_own_loss(at_input, batch):
 def test_negative_control_a_shared_table_learns_from_both(batch):
     shared = dataclasses.replace(DISENTANGLED, sharing="shared")
     model = built(shared)
-    shared.loss(model, batch.tensors()).parts["replaced_tokens"].total.backward()
+    shared.loss(model, batch.tensors()).terms["replaced_tokens"].total.backward()
     assert model.get_parameter(TOKENS).grad.any()
 
 

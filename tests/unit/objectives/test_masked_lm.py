@@ -19,7 +19,7 @@ from clozeworks.objectives.noise.whole_words import WholeWords
 
 
 def masks(objective, clean, source, seed=0):
-    return objective.batch(clean, seed, source).parts["masked_lm"]["places"].tolist()
+    return objective.batch(clean, seed, source).targets["masked_lm"]["places"].tolist()
 
 
 def test_a_new_mask_every_epoch(examples, source):
@@ -80,13 +80,13 @@ def test_logits_exist_only_where_they_are_asked(examples, source, model):
     norm = built.heads["vocabulary"].norm  # what comes out of it is what the decoder reads
     norm.register_forward_hook(lambda module, given, made: sizes.append(len(made)))
     loss = objective.loss(built, tensors)
-    asked = len(batch.parts["masked_lm"]["places"])
+    asked = len(batch.targets["masked_lm"]["places"])
     assert sizes == [asked] and asked < len(batch.ids) / 5
     # They are those of the full table, and the mean is over tokens, not over examples.
     hidden = built(tensors.ids, tensors.layout, tensors.types)
     everywhere = built.head("vocabulary").logits(hidden, tensors.layout)
     labels = torch.full((len(batch.ids),), -100)
-    labels[tensors.parts["masked_lm"]["places"]] = tensors.parts["masked_lm"]["answers"]
+    labels[tensors.targets["masked_lm"]["places"]] = tensors.targets["masked_lm"]["answers"]
     assert (loss.value() - F.cross_entropy(everywhere, labels)).abs() < 1e-12
     best = everywhere.argmax(1)[labels >= 0] == labels[labels >= 0]
     assert loss.accuracies()["masked_lm"] == pytest.approx(best.double().mean().item())

@@ -34,7 +34,7 @@ REMEMBERING = RememberedBlocks(length=32, memory=0.375)
 
 
 def part_of(objective, clean, seed=5):
-    return objective.batch(clean, seed, SOURCE).parts["permuted_lm"]
+    return objective.batch(clean, seed, SOURCE).targets["permuted_lm"]
 
 
 def xlnet(objective, dtype=torch.float64):
@@ -183,7 +183,7 @@ def test_no_loss_depends_on_the_answer_itself(examples):
     clean = examples([20])
     model = xlnet(objective)
     batch = objective.batch(clean, 5, SOURCE)
-    target = int(batch.parts["permuted_lm"]["targets"][0])
+    target = int(batch.targets["permuted_lm"]["targets"][0])
     losses = []
     for token in (7, 77):
         ids = batch.ids.copy()

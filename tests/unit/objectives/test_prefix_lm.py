@@ -22,7 +22,7 @@ def rows(ids, lengths):
 
 def halves(clean, seed=0):
     batch = PrefixLM().batch(clean, seed, SOURCE)
-    part = batch.parts["prefix_lm"]
+    part = batch.targets["prefix_lm"]
     return batch, rows(batch.ids, batch.lengths), rows(part["answers"], part["lengths"])
 
 
@@ -57,7 +57,7 @@ def test_what_the_template_added_is_shown(examples):
 def test_a_decoder_meets_no_end_in_the_middle(examples):
     clean = examples([9, 12, 1])
     batch = PrefixLM().batch(clean, 0, Vocabularies(200, end_id=3))
-    part = batch.parts["prefix_lm"]
+    part = batch.targets["prefix_lm"]
     first, second = rows(batch.ids, batch.lengths), rows(part["answers"], part["lengths"])
     texts = rows(clean.ids, clean.lengths)
     assert [a + b for a, b in zip(first, second, strict=True)] == texts
@@ -83,7 +83,7 @@ def test_an_encoder_decoder_reads_the_first_half(tiny, examples):
         scores = model.heads["vocabulary"](x)
         expected += F.cross_entropy(scores, torch.tensor(asked), reduction="sum")
     loss = objective.loss(model, batch.tensors())
-    assert loss.parts["prefix_lm"].total.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert loss.terms["prefix_lm"].total.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
@@ -99,12 +99,12 @@ def test_a_decoder_alone_is_asked_for_the_second_half_only(name, tiny, examples)
         expected += F.cross_entropy(asked_scores, torch.tensor(asked), reduction="sum")
         count += len(asked)
     loss = objective.loss(model, batch.tensors())
-    assert loss.parts["prefix_lm"].count == count
-    assert loss.parts["prefix_lm"].total.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert loss.terms["prefix_lm"].count == count
+    assert loss.terms["prefix_lm"].total.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_tokenizers_and_models(examples):
     batch = PrefixLM().batch(examples([9], bare=True), 0, Vocabularies(200, end_id=1))
-    assert batch.parts["prefix_lm"]["read"][0] == 1
+    assert batch.targets["prefix_lm"]["read"][0] == 1
     with pytest.raises(SettingError, match="the model's tokens see what comes after them; prefix"):
         PrefixLM().check(BERT.blueprint(Config(BERT.published("bert-tiny")), {"vocabulary"}))

@@ -74,7 +74,7 @@ def test_from_text_to_gradient(name, tokenizer, split, tiny_models):
     special = np.array(sorted(set(source.special_ids) - {tokenizer.mask_id, tokenizer.unknown_id}))
     assert np.isin(clean.ids[clean.special], special).all()
     assert (batch.ids == clean.ids)[clean.special].all()
-    if "masked_lm" in batch.parts:
+    if "masked_lm" in batch.targets:
         assert (batch.ids == tokenizer.mask_id).any()
 
     plain = folder.load(tiny_models["bert"]).model.blueprint

@@ -78,7 +78,7 @@ def test_half_of_the_layers_and_a_running_order():
 def test_all_that_is_text_is_judged_and_hidden_tokens_are_masks(examples, source):
     clean = examples(SIZES)
     batch = ReplacedTokens().batch(clean, 5, source)
-    part, hidden = batch.parts["replaced_tokens"], batch.parts["masked_lm"]
+    part, hidden = batch.targets["replaced_tokens"], batch.targets["masked_lm"]
     assert part["judged"].tolist() == np.flatnonzero(~clean.special).tolist()
     assert (part["answers"] == clean.ids[part["judged"]]).all()
     assert len(part["seeds"]) == len(set(part["seeds"].tolist())) == len(SIZES)
@@ -90,14 +90,14 @@ def test_a_right_guess_counts_as_written(batch, monkeypatch):
     """Half of the draws are the right token; only the others were replaced."""
     objective = ReplacedTokens()
     model, tensors = built(objective), batch.tensors()
-    part = tensors.parts["masked_lm"]
+    part = tensors.targets["masked_lm"]
     wrong = torch.arange(len(part["answers"])) % 2 == 1
     drawn = torch.where(wrong, (part["answers"] + 1) % 200, part["answers"])
     monkeypatch.setattr("clozeworks.core.heads.vocabulary.drawn_entries", lambda *_: drawn.clone())
     loss = objective.loss(model, tensors)
     ids = tensors.ids.clone()
     ids[part["places"]] = drawn
-    judged = tensors.parts["replaced_tokens"]["judged"]
+    judged = tensors.targets["replaced_tokens"]["judged"]
     labels = torch.zeros(len(ids))
     labels[part["places"][wrong]] = 1
     hidden = model(ids, tensors.layout, tensors.types)
@@ -105,7 +105,7 @@ def test_a_right_guess_counts_as_written(batch, monkeypatch):
     expected = F.binary_cross_entropy_with_logits(
         z[judged], labels[judged].double(), reduction="sum"
     )
-    cost = loss.parts["replaced_tokens"]
+    cost = loss.terms["replaced_tokens"]
     torch.testing.assert_close(cost.total, expected)
     assert cost.count == len(judged) and cost.weight == 50.0
     means = loss.means()
@@ -124,7 +124,7 @@ def test_what_is_drawn_stands_at_hidden_places_only(batch):
     objective = ReplacedTokens()
     model, tensors = built(objective), batch.tensors()
     _, ids = objective.replace(generator_of(model), tensors)
-    places = tensors.parts["masked_lm"]["places"]
+    places = tensors.targets["masked_lm"]["places"]
     changed = (ids != tensors.ids).nonzero().squeeze(1)
     assert set(changed.tolist()) <= set(places.tolist())
     _, again = objective.replace(generator_of(model), tensors)
@@ -157,7 +157,7 @@ def test_each_network_learns_from_its_own_questions(batch, part):
     """Nothing is learned through the draws: with tables of their own the two do not touch."""
     objective = ReplacedTokens(sharing="none")
     model = built(objective)
-    objective.loss(model, batch.tensors()).parts[part].total.backward()
+    objective.loss(model, batch.tensors()).terms[part].total.backward()
     for name, parameter in model.named_parameters():
         of_generator = name.startswith("heads.generator.")
         if name.endswith("key.bias"):
@@ -172,7 +172,7 @@ def test_each_network_learns_from_its_own_questions(batch, part):
 def test_shared_tables_learn_from_both(batch, part):
     objective = ReplacedTokens()
     model = built(objective)
-    objective.loss(model, batch.tensors()).parts[part].total.backward()
+    objective.loss(model, batch.tensors()).terms[part].total.backward()
     assert model.get_parameter(TOKENS).grad.any() and model.get_parameter(POSITIONS).grad.any()
 
 
@@ -274,5 +274,5 @@ def test_the_codes_way_of_showing(examples, source):
     objective = ReplacedTokens(show=Corruption(mask=0.85, random=0.0, keep=0.15))
     clean = examples([100] * 60)
     batch = objective.batch(clean, 5, source)
-    places = batch.parts["masked_lm"]["places"]
+    places = batch.targets["masked_lm"]["places"]
     assert (batch.ids[places] == clean.ids[places]).mean() == pytest.approx(0.15, abs=0.04)

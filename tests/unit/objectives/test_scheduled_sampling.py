@@ -87,7 +87,7 @@ def test_with_nothing_told_only_what_was_said_is_read(name, tiny, examples):
     objective = sampling(name, 0.0)
     model = tiny(name, objective)
     tensors = objective.batch(examples([9, 30, 14], bare=True), 2, SOURCE).tensors(step=0)
-    part = tensors.parts[INSIDE[name].name]
+    part = tensors.targets[INSIDE[name].name]
     with torch.no_grad():
         x = INSIDE[name].vectors(model, tensors, part["read"])
     said = model.heads["vocabulary"](x).argmax(1).tolist()
@@ -100,14 +100,14 @@ def test_with_nothing_told_only_what_was_said_is_read(name, tiny, examples):
     x = INSIDE[name].vectors(model, tensors, torch.tensor(wanted))
     expected = model.vocabulary.loss(x, part["answers"]).total.item()
     loss = objective.loss(model, tensors)
-    assert loss.parts[INSIDE[name].name].total.item() == pytest.approx(expected, rel=1e-12)
+    assert loss.terms[INSIDE[name].name].total.item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_first_pass_has_no_gradient(tiny, examples):
     objective = sampling("gpt2", 0.0)
     model = tiny("gpt2", objective)
     tensors = objective.batch(examples([9, 30], bare=True), 2, SOURCE).tensors(step=0)
-    part = tensors.parts["causal_lm"]
+    part = tensors.targets["causal_lm"]
     grads = []
     for _ in range(2):
         model.zero_grad()
@@ -128,7 +128,7 @@ def test_the_first_pass_has_no_gradient(tiny, examples):
 def test_how_many_are_replaced(examples, fits):
     objective = sampling("gpt2", 0.3)
     batch = objective.batch(examples([41] * 500, bare=True), 2, SOURCE)
-    part = batch.parts["causal_lm"]
+    part = batch.targets["causal_lm"]
     right = torch.from_numpy(part["read"])
     told = torch.from_numpy(part["luck"][:, 0] < 0.3)
     read = mixed(right, torch.full_like(right, -5), torch.from_numpy(part["lengths"]), told)
@@ -144,8 +144,8 @@ def test_how_many_are_replaced(examples, fits):
 def test_luck_does_not_depend_on_the_batch(examples):
     objective = sampling("gpt2", 0.3)
     clean = examples([9, 30, 14], bare=True)
-    whole = objective.batch(clean, 2, SOURCE).parts["causal_lm"]["luck"]
-    alone = objective.batch(clean.some(np.array([2])), 2, SOURCE).parts["causal_lm"]["luck"]
+    whole = objective.batch(clean, 2, SOURCE).targets["causal_lm"]["luck"]
+    alone = objective.batch(clean.some(np.array([2])), 2, SOURCE).targets["causal_lm"]["luck"]
     assert np.array_equal(whole[-13:], alone)
 
 

@@ -23,9 +23,9 @@ SPANBERT = Sum(parts=(MaskedLM.spanbert(), SpanBoundary()))
 def asked(clean, hidden, objective=None):
     """What is asked when these tokens are hidden."""
     builder = BatchBuilder.of(clean)
-    builder.hidden = np.array(hidden, dtype=np.int64)
+    builder.masked_positions = np.array(hidden, dtype=np.int64)
     (objective or SpanBoundary()).collate(builder, None, None)
-    return {name: values.tolist() for name, values in builder.parts["span_boundary"].items()}
+    return {name: values.tolist() for name, values in builder.targets["span_boundary"].items()}
 
 
 def test_the_example_by_hand(examples):
@@ -70,7 +70,7 @@ def test_targets_tell_the_text_again(examples, source):
     """From boundaries, offsets and answers the hidden text can be put back."""
     clean = examples([100, 33, 64] * 100, pieces=0.4)
     batch = SPANBERT.batch(clean, 7, source)
-    masked, part = batch.parts["masked_lm"], batch.parts["span_boundary"]
+    masked, part = batch.targets["masked_lm"], batch.targets["span_boundary"]
     hidden = np.zeros(len(clean.ids), bool)
     hidden[masked["places"]] = True
     at = part["left"] + 1 + part["offsets"]
@@ -143,19 +143,19 @@ def test_the_gradient_reaches_the_boundaries_and_nothing_inside(examples, source
     batch = SPANBERT.batch(clean, 1, source)
     built, tensors = model(SPANBERT), batch.tensors()
     hidden = built(tensors.ids, tensors.layout, tensors.types).detach().requires_grad_()
-    costs = SPANBERT.costs(built, hidden, tensors)
+    costs = SPANBERT.losses(built, hidden, tensors)
     assert costs["span_boundary"].count > 0
     costs["span_boundary"].total.backward()
     reached = hidden.grad.abs().sum(1) > 0
-    part = batch.parts["span_boundary"]
+    part = batch.targets["span_boundary"]
     boundaries = np.unique(np.concatenate([part["left"], part["right"]]))
     assert reached.nonzero().squeeze(1).tolist() == boundaries.tolist()
-    assert not reached[batch.parts["masked_lm"]["places"]].any()
+    assert not reached[batch.targets["masked_lm"]["places"]].any()
     # The masked part is the other way round.
     hidden.grad = None
     costs["masked_lm"].total.backward()
     reached = (hidden.grad.abs().sum(1) > 0).nonzero().squeeze(1)
-    assert reached.tolist() == batch.parts["masked_lm"]["places"].tolist()
+    assert reached.tolist() == batch.targets["masked_lm"]["places"].tolist()
 
 
 def test_no_spans_cost_nothing(examples, source, model):

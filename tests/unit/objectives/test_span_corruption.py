@@ -82,7 +82,7 @@ def test_inputs_and_targets_give_the_text_again(hide):
     ]
     objective = SpanCorruption(hide=hide)
     batch = objective.batch(texts(originals), 1, SOURCE)
-    part = batch.parts["span_corruption"]
+    part = batch.targets["span_corruption"]
     inputs, targets = rows(batch.ids, batch.lengths), rows(part["answers"], part["lengths"])
     assert [merged(a, b) for a, b in zip(inputs, targets, strict=True)] == originals
     assert not part["merged"].any()
@@ -97,7 +97,7 @@ def test_inputs_and_targets_give_the_text_again(hide):
 
 def test_the_decoder_reads_the_answer_behind_its_start():
     batch = SpanCorruption().batch(texts([range(2, 60), range(3, 30)]), 1, SOURCE)
-    part = batch.parts["span_corruption"]
+    part = batch.targets["span_corruption"]
     for read, asked in zip(
         rows(part["read"], part["lengths"]), rows(part["answers"], part["lengths"]), strict=True
     ):
@@ -120,7 +120,7 @@ def test_the_example_of_the_paper():
 
 def test_published_lengths():
     batch = SpanCorruption().batch(texts([[7] * 568] * 3), 0, SOURCE)
-    part = batch.parts["span_corruption"]
+    part = batch.targets["span_corruption"]
     assert batch.lengths.tolist() == [512] * 3 and part["lengths"].tolist() == [114] * 3
     assert batch.types.tolist() == [0] * len(batch.ids)
 
@@ -131,7 +131,7 @@ def test_more_spans_than_sentinels_are_one_with_the_last():
     originals = [list(range(2, 90)), list(range(2, 10)), list(range(5, 95))]
     for hide in (AlternatingSpans(), SingleTokens()):
         batch = SpanCorruption(hide=hide).batch(texts(originals), 1, source)
-        part = batch.parts["span_corruption"]
+        part = batch.targets["span_corruption"]
         assert (part["merged"] > 0).tolist() == [True, False, True]
         inputs, targets = rows(batch.ids, batch.lengths), rows(part["answers"], part["lengths"])
         assert [merged(a, b) for a, b in zip(inputs, targets, strict=True)] == originals
@@ -145,7 +145,7 @@ def test_more_spans_than_sentinels_are_one_with_the_last():
     )
     spans = 1 + np.count_nonzero(np.diff(alone[alone < 88]) > 1)
     found = SpanCorruption().batch(texts(originals), 1, source)
-    assert found.parts["span_corruption"]["merged"][0] == spans - 3 > 0
+    assert found.targets["span_corruption"]["merged"][0] == spans - 3 > 0
 
 
 def test_bytes_have_their_own_sentinels():
@@ -156,7 +156,7 @@ def test_bytes_have_their_own_sentinels():
     used = [token for token in batch.ids.tolist() if token not in (70, END)]
     assert used == [258 - number for number in range(len(used))] and len(used) == 9
     assert batch.lengths.tolist() == [1024]
-    assert batch.parts["span_corruption"]["lengths"].tolist() == [189]
+    assert batch.targets["span_corruption"]["lengths"].tolist() == [189]
     with pytest.raises(SettingError) as caught:
         objective.batch(texts([[70] * 50]), 1, Vocabularies(200, start_id=0, end_id=1))
     assert str(caught.value) == (
@@ -192,7 +192,7 @@ def test_the_loss_is_that_of_each_text_alone(tiny):
     objective = SpanCorruption()
     model = tiny("t5", objective)
     batch = objective.batch(texts([range(2, 60), range(3, 30)]), 1, SOURCE)
-    part = batch.parts["span_corruption"]
+    part = batch.targets["span_corruption"]
     expected = 0
     for shown, asked in zip(
         rows(batch.ids, batch.lengths), rows(part["answers"], part["lengths"]), strict=True
@@ -204,7 +204,7 @@ def test_the_loss_is_that_of_each_text_alone(tiny):
         scores = model.heads["vocabulary"](model.decode(read, Layout([len(read)]), encoded))
         expected += F.cross_entropy(scores, answers, reduction="sum")
     loss = objective.loss(model, batch.tensors())
-    assert loss.parts["span_corruption"].total.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert loss.terms["span_corruption"].total.item() == pytest.approx(expected.item(), rel=1e-12)
     loss.value().backward()
     assert model.decoder.layers[0].get_submodule("cross_attention").part.key.weight.grad.any()
 

@@ -80,7 +80,7 @@ def test_two_towers_part_source_and_target():
     sources = T5.encode(["the fox ran", "the dog"])
     assert made.ids.tolist() == [token for text in sources for token in text.ids]
     assert made.lengths.tolist() == [len(text) for text in sources]
-    part = made.parts["text_to_text"]
+    part = made.targets["text_to_text"]
     targets = [
         [*text.ids, T5.last_id] for text in T5.encode(["to London", "slept ."], special=False)
     ]
@@ -105,7 +105,7 @@ def test_one_tower_pays_for_the_answer_and_its_end_only(gpt2):
         for place in range(len(prompt), len(ids)):
             due = due - logs[place - 1, ids[place]]  # the first from the last token of the prompt
             count += 1
-    cost = ONE.loss(network, made.tensors()).parts["text_to_text"]
+    cost = ONE.loss(network, made.tensors()).terms["text_to_text"]
     assert cost.count == count
     torch.testing.assert_close(cost.total, due)
     mean = ONE.loss(network, made.tensors()).value()
@@ -127,7 +127,7 @@ def test_two_towers_cost_what_the_definition_says(t5):
     due = F.cross_entropy(
         network.heads["vocabulary"](hidden), torch.tensor(answer), reduction="sum"
     )
-    torch.testing.assert_close(TWO.loss(network, made.tensors()).parts["text_to_text"].total, due)
+    torch.testing.assert_close(TWO.loss(network, made.tensors()).terms["text_to_text"].total, due)
 
 
 def test_a_prefix_stands_before_sources_without_one():

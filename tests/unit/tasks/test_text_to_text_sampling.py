@@ -83,7 +83,7 @@ def test_with_all_told_it_is_the_task(name, networks):
 def test_with_nothing_told_targets_are_read_as_they_were_said(name, networks):
     objective, network = sampling(name, 0.0), networks[name]
     tensors = batch(objective, name).tensors(step=0)
-    part = tensors.parts["text_to_text"]
+    part = tensors.targets["text_to_text"]
     with torch.no_grad():
         x = TASKS[name].vectors(network, tensors, part["read"])
         said = network.heads["vocabulary"](x).argmax(1).tolist()
@@ -94,7 +94,7 @@ def test_with_nothing_told_targets_are_read_as_they_were_said(name, networks):
     assert place == len(said) and wanted != part["read"].tolist()
     x = TASKS[name].vectors(network, tensors, torch.tensor(wanted))
     expected = network.vocabulary.loss(x, part["answers"]).total.item()
-    cost = objective.loss(network, tensors).parts["text_to_text"]
+    cost = objective.loss(network, tensors).terms["text_to_text"]
     assert cost.total.item() == pytest.approx(expected, rel=1e-12)
     assert cost.count == len(part["answers"])
 
@@ -119,7 +119,7 @@ def test_what_a_prompt_says_stays(networks, monkeypatch):
     changed = read != right
     assert changed.any() and not changed[~asked].any()
     # All that was asked and is read before another answer is what was said, in both of the turns.
-    part = made.tensors().parts["text_to_text"]
+    part = made.tensors().targets["text_to_text"]
     x = TASKS["gpt2"].vectors(network, made.tensors(), part["read"])
     said = np.full(len(rows.ids), -1)
     said[asked] = network.heads["vocabulary"](x).argmax(1).numpy()
@@ -130,7 +130,7 @@ def test_what_a_prompt_says_stays(networks, monkeypatch):
 
 
 def test_first_tokens_of_answers_follow_what_was_given():
-    part = batch(sampling("gpt2", 0.0), "gpt2", [ITEMS[1], CHAT]).tensors().parts["text_to_text"]
+    part = batch(sampling("gpt2", 0.0), "gpt2", [ITEMS[1], CHAT]).tensors().targets["text_to_text"]
     none = torch.zeros(len(part["read"]), dtype=torch.bool)
     read = mixed(part["read"], torch.full_like(part["read"], -5), part["runs"], none)
     firsts = part["runs"].cumsum(0) - part["runs"]
@@ -140,8 +140,8 @@ def test_first_tokens_of_answers_follow_what_was_given():
 
 @every
 def test_luck_does_not_depend_on_the_batch(name):
-    whole = batch(sampling(name, 0.3), name).parts["text_to_text"]
-    alone = batch(sampling(name, 0.3), name, first=2).parts["text_to_text"]
+    whole = batch(sampling(name, 0.3), name).targets["text_to_text"]
+    alone = batch(sampling(name, 0.3), name, first=2).targets["text_to_text"]
     assert np.array_equal(whole["luck"][-len(alone["luck"]) :], alone["luck"])
 
 

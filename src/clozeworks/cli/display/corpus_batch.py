@@ -49,7 +49,7 @@ def lines(
             f"number {clean.indices[number] // batch.views:,}{of_several}): "
             f"{counted(length, 'token')}{others}"
         )
-        if ANSWERING & set(batch.parts):
+        if ANSWERING & set(batch.targets):
             yield f"  {_row(batch.ids, batch.lengths, tokenizer, number)}"
         else:
             yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
@@ -58,7 +58,7 @@ def lines(
 
 
 def _tokens(clean: ExampleArrays, batch: Batch, tokenizer: Tokenizer, begin: int, end: int) -> str:
-    asked = set(batch.parts.get("masked_lm", {}).get("places", np.zeros(0)).tolist())
+    asked = set(batch.targets.get("masked_lm", {}).get("places", np.zeros(0)).tolist())
     words = []
     for place in range(begin, end):
         shown = _token(tokenizer, batch.ids[place])
@@ -89,7 +89,7 @@ def _asked(
     arrangement: Arrangement | None,
 ) -> Iterator[str]:
     begin, end = clean.starts[number], clean.starts[number] + clean.lengths[number]
-    for name, part in batch.parts.items():
+    for name, part in batch.targets.items():
         if name == "masked_lm":
             chosen = part["places"][(part["places"] >= begin) & (part["places"] < end)]
             kept = int((batch.ids[chosen] == clean.ids[chosen]).sum())

@@ -53,8 +53,8 @@ def unigram_baseline(
         held_out: This rank's share of the held-out text.
         ranks: The processes that share the run; all of them must ask.
     """
-    part = next((part for part in NAMING for piece in held_out if part in piece.parts), NAMING[0])
-    asked = [piece.parts[part][ANSWERS] for piece in held_out if part in piece.parts]
+    part = next((part for part in NAMING for piece in held_out if part in piece.targets), NAMING[0])
+    asked = [piece.targets[part][ANSWERS] for piece in held_out if part in piece.targets]
     answers = np.concatenate(asked) if asked else np.zeros(0, np.int64)
     (questions,) = ranks.summed([len(answers)])
     if not questions:

@@ -128,8 +128,8 @@ def asked(pieces: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
     """
     tokens = sum(len(piece.ids) for piece in pieces)
     sentences = []
-    for name in pieces[0].parts:
-        answers = [piece.parts[name][ANSWERS] for piece in pieces]
+    for name in pieces[0].targets:
+        answers = [piece.targets[name][ANSWERS] for piece in pieces]
         count = sum(map(len, answers))
         if name in _PAIRS:
             ones = sum(int(array.sum()) for array in answers) / max(count, 1)
@@ -141,15 +141,15 @@ def asked(pieces: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
                 )
             else:
                 sentences.append(f"{name}: {ones:.0%} of {counted(count, 'pair')} are negatives.")
-        elif "places" in pieces[0].parts[name]:
+        elif "places" in pieces[0].targets[name]:
             sentences.append(f"{name}: {count / tokens:.1%} of the tokens are asked.")
         else:
             each = counted(round(count * ranks / steps), "question")
             about = "" if ranks == 1 and count % steps == 0 else "about "
             sentences.append(f"{name}: {about}{each} a step.")
-        if MERGED in pieces[0].parts[name]:
+        if MERGED in pieces[0].targets[name]:
             sentences += _merged(
-                name, np.concatenate([piece.parts[name][MERGED] for piece in pieces])
+                name, np.concatenate([piece.targets[name][MERGED] for piece in pieces])
             )
     return sentences
 

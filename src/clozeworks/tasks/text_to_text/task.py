@@ -258,11 +258,11 @@ class TextToText(Task[Item, Composed], TeacherForced):
         """Asks for the targets."""
         tokens = builder.clean.token_labels
         assert tokens is not None
-        builder.parts[self.name] = self.rows.collate(builder, tokens, source)
+        builder.targets[self.name] = self.rows.collate(builder, tokens, source)
 
     def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
         """What each token of the targets is named from, (n, W)."""
-        return self.rows.vectors(model, tensors, tensors.parts[self.name], read)
+        return self.rows.vectors(model, tensors, tensors.targets[self.name], read)
 
     def generation(
         self, model: Model, tokenizer: Tokenizer, items: Sequence[Item], most: int | None
