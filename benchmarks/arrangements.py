@@ -25,7 +25,7 @@ import numpy as np
 
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.corpus.shards import Shard, ShardEntry
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.blocks import Blocks
 from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.data.examples.single_sequences import SingleSequences
@@ -36,7 +36,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 LENGTH, BATCH = 128, 32
 SENTENCES_PER_DOCUMENT, TOKENS_PER_SENTENCE = 30, 21.7
 PEER_DOCUMENTS = 1000
-SPECS: list[ArrangementSpec] = [
+SPECS: list[ExamplesSpec] = [
     Blocks(length=LENGTH),
     FullSentences(length=LENGTH),
     DocSentences(length=LENGTH),
@@ -81,7 +81,7 @@ def main() -> None:
     print(json.dumps(result))
 
 
-def measured(spec: ArrangementSpec, split: Split, tokenizer: Tokenizer) -> str:
+def measured(spec: ExamplesSpec, split: Split, tokenizer: Tokenizer) -> str:
     seconds = clock(lambda: spec.arrange(split, tokenizer, 0).size(0))
     tracemalloc.start()
     arrangement = spec.arrange(split, tokenizer, 0)

@@ -17,7 +17,7 @@ from clozeworks.core.layers.norm import NormSpec
 from clozeworks.core.layers.part import PartSpec
 from clozeworks.core.layers.sublayer import SublayerSpec
 from clozeworks.core.positions import InputPositionSpec, PositionSpec
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.engine.optimizers import OptimizerSpec
 from clozeworks.engine.schedules import ScheduleSpec
 from clozeworks.objectives.objective import Objective
@@ -26,7 +26,7 @@ SOURCE = Path(clozeworks.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 TESTS = Path(__file__).resolve().parents[1]
 SLOTS = [
-    ArrangementSpec,
+    ExamplesSpec,
     HeadSpec,
     InputPositionSpec,
     NormSpec,

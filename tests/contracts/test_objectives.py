@@ -17,8 +17,8 @@ import torch
 from clozeworks import config, registry
 from clozeworks.core.initialize import initialize
 from clozeworks.data.corpus.corpus import in_memory
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.examples import ExampleArrays, place
+from clozeworks.data.examples import ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays, place
 from clozeworks.errors import SettingError
 from clozeworks.families.family import Config, families
 from clozeworks.objectives.batch import Vocabularies
@@ -31,7 +31,7 @@ from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSpec
 from clozeworks.text.tokenizer.templates import Template
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
-SLOTS = (Objective, ChoiceSpec, BudgetSpec, ArrangementSpec, TeacherForcingSpec)
+SLOTS = (Objective, ChoiceSpec, BudgetSpec, ExamplesSpec, TeacherForcingSpec)
 NAMES = {cls.__name__: cls for slot in SLOTS for cls in registry.specs(slot).values()}
 SPECIAL, MASK, TEXT, VOCABULARY = (0, 1, 2, 3, 4), 4, 90, 150
 # Behind the tokens of text, as in T5: sentinels, the first of them last.

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.data.examples.examples import place
+from clozeworks.data.examples.example_arrays import place
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive

@@ -7,7 +7,7 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from clozeworks.checkpoints import folder  # noqa: E402
-from clozeworks.data.examples.examples import place  # noqa: E402
+from clozeworks.data.examples.example_arrays import place  # noqa: E402
 from clozeworks.objectives.batch import Vocabularies  # noqa: E402
 from clozeworks.objectives.causal_lm import CausalLM  # noqa: E402
 from clozeworks.objectives.prefix_lm import PrefixLM  # noqa: E402

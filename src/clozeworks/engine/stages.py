@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.examples.loader import Loader
 from clozeworks.objectives.batch import Batch, Vocabularies
 from clozeworks.objectives.objective import Objective

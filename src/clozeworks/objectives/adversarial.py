@@ -34,7 +34,7 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives import next_sentence
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
@@ -106,7 +106,7 @@ class Adversarial(Objective):
         return (*self.objective.loss_names, self.name)
 
     @property
-    def arrangement(self) -> ArrangementSpec | None:
+    def arrangement(self) -> ExamplesSpec | None:
         """That of the wrapped objective."""
         return self.objective.arrangement
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from clozeworks.arrays import Int64Array
 from clozeworks.core.layout import Layout
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import TokenizerError, UnsupportedError
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.teacher_forcing import LENGTHS, READ, TeacherForced
@@ -43,7 +43,7 @@ class CausalLM(TeacherForced):
 
     paper: ClassVar[str] = "Radford et al. 2018"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:

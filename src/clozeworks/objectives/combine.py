@@ -23,7 +23,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
@@ -56,7 +56,7 @@ class Weighted(Objective):
         return self.objective.loss_names
 
     @property
-    def arrangement(self) -> ArrangementSpec | None:
+    def arrangement(self) -> ExamplesSpec | None:
         """What the objective needs."""
         return self.objective.arrangement
 
@@ -139,7 +139,7 @@ class Sum(Objective):
         return tuple(name for part in self.parts for name in part.loss_names)
 
     @property
-    def arrangement(self) -> ArrangementSpec | None:
+    def arrangement(self) -> ExamplesSpec | None:
         """The one arrangement its parts need."""
         wanted = [part.arrangement for part in self.parts if part.arrangement is not None]
         return wanted[0] if wanted else None
@@ -194,7 +194,7 @@ def _check_company(parts: Sequence[Objective]) -> None:
             )
 
 
-def _written(arrangement: ArrangementSpec | None) -> str:
+def _written(arrangement: ExamplesSpec | None) -> str:
     """An arrangement as a recipe writes it."""
     pairs = config.plain(arrangement).items()
     return "{" + ", ".join(f"{key} = {value!r}" for key, value in pairs) + "}"

@@ -38,7 +38,7 @@ from clozeworks.core.heads.pooling import check_modes, pool
 from clozeworks.core.heads.projection import Projection
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.views import Twice
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
@@ -55,7 +55,7 @@ class Contrastive(Objective):
 
     paper: ClassVar[str] = "Gao et al. 2021"
 
-    arrangement: ArrangementSpec | None = Twice(length=32)
+    arrangement: ExamplesSpec | None = Twice(length=32)
     """Views of each example; None means whatever others need."""
     negatives: Literal["batch", "given"] = "batch"
     """What the positive is compared with."""

@@ -29,7 +29,7 @@ from clozeworks.core.layers.convolution import Convolution
 from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model, hidden_states_at
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
@@ -47,7 +47,7 @@ class DecodedLM(Objective):
 
     paper: ClassVar[str] = "He et al. 2021"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""

@@ -27,8 +27,8 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.arrays import Int64Array
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples import ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.objectives.batch import BatchBuilder, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
@@ -86,7 +86,7 @@ class Denoisers(CorruptedSpans):
 
     paper: ClassVar[str] = "Tay et al. 2022"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side."""
     parts: tuple[Denoiser, ...] = UL2
     """The ways to hide tokens; the seven of UL2 if not given."""

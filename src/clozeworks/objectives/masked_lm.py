@@ -25,7 +25,7 @@ from torch import Tensor
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
@@ -47,7 +47,7 @@ class MaskedLM(Objective):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side; None means whatever others need."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.pairs import NextSentencePairs
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
@@ -39,7 +39,7 @@ class NextSentence(Objective):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    arrangement: ArrangementSpec | None = NextSentencePairs(length=128)
+    arrangement: ExamplesSpec | None = NextSentencePairs(length=128)
     """Pairs with labels; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:

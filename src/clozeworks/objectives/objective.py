@@ -15,8 +15,8 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples import ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.families.family import parts_of
 from clozeworks.objectives.batch import Batch, BatchBuilder, BatchTensors, Vocabularies
@@ -41,7 +41,7 @@ class Objective(Slot):
         return (self.name,)
 
     @property
-    def arrangement(self) -> ArrangementSpec | None:
+    def arrangement(self) -> ExamplesSpec | None:
         """What must stand side by side; None means whatever others need. A field of most."""
         return None
 
@@ -61,7 +61,7 @@ class Objective(Slot):
         """
         return False
 
-    def arranged(self) -> ArrangementSpec:
+    def arranged(self) -> ExamplesSpec:
         """The arrangement, which must be known by now.
 
         Raises:

@@ -50,8 +50,8 @@ from clozeworks.core.layers.two_stream import (
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples import ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.examples.remembered import RememberedBlocks
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
@@ -74,7 +74,7 @@ class PermutedLM(Objective):
 
     paper: ClassVar[str] = "Yang et al. 2019"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side."""
     ask: ChoiceSpec = SpacedSpans()
     """Which tokens are asked for, and how many."""

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.causal_lm import check_writes
 from clozeworks.objectives.noise.sentinels import between_texts
@@ -40,7 +40,7 @@ class PrefixLM(TeacherForced):
 
     paper: ClassVar[str] = "Liu et al. 2018"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side."""
 
     @property

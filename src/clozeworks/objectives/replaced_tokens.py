@@ -42,7 +42,7 @@ from clozeworks.core.heads.table_differences import TableDifferences, TableDiffe
 from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.core.model import Model, hidden_states_at
 from clozeworks.core.positions.learned import Learned
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.generator import Generator
@@ -65,7 +65,7 @@ class ReplacedTokens(Objective):
 
     paper: ClassVar[str] = "Clark et al. 2020"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""

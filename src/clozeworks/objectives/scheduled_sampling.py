@@ -35,7 +35,7 @@ from torch import Tensor
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.objective import Objective
@@ -89,7 +89,7 @@ class ScheduledSampling(Sampling, Objective):
         return self.objective.loss_names
 
     @property
-    def arrangement(self) -> ArrangementSpec | None:
+    def arrangement(self) -> ExamplesSpec | None:
         """What the objective inside needs."""
         return self.objective.arrangement
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.pairs import SentenceOrderPairs
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.next_sentence import HEAD as SECOND_CHOICE
@@ -38,7 +38,7 @@ class SentenceOrder(Objective):
 
     paper: ClassVar[str] = "Lan et al. 2020"
 
-    arrangement: ArrangementSpec | None = SentenceOrderPairs(length=512)
+    arrangement: ExamplesSpec | None = SentenceOrderPairs(length=512)
     """Pairs with labels; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:

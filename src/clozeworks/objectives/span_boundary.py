@@ -28,8 +28,8 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary, BoundaryVocabularyModule
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples import ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.noise.corruption import span_begins
@@ -47,7 +47,7 @@ class SpanBoundary(Objective):
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side; None means whatever others need."""
     longest: int = 15
     """The most tokens of a span that are asked."""

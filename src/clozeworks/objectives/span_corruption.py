@@ -20,7 +20,7 @@ Example: `SpanCorruption(arrangement=Blocks(length=569))`, or in a recipe
 
 from typing import ClassVar
 
-from clozeworks.data.examples import ArrangementSpec
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.objectives.batch import BatchBuilder, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
@@ -37,7 +37,7 @@ class SpanCorruption(CorruptedSpans):
 
     paper: ClassVar[str] = "Raffel et al. 2020"
 
-    arrangement: ArrangementSpec | None = None
+    arrangement: ExamplesSpec | None = None
     """What stands side by side."""
     hide: ChoiceSpec = AlternatingSpans()
     """Which tokens, and how many."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from clozeworks.arrays import Int64Array
-from clozeworks.data.examples.arrangement import Arrangement
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
+from clozeworks.data.examples.examples import Examples
 from clozeworks.data.labelled.mixing import Mixed
 from clozeworks.errors import InputError
 from clozeworks.tasks.spans.windows import by_item
@@ -28,7 +28,7 @@ _MOST_WINDOWS = 1 << 20
 Change = Callable[[Any, int, int], Any]
 
 
-class TaskExamples(Arrangement):
+class TaskExamples(Examples):
     """Items of a task, by number; each gives as many sequences as it has windows.
 
     Args:

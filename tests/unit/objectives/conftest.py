@@ -8,7 +8,7 @@ from scipy.stats import chi2
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.initialize import initialize
 from clozeworks.data.corpus.corpus import in_memory
-from clozeworks.data.examples.examples import place
+from clozeworks.data.examples.example_arrays import place
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config, families
 from clozeworks.objectives.batch import Vocabularies

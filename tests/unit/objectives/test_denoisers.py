@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.examples.examples import place
+from clozeworks.data.examples.example_arrays import place
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.denoisers import UL2, Denoiser, Denoisers

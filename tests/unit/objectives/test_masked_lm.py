@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks.core.initialize import initialize
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.masked_lm import MaskedLM

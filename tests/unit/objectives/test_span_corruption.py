@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from clozeworks.core.context import AttentionSource as Encoded
 from clozeworks.core.layout import Layout
-from clozeworks.data.examples.examples import place
+from clozeworks.data.examples.example_arrays import place
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.families.bert import FAMILY as BERT
 from clozeworks.families.family import Config

@@ -6,8 +6,8 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.cli.display.corpus_page import visible
-from clozeworks.data.examples import Arrangement
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples import Examples
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.batch import ANSWERS, Batch, TargetArrays
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -27,7 +27,7 @@ def lines(
     batch: Batch,
     tokenizer: Tokenizer,
     most: int,
-    arrangement: Arrangement | None,
+    arrangement: Examples | None,
 ) -> Iterator[str]:
     """The first examples of a batch: tokens, what is hidden, what is asked, labels.
 
@@ -86,7 +86,7 @@ def _asked(
     batch: Batch,
     tokenizer: Tokenizer,
     number: int,
-    arrangement: Arrangement | None,
+    arrangement: Examples | None,
 ) -> Iterator[str]:
     begin, end = clean.starts[number], clean.starts[number] + clean.lengths[number]
     for name, part in batch.targets.items():
@@ -145,7 +145,7 @@ def _in_order(clean: ExampleArrays, part: TargetArrays, tokenizer: Tokenizer, nu
     return f"{counted(len(own), 'token is', 'tokens are')} asked, in this order: {words}{memory}"
 
 
-def _wrong_order(clean: ExampleArrays, number: int, arrangement: Arrangement | None) -> str:
+def _wrong_order(clean: ExampleArrays, number: int, arrangement: Examples | None) -> str:
     """What is wrong with the order of two texts; nothing if that cannot be told.
 
     A random text comes from another document; ten draws look for one.

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples.arrangement import Arrangement
+from clozeworks.data.examples.examples import Examples
 from clozeworks.spec import Slot
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-__all__ = ["Arrangement", "ArrangementSpec"]
+__all__ = ["Examples", "ExamplesSpec"]
 
 
-class ArrangementSpec(Slot):
+class ExamplesSpec(Slot):
     """Slot: what stands side by side."""
 
     is_slot: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class ArrangementSpec(Slot):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the tokens of a split.
 
         Args:

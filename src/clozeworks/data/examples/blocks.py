@@ -13,16 +13,16 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Arrangement, ArrangementSpec
-from clozeworks.data.examples.arrangement import check_tokens, room_within
-from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.data.examples import Examples, ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
+from clozeworks.data.examples.examples import check_tokens, room_within
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @spec
-class Blocks(ArrangementSpec):
+class Blocks(ExamplesSpec):
     """Fixed windows over the flat stream of tokens; the last one may be shorter.
 
     Attributes:
@@ -35,7 +35,7 @@ class Blocks(ArrangementSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the tokens of a split; nothing is random and no index is needed."""
         around = template(tokenizer, 1)
         room = room_within(self.length, around.added)
@@ -43,7 +43,7 @@ class Blocks(ArrangementSpec):
         return _Windows(split, around, room)
 
 
-class _Windows(Arrangement):
+class _Windows(Examples):
     def __init__(self, split: Split, around: Template, room: int) -> None:
         self.longest = room + around.added
         self._split = split

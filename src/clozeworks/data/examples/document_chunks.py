@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.arrangement import check_tokens, room_within
+from clozeworks.data.examples import ExamplesSpec
+from clozeworks.data.examples.examples import check_tokens, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline
 from clozeworks.data.examples.separated import LEADING, TRAILING, Separated, Separators
@@ -30,7 +30,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @spec
-class DocumentPieces(ArrangementSpec):
+class DocumentPieces(ExamplesSpec):
     """Pieces of one document each, ended by the end token where the document ends.
 
     Attributes:

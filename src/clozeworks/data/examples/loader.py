@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from clozeworks.arrays import Int64Array
-from clozeworks.data.examples import Arrangement
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples import Examples
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.rng import RandomStream
 from clozeworks.wording import counted
@@ -44,7 +44,7 @@ class Loader(Generic[Made]):
 
     def __init__(
         self,
-        arrangement: Arrangement,
+        arrangement: Examples,
         collate: Callable[[ExampleArrays], Made],
         *,
         seed: int,

@@ -20,9 +20,9 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Arrangement, ArrangementSpec
-from clozeworks.data.examples.arrangement import check_filled, check_tokens, room_within
-from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.data.examples import Examples, ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
+from clozeworks.data.examples.examples import check_filled, check_tokens, room_within
 from clozeworks.data.examples.index import Index
 from clozeworks.data.examples.outline import Outline
 from clozeworks.data.examples.pair_loop import (
@@ -39,7 +39,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @spec
-class NextSentencePairs(ArrangementSpec):
+class NextSentencePairs(ExamplesSpec):
     """Two texts; label 0 if the second follows the first, 1 if it comes from another document.
 
     Attributes:
@@ -56,13 +56,13 @@ class NextSentencePairs(ArrangementSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the tokens of a split."""
         return _arrange(self, NextSentenceLoop, split, tokenizer, seed, cache)
 
 
 @spec
-class SentenceOrderPairs(ArrangementSpec):
+class SentenceOrderPairs(ExamplesSpec):
     """Two texts that follow one another; label 0 if they stand in order, 1 if they are swapped.
 
     Attributes:
@@ -82,7 +82,7 @@ class SentenceOrderPairs(ArrangementSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the tokens of a split."""
         if not self.pure:
             return _arrange(self, SentenceOrderLoop, split, tokenizer, seed, cache)
@@ -102,7 +102,7 @@ def _arrange(
     tokenizer: Tokenizer,
     seed: int,
     cache: Path | None,
-) -> Arrangement:
+) -> Examples:
     around = template(tokenizer, 2)
     room = room_within(settings.length, around.added, texts=2)
     if not 0 <= settings.short <= 1:
@@ -120,7 +120,7 @@ def _arrange(
     return _PairArrangement(split, around, settings, index)
 
 
-class _PairArrangement(Arrangement):
+class _PairArrangement(Examples):
     def __init__(
         self,
         split: Split,

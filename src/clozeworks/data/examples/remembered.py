@@ -16,9 +16,9 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Arrangement, ArrangementSpec
-from clozeworks.data.examples.arrangement import check_tokens, room_within
-from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.data.examples import Examples, ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
+from clozeworks.data.examples.examples import check_tokens, room_within
 from clozeworks.errors import SettingError
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import Template, template
@@ -26,7 +26,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @spec
-class RememberedBlocks(ArrangementSpec):
+class RememberedBlocks(ExamplesSpec):
     """Fixed windows over the flat stream of tokens, and before each what comes before it.
 
     The label of an example is the number of its first tokens that are memory.
@@ -55,7 +55,7 @@ class RememberedBlocks(ArrangementSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the tokens of a split; nothing is random and no index is needed."""
         around = template(tokenizer, 1)
         room = room_within(self.window, around.added)
@@ -63,7 +63,7 @@ class RememberedBlocks(ArrangementSpec):
         return _Windows(split, around, room, self.length - self.window)
 
 
-class _Windows(Arrangement):
+class _Windows(Examples):
     def __init__(self, split: Split, around: Template, room: int, memory: int) -> None:
         self.longest = memory + room + around.added
         self._split = split

@@ -13,8 +13,8 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples.arrangement import Arrangement
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
+from clozeworks.data.examples.examples import Examples
 from clozeworks.data.examples.index import Index
 from clozeworks.data.examples.outline import Outline
 
@@ -43,7 +43,7 @@ class Separators:
     opening: int | None = None
 
 
-class Separated(Arrangement):
+class Separated(Examples):
     """Blocks of text with separators."""
 
     def __init__(

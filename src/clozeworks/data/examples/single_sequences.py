@@ -16,10 +16,10 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Arrangement, ArrangementSpec
-from clozeworks.data.examples.arrangement import check_filled, room_within
+from clozeworks.data.examples import Examples, ExamplesSpec
 from clozeworks.data.examples.chain import chain
-from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
+from clozeworks.data.examples.examples import check_filled, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline
 from clozeworks.spec import spec
@@ -28,7 +28,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @spec
-class SingleSequences(ArrangementSpec):
+class SingleSequences(ExamplesSpec):
     """Whole sentences of one document in a row, as many as fit.
 
     Attributes:
@@ -61,7 +61,7 @@ class SingleSequences(ArrangementSpec):
         return arrangement
 
 
-class Stretches(Arrangement):
+class Stretches(Examples):
     """Stretches of tokens, one per example."""
 
     def __init__(self, split: Split, around: Template, room: int, index: Index) -> None:

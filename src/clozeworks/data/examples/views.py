@@ -21,9 +21,9 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Arrangement, ArrangementSpec
-from clozeworks.data.examples.arrangement import check_filled, check_tokens, room_within
-from clozeworks.data.examples.examples import ExampleArrays, assemble
+from clozeworks.data.examples import Examples, ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
+from clozeworks.data.examples.examples import check_filled, check_tokens, room_within
 from clozeworks.data.examples.outline import Outline
 from clozeworks.errors import InputError
 from clozeworks.spec import spec
@@ -33,7 +33,7 @@ from clozeworks.wording import counted
 
 
 @spec
-class Twice(ArrangementSpec):
+class Twice(ExamplesSpec):
     """A sentence, twice: dropout makes the difference.
 
     Attributes:
@@ -46,14 +46,14 @@ class Twice(ArrangementSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the sentences of a split; nothing is random and no index is needed."""
         check_tokens(split)
         return _Twice(split, tokenizer, self.length, 2)
 
 
 @spec
-class Neighbours(ArrangementSpec):
+class Neighbours(ExamplesSpec):
     """A sentence and the one after it in the same document.
 
     Attributes:
@@ -66,7 +66,7 @@ class Neighbours(ArrangementSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the sentences of a split; nothing is random and no index is needed."""
         arrangement = _Neighbours(split, tokenizer, self.length, 2)
         check_filled(
@@ -79,7 +79,7 @@ class Neighbours(ArrangementSpec):
 
 
 @spec
-class Given(ArrangementSpec):
+class Given(ExamplesSpec):
     """Documents that are groups of texts: one and its positive, or these and a negative.
 
     Attributes:
@@ -92,13 +92,13 @@ class Given(ArrangementSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Arrangement:
+    ) -> Examples:
         """Arranges the groups of a split; nothing is random and no index is needed."""
         check_tokens(split)
         return _Given(split, tokenizer, self.length, _group_size(split))
 
 
-class _Views(Arrangement):
+class _Views(Examples):
     def __init__(self, split: Split, tokenizer: Tokenizer, length: int, views: int) -> None:
         self.views = views
         self.longest = length

@@ -23,9 +23,9 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.arrangement import check_tokens, room_within
+from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.chain import chain
+from clozeworks.data.examples.examples import check_tokens, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline
 from clozeworks.data.examples.separated import Separated, Separators
@@ -38,7 +38,7 @@ Between = Literal["sentences", "documents"]
 
 
 @spec
-class FullSentences(ArrangementSpec):
+class FullSentences(ExamplesSpec):
     """Whole sentences up to the length, going on from document to document.
 
     Attributes:
@@ -60,7 +60,7 @@ class FullSentences(ArrangementSpec):
 
 
 @spec
-class DocSentences(ArrangementSpec):
+class DocSentences(ExamplesSpec):
     """Whole sentences of one document up to the length.
 
     fairseq drops blocks of at most one token, the separator that closes them among it. Such a

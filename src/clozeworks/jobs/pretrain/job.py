@@ -9,7 +9,7 @@ from clozeworks import config
 from clozeworks.core.heads.vocabulary import NAME as FILLING
 from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
-from clozeworks.data.examples import Arrangement
+from clozeworks.data.examples import Examples
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.guards import Diverged
@@ -239,7 +239,7 @@ class _Run:
         )
         return write_report(story, self.callback)
 
-    def _arranged(self, part: str, objective: Objective) -> Arrangement:
+    def _arranged(self, part: str, objective: Objective) -> Examples:
         return objective.arranged().arrange(
             self.corpus.split(part),
             self.corpus.tokenizer,
@@ -252,7 +252,7 @@ class _Run:
         part: str,
         objective: Objective,
         lanes: MicroBatchThreads,
-        arrangement: Arrangement,
+        arrangement: Examples,
         *,
         tokens: int | None = None,
         examples: int | None = None,

@@ -28,7 +28,7 @@ Shapes: N tokens of all examples, B examples, L the longest example.
 from typing import ClassVar
 
 from clozeworks.arrays import Int64Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.spec import Slot
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples

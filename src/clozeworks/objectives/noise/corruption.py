@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clozeworks.arrays import BoolArray, Float64Array, Int64Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.noise.draws import Draws

@@ -10,7 +10,7 @@ Shapes: B examples, L the longest example, n draws.
 from dataclasses import dataclass
 
 from clozeworks.arrays import Int64Array, Uint32Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.rng import RandomStream
 
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Counted, Exact

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clozeworks.arrays import BoolArray, Int64Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ Prefer it for: a baseline, and for speed. The end of a word is often plain from 
 from typing import ClassVar
 
 from clozeworks.arrays import Int64Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec, Exact
 from clozeworks.objectives.noise.draws import Draws

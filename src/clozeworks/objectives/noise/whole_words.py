@@ -11,7 +11,7 @@ words were marked by a segmenter; characters as words give single tokens.
 from typing import ClassVar
 
 from clozeworks.arrays import Int64Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec, Exact
 from clozeworks.objectives.noise.draws import Draws

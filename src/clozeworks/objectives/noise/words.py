@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 
 
 def segment_begins(clean: ExampleArrays) -> BoolArray:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeworks.core.model import Model
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.objectives.batch import (

@@ -8,13 +8,13 @@ import pytest
 
 from clozeworks import config, registry
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import ArrangementSpec
-from clozeworks.data.examples.examples import ExampleArrays
+from clozeworks.data.examples import ExamplesSpec
+from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import InputError
 
 KINDS = {
     kind: spec
-    for kind, spec in registry.specs(ArrangementSpec).items()
+    for kind, spec in registry.specs(ExamplesSpec).items()
     if spec.__module__.startswith("clozeworks.")
 }
 GIVEN = "given"
@@ -49,7 +49,7 @@ def test_the_folder_holds_what_its_table_says():
 
 def test_specs_go_through_json(spec):
     plain = json.loads(json.dumps(config.plain(spec)))
-    assert config.read(ArrangementSpec, plain) == spec
+    assert config.read(ExamplesSpec, plain) == spec
 
 
 def test_any_order_gives_the_same_examples(spec, usual, bert):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clozeworks.data.corpus.corpus import in_memory
-from clozeworks.data.examples.examples import ExampleArrays, assemble, place
+from clozeworks.data.examples.example_arrays import ExampleArrays, assemble, place
 from clozeworks.text.tokenizer.templates import Template
 
 BERT = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
