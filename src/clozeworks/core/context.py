@@ -3,15 +3,18 @@
 Shapes: N tokens, M tokens that are looked at, W width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from clozeworks.core.attention.kv_cache_protocol import KVCache
+from clozeworks.core.attention.kv_cache import KVCache
 from clozeworks.core.attention.masks import MaskSpec
 from clozeworks.core.layout import Group, Layout
+
+# What the position schemes of all layers share: a table of vectors, or the bias of each group.
+SharedPositions = Tensor | Callable[[Group], Tensor]
 
 
 @dataclass
@@ -53,7 +56,7 @@ class ForwardContext:
     """What attention looks at; the tokens themselves if not given."""
     sees: MaskSpec | None = None
     """Who sees whom in this pass, in place of what the layers say."""
-    shared: Any = None
+    shared: SharedPositions | None = None
     """What the position schemes of all layers share: made once per pass by the tower."""
     embedded: Tensor | None = None
     """The tokens as they came into the tower, (N, W), for parts that look at them again."""

@@ -5,7 +5,7 @@ Shapes: N tokens, B texts, W width.
 
 from torch import Tensor, nn
 
-from clozeworks.core.attention.kv_cache_protocol import KVCache
+from clozeworks.core.attention.kv_cache import KVCache
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.context import AttentionSource, ForwardContext, Trace
 from clozeworks.core.heads import Head

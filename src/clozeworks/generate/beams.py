@@ -108,10 +108,10 @@ def search(
         rules: What changes log shares before continuations are compared.
     """
     width, each = beams.width, beams.width // beams.num_beam_groups
-    scores = reader.first()
+    scores = reader.prefill()
     open_prompts = list(range(len(given)))
     rows = [prompt for prompt in open_prompts for _ in range(width)]
-    reader.choose(rows)
+    reader.reorder(rows)
     scores = scores[rows]
     history = History([given[row] for row in rows], limits.most, scores.device)
     states = [
@@ -146,13 +146,13 @@ def search(
             break
         keep = [place * width + beam for place in staying for beam in range(width)]
         parents, tokens = [parents[row] for row in keep], [tokens[row] for row in keep]
-        reader.choose(parents)
-        reader.choose_prompts(staying)
+        reader.reorder(parents)
+        reader.reorder_prompts(staying)
         history.choose(parents)
         following = torch.tensor(tokens, device=scores.device)
         history.add(following)
         open_prompts = [open_prompts[place] for place in staying]
-        scores = reader.next(following)
+        scores = reader.step(following)
     return [_best(groups, width) for groups in states]
 
 

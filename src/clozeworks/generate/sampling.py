@@ -106,10 +106,10 @@ def write(
     generators = None
     if seeds is not None:
         generators = [torch.Generator().manual_seed(seed) for own in seeds for seed in own]
-    scores = reader.first()
+    scores = reader.prefill()
     if origins != list(range(len(given))):
-        reader.choose(origins)
-        reader.choose_prompts(origins)
+        reader.reorder(origins)
+        reader.reorder_prompts(origins)
         scores = scores[origins]
     rows = list(range(len(origins)))
     history = History([given[prompt] for prompt in origins], limits.most, scores.device)
@@ -132,11 +132,11 @@ def write(
             rows = [rows[place] for place in staying]
             chosen = chosen[staying]
             history.choose(staying)
-            reader.choose(staying)
-            reader.choose_prompts(staying)
+            reader.reorder(staying)
+            reader.reorder_prompts(staying)
             if generators is not None:
                 generators = [generators[place] for place in staying]
-        scores = reader.next(chosen)
+        scores = reader.step(chosen)
 
 
 def _chosen(scores: Tensor, generators: Sequence[torch.Generator] | None) -> Tensor:

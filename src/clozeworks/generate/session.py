@@ -48,7 +48,7 @@ class DecoderSession:
         """Where the model computes."""
         return self.model.embeddings.tokens.weight.device
 
-    def first(self) -> Tensor:
+    def prefill(self) -> Tensor:
         """What comes behind the prompts, (B, V)."""
         texts = self._prompts
         if self.model.decoder is not None:
@@ -61,15 +61,15 @@ class DecoderSession:
         hidden = self._pass(self._packed(texts), layout)
         return self._scores(hidden[layout.last(hidden.device)])
 
-    def next(self, tokens: Tensor) -> Tensor:
+    def step(self, tokens: Tensor) -> Tensor:
         """What comes behind one more token of every row, (n,) to (n, V)."""
         return self._scores(self._pass(tokens, self._cache.following()))
 
-    def choose(self, rows: Sequence[int]) -> None:
+    def reorder(self, rows: Sequence[int]) -> None:
         """Goes on with these rows, in this order; one may be there several times."""
         self._cache.choose(rows)
 
-    def choose_prompts(self, prompts: Sequence[int]) -> None:
+    def reorder_prompts(self, prompts: Sequence[int]) -> None:
         """Goes on with the answers to these prompts alone, in this order."""
         self._cache.choose_sources(prompts)
 

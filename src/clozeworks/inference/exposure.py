@@ -202,7 +202,7 @@ def _walk(
     """Walks along references; `choose` says what is read next, the reference itself if None."""
     reader = DecoderSession(model, [walk.prompt for walk in walks], length, start)
     rows = list(range(len(walks)))
-    scores = reader.first()
+    scores = reader.prefill()
     for place in range(length):
         logs = scores.log_softmax(dim=1)
         numbers = [walks[row].number for row in rows]
@@ -228,9 +228,9 @@ def _walk(
             return
         if len(staying) < len(rows):
             rows = [rows[n] for n in staying]
-            reader.choose(staying)
-            reader.choose_prompts(staying)
-        scores = reader.next(tokens)
+            reader.reorder(staying)
+            reader.reorder_prompts(staying)
+        scores = reader.step(tokens)
 
 
 def _measured(walks: Sequence[_Walk], skipped: int, can_end: bool) -> Exposure:

@@ -75,25 +75,25 @@ class CheckedReader(DecoderSession):
         self._numbers = numbers
         self._places = places
 
-    def first(self) -> Tensor:
+    def prefill(self) -> Tensor:
         """What comes behind the prompts, (B, V).
 
         Raises:
             CheckpointError: A score is not finite.
         """
-        return self._checked(super().first())
+        return self._checked(super().prefill())
 
-    def next(self, tokens: Tensor) -> Tensor:
+    def step(self, tokens: Tensor) -> Tensor:
         """What comes behind one more token of every row, (n,) to (n, V).
 
         Raises:
             CheckpointError: A score is not finite.
         """
-        return self._checked(super().next(tokens))
+        return self._checked(super().step(tokens))
 
-    def choose_prompts(self, prompts: Sequence[int]) -> None:
+    def reorder_prompts(self, prompts: Sequence[int]) -> None:
         """Goes on with the answers to these prompts alone, in this order."""
-        super().choose_prompts(prompts)
+        super().reorder_prompts(prompts)
         self._numbers = [self._numbers[prompt] for prompt in prompts]
 
     def _checked(self, scores: Tensor) -> Tensor:

@@ -149,16 +149,16 @@ def test_of_a_forced_token_a_search_knows_one_way_only():
     from clozeworks.generate.sampling import Limits
 
     class Even:
-        def first(self):
+        def prefill(self):
             return torch.zeros(1, 8)
 
-        def next(self, tokens):
+        def step(self, tokens):
             return torch.zeros(len(tokens), 8)
 
-        def choose(self, rows):
+        def reorder(self, rows):
             pass
 
-        choose_prompts = choose
+        reorder_prompts = reorder
 
     rule = InTurn(tokens=(5, 6), ends=(0,), most=6)
     limits = Limits(most=6, ends=(0,))

@@ -78,7 +78,7 @@ def test_draws_are_a_function_of_the_seed_alone(model):
 def test_draws_follow_the_filtered_shares(model):
     rules = (Temperature(value=1.5), TopK(count=4))
     with torch.no_grad():
-        scores = DecoderSession(model, PROMPTS[:1], 1, 0).first()[0] / 1.5
+        scores = DecoderSession(model, PROMPTS[:1], 1, 0).prefill()[0] / 1.5
     best = scores.topk(4)
     shares = best.values.softmax(dim=0)
     draws = written(model, PROMPTS[:1], most=1, rules=rules, seeds=[range(20_000)])
@@ -152,9 +152,9 @@ def _all_texts(model, prompt, most, ends):
         grown = []
         for tokens, score in open_texts:
             reader = DecoderSession(model, [prompt], most, 0)
-            scores = reader.first()
+            scores = reader.prefill()
             for token in tokens:
-                scores = reader.next(torch.tensor([token]))
+                scores = reader.step(torch.tensor([token]))
             logs = scores.log_softmax(dim=1)[0].tolist()
             for token, log in enumerate(logs):
                 text = ([*tokens, token], score + log)

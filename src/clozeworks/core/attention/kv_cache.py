@@ -1,8 +1,9 @@
 """Keys and values of earlier passes, so that a text can grow token by token.
 
-The idea: a text is a row; all rows end in the same column, so the next token of every text is
-written side by side, whatever the texts' lengths. The memory for the longest text that may come is
-taken at the beginning, and is never copied to grow.
+The idea: what an attention computed for a token never changes when more tokens follow it, so it can
+be kept (`KVCache`). In a `GrowingCache` a text is a row; all rows end in the same column, so the
+next token of every text is written side by side, whatever the texts' lengths. The memory for the
+longest text that may come is taken at the beginning, and is never copied to grow.
 The first pass over texts of any lengths is packed, as every other pass; what it leaves here, later
 passes look at. Those bring equally many tokens of every text.
 
@@ -10,6 +11,7 @@ Shapes: B texts, N tokens, H query heads, K key heads, D head width, Lq new toke
 room, L columns in use.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -18,9 +20,48 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clozeworks.core.attention.attend import Relate, attend, merged, shared_heads
-from clozeworks.core.attention.kv_cache_protocol import KVCache
 from clozeworks.core.attention.masks import Full, MaskSpec
 from clozeworks.core.layout import Group, Layout
+
+
+class KVCache(ABC):
+    """Keys and values of earlier passes, handed to every attention of a tower by its flow."""
+
+    @abstractmethod
+    def begin(self, layout: Layout) -> None:
+        """Before a pass over more tokens."""
+
+    @abstractmethod
+    def end(self, layout: Layout) -> None:
+        """After a pass: its tokens are now among those before."""
+
+    @abstractmethod
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, *, queries: Layout, keys: Layout, **rest: Any
+    ) -> Tensor:
+        """`core.attend.attend`, where keys and values of earlier passes are looked at, too."""
+
+    @abstractmethod
+    def attend_source(
+        self,
+        attention: Hashable,
+        q: Tensor,
+        project: Callable[[], tuple[Tensor, Tensor]],
+        *,
+        queries: Layout,
+        keys: Layout,
+        scale: float | None = None,
+    ) -> Tensor:
+        """Looks at what an encoder made, whose keys and values are projected once.
+
+        Args:
+            attention: Who asks.
+            q: Packed queries, (N, H, D).
+            project: Makes packed keys and values, (M, K, D).
+            queries: Where the texts of q begin and end.
+            keys: The same for keys and values.
+            scale: What scores are multiplied by; 1 / sqrt(D) if not given.
+        """
 
 
 class LayerKeysValues:
@@ -87,7 +128,7 @@ class GrowingCache(KVCache):
         assert self.used + new <= self.room, "the cache is full"
 
     def end(self, layout: Layout) -> None:
-        """Behind a pass: its tokens are now among those before."""
+        """After a pass: its tokens are now among those before."""
         self.used += layout.longest
         self._group = None
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.attention.attend import attend
-from clozeworks.core.attention.kv_cache_protocol import KVCache
+from clozeworks.core.attention.kv_cache import KVCache
 from clozeworks.core.layout import Layout
 
 
@@ -41,7 +41,7 @@ class PrefixCache(KVCache):
         self._turn = 0
 
     def end(self, layout: Layout) -> None:
-        """Behind a pass: the first one was over beginnings."""
+        """After a pass: the first one was over beginnings."""
         if layout.before is None:
             self._beginnings = layout
 

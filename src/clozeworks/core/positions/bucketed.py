@@ -12,7 +12,7 @@ Shapes: B texts, H heads, Lq queries, Lk keys, T distances.
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -114,7 +114,8 @@ class BucketedModule(PositionModule):
 
     def forward(self, attention: nn.Module, context: ForwardContext) -> Relate:
         """Queries and keys as they are, and the bias of the pass."""
-        bias = cast(Bias, context.shared)
+        bias = context.shared
+        assert bias is not None and not isinstance(bias, Tensor), "the tower shares a bias"
 
         def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor]:
             return q, k, bias(group)

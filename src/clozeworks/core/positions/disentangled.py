@@ -176,7 +176,8 @@ class DisentangledModule(PositionModule):
             ("reach", self.places.span, self.places.farthest),
             lambda: self.places.reach(layout.longest),
         )
-        middle: Tensor = context.shared[self.places.span - reach : self.places.span + reach]
+        assert isinstance(context.shared, Tensor), "the tower shares a table of distances"
+        middle = context.shared[self.places.span - reach : self.places.span + reach]
         middle = self.dropout(middle)  # (2 reach, W)
         to_keys, to_queries = self.projections(attention)
         # The table is small, and scaling it spares a pass over all scores.
