@@ -29,13 +29,14 @@ from clozeworks.inference.prompts import write_all
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.span_targets import Sentinels, sentinel_ids
 from clozeworks.text.tokenizer.bytes import are_bytes
+from clozeworks.text.tokenizer.special import SENTINEL, sentinel_name
 from clozeworks.text.tokenizer.tokenizer import GAPS, Tokenizer
 
 # ByT5's tokens of the bytes 0xF5 to 0xFF, which no text has.
 _NO_TEXT = range(0xF5 + 3, 0xFF + 3 + 1)
 # The most tokens of a gap, on average over the gaps of a text.
 TOKENS = 32
-_ANY_GAP = re.compile(GAPS.pattern + r"|<extra_id_\d+>")
+_ANY_GAP = re.compile(f"{GAPS.pattern}|{SENTINEL.pattern}")
 
 
 def fill_spans(
@@ -110,7 +111,7 @@ class _Gaps:
                 f"cut the text into several."
             )
         numbers = iter(range(count))
-        marked = _ANY_GAP.sub(lambda _: f"<extra_id_{next(numbers)}>", text)
+        marked = _ANY_GAP.sub(lambda _: sentinel_name(next(numbers)), text)
         shown_as = dict(zip(self.named, self.sentinels, strict=False))
         ids = [shown_as.get(token, token) for token in self.tokenizer.encode([marked])[0].ids]
         # A sentinel behind the last gap closes an answer as well as the end does.

@@ -23,6 +23,7 @@ from clozeworks.core.layout import Layout
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import TokenizerError, UnsupportedError
+from clozeworks.text.tokenizer.special import sentinel_name
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TargetArrays = dict[str, NDArray[Any]]
@@ -91,7 +92,7 @@ class Vocabularies:
         Raises:
             TokenizerError: There is none.
         """
-        names = takewhile(self.named.__contains__, (f"<extra_id_{n}>" for n in count()))
+        names = takewhile(self.named.__contains__, map(sentinel_name, count()))
         found = np.array([self.named[name] for name in names], dtype=np.int64)
         if not len(found):
             raise TokenizerError(

@@ -1,6 +1,5 @@
 """What fine-tuning settles for a task that writes: how the model reads, and how long texts are."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,9 +13,8 @@ from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text.rows import RowSettings
 from clozeworks.tasks.text_to_text.task import BETWEEN, TextToText
 from clozeworks.text.tokenizer.chat import PLAIN_TEMPLATE
+from clozeworks.text.tokenizer.special import SENTINEL
 from clozeworks.wording import counted
-
-_SENTINEL = re.compile(r"<extra_id_\d+>$")
 
 
 def writing_task(settings: dict[str, Any], start: LanguageModel) -> TextToText:
@@ -65,7 +63,7 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
     unknown, end = start.tokenizer.unknown_id, start.tokenizer.last_id
     unknown = None if unknown == end else unknown  # of bytes everything can be written
     sentinels = {
-        number for name, number in start.tokenizer.vocabulary().items() if _SENTINEL.match(name)
+        number for name, number in start.tokenizer.vocabulary().items() if SENTINEL.fullmatch(name)
     }
     longest = cut = chats = unwritable = named = unnamed = 0
     for item in items:

@@ -16,7 +16,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import TokenizerError
-from clozeworks.text.tokenizer.special import check_sentinels
+from clozeworks.text.tokenizer.special import SENTINEL, check_sentinels, sentinel_name
 
 PUBLISHED_CLASS = "ByT5Tokenizer"
 NAMES = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -62,7 +62,7 @@ def byte_tokens(config: Mapping[str, Any] | None = None, place: str = "") -> Bac
     backend.post_processor = processors.TemplateProcessing(
         single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, 1)]
     )
-    sentinels = [f"<extra_id_{number}>" for number in range(count)]
+    sentinels = map(sentinel_name, range(count))
     backend.add_special_tokens(
         [*first, *(AddedToken(name, normalized=False, special=True) for name in sentinels)]
     )
@@ -87,7 +87,7 @@ def sentinels_of(state: Mapping[str, Any]) -> int:
     Args:
         state: What `tokenizer.json` holds.
     """
-    return sum(token["content"].startswith("<extra_id_") for token in state["added_tokens"])
+    return sum(bool(SENTINEL.match(token["content"])) for token in state["added_tokens"])
 
 
 def _token(stated: Any, usual: str) -> AddedToken:

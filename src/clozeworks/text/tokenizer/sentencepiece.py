@@ -20,7 +20,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import TokenizerError
-from clozeworks.text.tokenizer.special import check_sentinels
+from clozeworks.text.tokenizer.special import check_sentinels, sentinel_name
 
 PUBLISHED_CLASSES = ("T5Tokenizer", "MT5Tokenizer")
 FILE = "spiece.model"
@@ -112,7 +112,7 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
     count = config.get("extra_ids", SENTINELS)
     count = count if type(count) is int and count > 0 else 0
     check_sentinels(count, path.with_name("tokenizer_config.json"))
-    sentinels = [f"<extra_id_{number}>" for number in reversed(range(count))]
+    sentinels = [*map(sentinel_name, reversed(range(count)))]
     known = {piece for piece, _ in found.pieces}
     pieces = found.pieces + [(name, 0.0) for name in sentinels if name not in known]
     numbers = {piece: number for number, (piece, _) in enumerate(pieces)}

@@ -1,12 +1,19 @@
 """The names of the tokens that are not text, as the families write them."""
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from clozeworks.errors import TokenizerError
 
+SENTINEL = re.compile(r"<extra_id_\d+>")
 # T5 has 100 sentinels and ByT5 125; a number far above is a mistake that would fill the memory.
 MOST_SENTINELS = 10_000
+
+
+def sentinel_name(number: int) -> str:
+    """The token that stands for a gap, counted from 0 (`SENTINEL` matches it)."""
+    return f"<extra_id_{number}>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +67,7 @@ T5_TOKENS = SpecialTokens(
     pad="<pad>",
     unknown="<unk>",
     last="</s>",
-    extra=tuple(f"<extra_id_{number}>" for number in range(100)),
+    extra=tuple(map(sentinel_name, range(100))),
 )
 LLAMA_TOKENS = SpecialTokens(first="<|begin_of_text|>", last="<|end_of_text|>")
 
