@@ -389,5 +389,5 @@ def test_answers_are_measured_by_the_rule_of_cmrc(here, command, tmp_path):
 
 def test_the_model_is_read_from_python(here):
     model = cw.load("run/model")
-    assert model.hidden("我爱学习").tokens == ["[CLS]", *"我爱学习", "[SEP]"]
+    assert model.hidden_states("我爱学习").tokens == ["[CLS]", *"我爱学习", "[SEP]"]
     assert model.embed(["我爱学习", "我愛學習"]).shape == (2, 32)

@@ -215,12 +215,12 @@ def test_weights_that_are_no_numbers(refused, bert_model, tmp_path, value):
 
     set_weights(bert_model, damage)
     sentence = (
-        "is not finite; the model's weights are damaged, NaN or infinity stands in "
+        "is not finite; the model's weights are damaged: there is NaN or infinity in "
         "encoder.layers.1.feed_forward.part.down.weight, "
         "encoder.layers.1.feed_forward.part.down.bias, "
         "encoder.layers.1.feed_forward.norm.weight and 1 more; restore the model folder."
     )
-    refused(f"a score of text 1 {sentence}", "fill", bert_model, "the [MASK] and the [MASK]")
+    refused(f"a logit of text 1 {sentence}", "fill", bert_model, "the [MASK] and the [MASK]")
     refused(f"the vector of the text {sentence}", "embed", bert_model, "cat")
 
 
@@ -238,8 +238,8 @@ def test_a_damaged_word_is_found_in_the_text_that_has_it(refused, bert_model, tm
     texts = tmp_path / "texts.txt"
     texts.write_text("the cat\nthe cat and the dog\nthe mat\n")
     refused(
-        f"the vector of {texts}, line 2 is not finite; the model's weights are damaged, NaN or "
-        "infinity stands in embeddings.tokens.weight; restore the model folder.",
+        f"the vector of {texts}, line 2 is not finite; the model's weights are damaged: there is "
+        "NaN or infinity in embeddings.tokens.weight; restore the model folder.",
         *("embed", bert_model, texts, "--out", tmp_path / "vectors.npy"),
     )
 

@@ -30,10 +30,10 @@ def test_a_table_of_layers_beside_the_baseline(command, tiny_models, data):
     lines = found.out.splitlines()
     assert lines[0].startswith("Columns: text=text (by its name), label=label (by its name)")
     assert lines[1] == (
-        f"No development file was named; taken out of {data} (seed 0): 4 of 20 items."
+        f"No development file was given; held out of {data} (seed 0): 4 of 20 items."
     )
     assert lines[2] == (
-        f"{tiny_models['bert']}, frozen; mean pooling; 16 items to learn from, 4 to measure on."
+        f"{tiny_models['bert']}, frozen; mean pooling; 16 items to train on, 4 to measure on."
     )
     head = next(number for number, line in enumerate(lines) if line.startswith("layers "))
     assert lines[head].split() == ["layers", "accuracy", "95", "%", "strength", "seconds"]
@@ -41,8 +41,9 @@ def test_a_table_of_layers_beside_the_baseline(command, tiny_models, data):
     assert list(rows) == ["most frequent", "0", "last", "mix"]
     assert rows["most frequent"][2:] == ["0.500", "0.000", "to", "1.000"]
     assert rows["last"][1] == "1.000"
-    assert "\nBest here: 0. It was chosen by these items, so its value is a little too good; " in (
-        found.out
+    assert (
+        "\nBest here: 0. It was chosen on these items, so its value is slightly optimistic; "
+        in (found.out)
     )
     assert "\nmix, from the embeddings to the last layer: 0." in found.out
     assert lines[-1] == (
@@ -54,20 +55,20 @@ def test_the_verdict(command, tiny_models, data, tmp_path):
     found = command("probe", "classify", tiny_models["bert"], data, "--layers", "last")
     assert found.out.splitlines()[-4:-1] == [
         "",
-        "last does better than the baseline, which reads nothing: accuracy 1.000 instead of 0.500; "
+        "last beats the baseline, which reads nothing: accuracy 1.000 instead of 0.500; "
         "but their intervals overlap: with 4 items it may be chance.",
         "",
     ]
     found = command("probe", "classify", tiny_models["bert"], data, "--dev", data)
     assert (
-        "\nlast does better than the baseline, which reads nothing: accuracy 1.000 instead of "
+        "\nlast beats the baseline, which reads nothing: accuracy 1.000 instead of "
         "0.500.\n" in found.out
     )
     alike = tmp_path / "alike.csv"
     rows = [f"the cat,{label}" for label in ("yes", "no", "no") * 8]
     alike.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     found = command("probe", "classify", tiny_models["bert"], alike, "--dev", alike)
-    assert "\nNo layers do better than the baseline, which reads nothing.\n" in found.out
+    assert "\nNo layers beat the baseline, which reads nothing.\n" in found.out
 
 
 def test_json_holds_all_values(command, tiny_models, data):
@@ -92,7 +93,10 @@ def test_a_folder_that_classify_asks(command, tiny_models, data, tmp_path):
     made = tmp_path / "made"
     found = command("probe", "classify", tiny_models["bert"], data, "--out", made)
     assert found.code == 0, found.err
-    assert f"{made}: the regression on the last layer as a head.\nAsk it: clozeworks" in found.out
+    assert (
+        f"{made}: the model with the probe on the last layer as its head.\nUse it: clozeworks"
+        in found.out
+    )
     model = cw.load(made)
     assert model.task.labels == ("cat", "dog") and model.task.pooling == "mean"
     assert [model.classify(f"the mat {word} {word}").label for word in ("cat", "dog")] == [
@@ -103,13 +107,13 @@ def test_a_folder_that_classify_asks(command, tiny_models, data, tmp_path):
 
 def test_what_is_refused_leaves_nothing_behind(refused, tiny_models, data, tmp_path):
     words = ("probe", "classify", tiny_models["bert"])
-    refused("no file was named; give at least one to learn from.", *words)
+    refused("no training file was given; name at least one.", *words)
     refused(
         "layers is 0; the head of a model reads the last layer; add last.",
         *(*words, data, "--layers", "0", "--out", tmp_path / "made"),
     )
     refused(
-        "layers has 'sum_last_four', which reads four layers; this model has 2; leave it out, or "
+        "layers is 'sum_last_four'; it needs four layers, and this model has 2; leave it out, or "
         "use a deeper model.",
         *(*words, data, "--layers", "sum_last_four"),
     )

@@ -66,7 +66,7 @@ def test_fill(refused, bert, arguments, sentence):
             ["cat", "--max-length", "600"],
             "max_length is 600; this model takes at most 512 tokens; lower it.",
         ),
-        (["cat", "--max-length", "0"], "max_length is 0; it must be at least 1; raise it."),
+        (["cat", "--max-length", "0"], "max_length is 0; it must be at least 1."),
         (
             ["cat", "--max-length", "2", "--truncate"],
             "max_length is 2; 2 special tokens and one token of text need 3; raise max_length.",

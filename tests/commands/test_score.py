@@ -50,9 +50,9 @@ def test_score_as_json(command, folder):
     outcome = command("score", folder, TEXTS[0], "--json")
     record = json.loads(outcome.out)
     found = cw.load(folder).score(TEXTS[0])
-    assert record["logs"] == pytest.approx(found.logs) and record["tokens"] == found.tokens
+    assert record["logprobs"] == pytest.approx(found.logprobs) and record["tokens"] == found.tokens
     assert record["total"] == pytest.approx(found.total)
-    assert list(record) == ["text", "total", "count", "perplexity", "tokens", "logs", "windows"]
+    assert list(record) == ["text", "total", "count", "perplexity", "tokens", "logprobs", "windows"]
 
 
 def test_continuations(command, folder, texts, tmp_path):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import clozeworks as cw
 from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
-from clozeworks.inference.predict import window_scores
+from clozeworks.inference.predict import window_logits
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import PUBLISHED_PROBLEMS, Classify
 from clozeworks.tasks.compare import Compare
@@ -196,7 +196,7 @@ def their_scores(task, folder):
 
 def our_scores(task, model):
     windows = task.windows_of(items_of(task), model.tokenizer, model.max_length)
-    return window_scores(task, model.model, windows)
+    return window_logits(task, model.model, windows)
 
 
 def same_scores(left, right):

@@ -10,7 +10,7 @@ import transformers
 import clozeworks as cw
 from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.families.xlnet import FAMILY
-from clozeworks.inference.predict import window_scores
+from clozeworks.inference.predict import window_logits
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
@@ -75,7 +75,7 @@ def test_they_load_what_we_save_and_say_the_same(name, tmp_path):
         said = theirs.eval()(**given.convert_to_tensors("pt"))
     assert given["attention_mask"][1][0] == 0, "padding stands on the left"
     windows = task.windows_of(items, model.tokenizer, model.max_length)
-    for row, ours in enumerate(window_scores(task, model.model, windows)):
+    for row, ours in enumerate(window_logits(task, model.model, windows)):
         real = given["attention_mask"][row].bool()
         if name == "answer":
             right = torch.stack([said.start_logits, said.end_logits], dim=-1)[row][real]

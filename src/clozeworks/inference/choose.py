@@ -1,11 +1,11 @@
-"""Chooses among labels by how likely each is as what follows a text; nothing is trained.
+"""Zero-shot choice among labels by their likelihood as continuations; nothing is trained.
 
 Paper: Brown et al. 2020 (GPT-3), with its three ways to compare labels of different lengths.
 The idea: a template makes a prompt of the text, and every label is a continuation of it.
 - "none": the log probability of the label.
 - "token": the same, divided by its number of tokens; long labels lose nothing by being long.
-- "unconditional": the same, less what it is where the text is left out; labels that are likely
-  anyway gain nothing by it.
+- "unconditional": the same, minus what it is without the text; labels that are likely anyway gain
+  nothing by it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from clozeworks.inference.likelihood import Scored
 from clozeworks.text.valid import place_of
 
 Normalize = Literal["token", "none", "unconditional"]
-# Prompts, what follows each, and where each came from: to how likely that is.
+# From prompts, their continuations and where each came from to how likely the continuations are.
 Score = Callable[[Sequence[str], Sequence[str], Sequence[str]], list[Scored]]
 TEMPLATE = "{text}\nAnswer: {label}"
 TEXT, LABEL = "{text}", "{label}"
@@ -30,7 +30,7 @@ class Chosen:
     Attributes:
         label: The label with the highest score.
         scores: What labels were compared by, in nats, the highest first.
-        unread: Tokens of the prompt that the model had no room for, the first ones.
+        unread: How many of the first tokens of the prompt the model had no room for.
     """
 
     label: str
@@ -39,7 +39,7 @@ class Chosen:
 
     @property
     def lead(self) -> float:
-        """How far the label is before the next one."""
+        """How far the score of the label is above the next one."""
         first, second, *_ = self.scores.values()
         return first - second
 
@@ -52,22 +52,23 @@ def choose(
     template: str = TEMPLATE,
     normalize: Normalize = "token",
     before: Sequence[str] | None = None,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
 ) -> list[Chosen]:
-    """The likeliest label of each text.
+    """Finds the likeliest label of each text.
 
     Args:
-        score: Says how likely continuations are.
+        score: Scores continuations.
         texts: The texts.
-        labels: What may be chosen, at least two, as words that can follow.
-        template: How text and label stand together.
+        labels: The labels to choose from, at least two, as words that can follow.
+        template: How a text and a label are combined.
         normalize: How labels of different lengths are compared.
-        before: What stands before each prompt, such as demonstrations.
-        places: Where each text came from, for messages.
+        before: Text put before each prompt, such as demonstrations.
+        source_locations: Where each text came from, for messages.
 
     Raises:
-        InputError: Labels are too few, empty or repeated; or not every text has what stands before.
-        SettingError: The template lacks a place for the text or for the label.
+        InputError: If there are fewer than two labels, if one is empty or repeated, or if `before`
+            is not as long as `texts`.
+        SettingError: If the template does not hold {text} and {label} once, in this order.
     """
     check_labels(labels)
     check_template(template)
@@ -76,8 +77,10 @@ def choose(
     without = [parts(template, "", label) for label in labels]
     if normalize == "unconditional" and not without[0][0].strip():
         raise SettingError(
-            f"template is {template!r}; to know how likely a label is without the text, a word "
-            f"must stand before it, as in {TEMPLATE!r}; add one, or compare by token."
+            "template",
+            template,
+            f"to score a label without the text, a word must come before it, as in {TEMPLATE!r}",
+            "add one, or compare by token",
         )
     shown = [""] * len(texts) if before is None else before
     if len(shown) != len(texts):
@@ -87,57 +90,61 @@ def choose(
         )
     pairs = [parts(template, text, label) for text in texts for label in labels]
     owners = [number for number in range(len(texts)) for _ in labels]
-    found = score(
+    scores = score(
         [shown[owner] + prompt for owner, (prompt, _) in zip(owners, pairs, strict=True)],
         [continuation for _, continuation in pairs],
-        [place_of(owner, places) for owner in owners],
+        [place_of(owner, source_locations) for owner in owners],
     )
-    usual = [0.0] * len(labels)
+    unconditional = [0.0] * len(labels)
     if normalize == "unconditional":
         prompts, continuations = zip(*without, strict=True)
         named = [f"the label {label!r}" for label in labels]
-        usual = [scored.total for scored in score(prompts, continuations, named)]
+        unconditional = [scored.total for scored in score(prompts, continuations, named)]
     chosen = []
     for number in range(len(texts)):
-        own = found[number * len(labels) : (number + 1) * len(labels)]
+        several = scores[number * len(labels) : (number + 1) * len(labels)]
         values = [
             scored.total / scored.count if normalize == "token" else scored.total - less
-            for scored, less in zip(own, usual, strict=True)
+            for scored, less in zip(several, unconditional, strict=True)
         ]
         ranked = sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1])
-        unread = max(scored.unread for scored in own)
+        unread = max(scored.unread for scored in several)
         chosen.append(Chosen(ranked[0][0], dict(ranked), unread))
     return chosen
 
 
 def parts(template: str, text: str, label: str) -> tuple[str, str]:
-    """The prompt of a text, and the label with what stands behind it in the template."""
-    before, _, behind = template.partition(LABEL)
+    """The prompt of a text, and the label with what follows it in the template."""
+    before, _, after = template.partition(LABEL)
     # Trap: a text may hold braces of its own; so nothing is formatted, and the text comes last.
-    return before.replace(TEXT, text, 1), label + behind
+    return before.replace(TEXT, text, 1), label + after
 
 
 def check_template(template: str) -> None:
-    """Insists on one place for the text, and one for the label behind it."""
+    """Checks that a template holds the text once and, after it, the label once.
+
+    Raises:
+        SettingError: If it does not.
+    """
     if template.count(TEXT) != 1 or template.count(LABEL) != 1:
-        raise SettingError(
-            f"template is {template!r}; {TEXT} and {LABEL} must each stand in it once; write, for "
-            f"example, {TEMPLATE!r}."
-        )
+        rule = f"it must contain {TEXT} and {LABEL} once each"
+        raise SettingError("template", template, rule, f"write, for example, {TEMPLATE!r}")
     if template.index(TEXT) > template.index(LABEL):
-        raise SettingError(
-            f"template is {template!r}; {LABEL} must stand behind {TEXT}, because it is asked as "
-            f"what follows; change their order."
-        )
+        rule = f"{LABEL} must come after {TEXT}, because it is scored as a continuation"
+        raise SettingError("template", template, rule, "change their order")
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Insists on two labels or more, each with a word and there once."""
+    """Checks that there are at least two labels, none of them empty or repeated.
+
+    Raises:
+        InputError: If that is not so.
+    """
     if isinstance(labels, str) or len(labels) < 2:
-        raise InputError(f"labels is {labels!r}; a choice needs two at least; give a list of them.")
+        raise InputError(f"labels is {labels!r}; it must be a list of at least two labels.")
     for label in labels:
         if not isinstance(label, str) or not label.strip():
-            raise InputError(f"a label is {label!r}; it must be a str with a word; mend it.")
+            raise InputError(f"a label is {label!r}; it must be a str with at least one word.")
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if list(labels).count(label) > 1)
-        raise InputError(f"the label {twice!r} is there twice; each counts once; drop one.")
+        raise InputError(f"the label {twice!r} is listed twice; remove one.")

@@ -140,7 +140,7 @@ def cloze_cost(
             start + place for start, item in zip(starts, own, strict=True) for place in item.places
         ]
         places = torch.tensor(where, device=device)
-        scores = packed.word_scores(model, places).float()
+        scores = packed.vocabulary_logits(model, places).float()
         check_finite(model, scores, [item.text for item in own for _ in item.places], "a score")
         answers = torch.tensor([token for item in own for token in item.answers], device=device)
         return float(F.cross_entropy(scores, answers, reduction="none").double().sum())

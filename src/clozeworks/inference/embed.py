@@ -1,8 +1,4 @@
-"""One vector per text, and one per token.
-
-Texts are sorted by length, cut into batches by number of tokens, and batches run side by side, so
-the cost is that of the real tokens at the speed of the machine's matrix product.
-"""
+"""Embeddings: one vector per text, and the hidden states of every token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +14,7 @@ from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.loop import BatchOptions, device_of, in_batches, in_order
 from clozeworks.inference.packing import check_finite, pack
-from clozeworks.text.tokenizer.tokenizer import Encoded, Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.valid import check_type, place_of
 
 Vectors = NDArray[np.float32]
@@ -35,50 +31,56 @@ def embed(
     prompt: str = "",
     pool_prompt: bool = True,
     truncate: bool = False,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
     options: BatchOptions | None = None,
 ) -> Vectors:
-    """One vector per text.
+    """Computes one vector per text.
 
     Args:
         model: The encoder.
         tokenizer: Its tokenizer.
         texts: The texts; none may be empty.
-        modes: Poolings, side by side in the vector.
+        modes: Poolings; their vectors are concatenated.
         normalize: Whether vectors are scaled to length 1.
-        max_length: The most tokens a text may have, the prompt's among them.
-        prompt: What is put before each text.
-        pool_prompt: Whether the prompt's tokens count in the vector too.
-        truncate: Whether longer texts are cut; otherwise they are an error.
-        places: Where each text came from, for messages.
+        max_length: The maximum number of tokens of a text, the prompt's included.
+        prompt: Text put before each text.
+        pool_prompt: Whether the prompt's tokens are pooled, too.
+        truncate: Whether longer texts are truncated; otherwise they are an error.
+        source_locations: Where each text came from, for messages.
         options: Batch size, progress, cancellation.
 
     Returns:
         A (texts, width x modes) array in the order of the texts.
+
+    Raises:
+        InputError: If a text is empty or too long, or if nothing but the prompt fits.
+        CheckpointError: If a vector is not finite.
     """
     check_modes(modes)
-    check_texts(texts, places)
+    check_texts(texts, source_locations)
     device = device_of(model)
     width = model.blueprint.width * len(modes)
     vectors = np.empty((len(texts), width), dtype=np.float32)
     if not texts:
         return vectors
-    cut = truncate and max_length is not None
+    truncate = truncate and max_length is not None
     whole = [prompt + text for text in texts] if prompt else texts
-    encoded = tokenizer.encode(whole, max_length=max_length, truncate=cut, places=places)
+    encoded = tokenizer.encode(
+        whole, max_length=max_length, truncate=truncate, places=source_locations
+    )
     lengths = [len(text) for text in encoded]
-    leave_out = 0 if pool_prompt else _prompt_tokens(tokenizer, prompt)
+    skipped = 0 if pool_prompt else _prompt_tokens(tokenizer, prompt)
     for number, length in enumerate(lengths):
-        if length <= leave_out:
+        if length <= skipped:
             raise InputError(
-                f"{place_of(number, places)} has {length:,} tokens and the prompt {leave_out:,}, "
-                f"which do not count in the vector; shorten the prompt, or raise max_length."
+                f"{place_of(number, source_locations)} has {length:,} tokens and the prompt "
+                f"{skipped:,}, which are not pooled; shorten the prompt, or raise max_length."
             )
 
     def forward(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
-        pooled = pool(packed.hidden(model), packed.layout, modes, leave_out)
-        check_finite(model, pooled, batch, "the vector", places)
+        pooled = pool(packed.hidden_states(model), packed.layout, modes, skipped)
+        check_finite(model, pooled, batch, "the vector", source_locations)
         return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
 
     for batch, result in in_batches(model, lengths, forward, options):
@@ -88,18 +90,18 @@ def embed(
 
 @dataclass(frozen=True)
 class TokenVectors:
-    """The contextual vectors of one text."""
+    """The hidden states of one text."""
 
     text: str
     tokens: list[str]
-    """The pieces, special ones included."""
+    """Its tokens, special ones included."""
     offsets: list[tuple[int, int]]
-    """Where each piece stands in the text; (0, 0) for special ones."""
+    """Where each token begins and ends in the text; (0, 0) for special ones."""
     vectors: Vectors
     """One row per token."""
 
 
-def hidden(
+def hidden_states(
     model: Model,
     tokenizer: Tokenizer,
     texts: Sequence[str],
@@ -109,51 +111,62 @@ def hidden(
     truncate: bool = False,
     options: BatchOptions | None = None,
 ) -> list[TokenVectors]:
-    """Contextual vectors of every token.
+    """Computes the hidden states of every token.
 
     Args:
         model: The encoder.
         tokenizer: Its tokenizer.
         texts: The texts; none may be empty.
         layer: Which layer's output; 0 is the embeddings, negative numbers count from the last.
-        max_length: The most tokens a text may have.
-        truncate: Whether longer texts are cut; otherwise they are an error.
+        max_length: The maximum number of tokens of a text.
+        truncate: Whether longer texts are truncated; otherwise they are an error.
         options: Batch size, progress, cancellation.
+
+    Raises:
+        InputError: If a text is empty or too long.
+        SettingError: If the model has no such layer.
     """
     check_texts(texts)
     depth = len(model.blueprint.encoder.running_order())
     if not -depth - 1 <= layer <= depth:
         raise SettingError(
-            f"layer is {layer}; this model has {depth} layers; give 0 (the embeddings) to {depth}, "
-            f"or a negative number that counts from the last."
+            "layer",
+            layer,
+            f"this model has {depth} layers",
+            f"use 0 (the embeddings) to {depth}, or a negative number that counts from the last",
         )
     device = device_of(model)
-    cut = truncate and max_length is not None
-    encoded = tokenizer.encode(texts, max_length=max_length, truncate=cut, offsets=True)
+    truncate = truncate and max_length is not None
+    encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate, offsets=True)
 
     def forward(batch: list[int]) -> list[Vectors]:
         packed = pack([encoded[text] for text in batch], device)
         # Trap: the last kept state is before a final norm; the model's result is after it.
         trace = Trace(attention=None) if layer not in (-1, depth) else None
-        result = packed.hidden(model, trace)
-        chosen = trace.hidden[layer] if trace else result
-        return [piece.float().cpu().numpy() for piece in packed.layout.split(chosen)]
+        output = packed.hidden_states(model, trace)
+        chosen = trace.hidden[layer] if trace else output
+        return [states.float().cpu().numpy() for states in packed.layout.split(chosen)]
 
     vectors = in_order(model, [len(text) for text in encoded], forward, options)
     return [
-        TokenVectors(text, _pieces(tokenizer, item), list(item.offsets or []), own)
-        for text, item, own in zip(texts, encoded, vectors, strict=True)
+        TokenVectors(text, [*map(tokenizer.token_of, item.ids)], list(item.offsets or []), states)
+        for text, item, states in zip(texts, encoded, vectors, strict=True)
     ]
 
 
-def check_texts(texts: Sequence[str], places: Sequence[str] | None = None) -> None:
-    """Complains about what is no text, and about texts without content."""
+def check_texts(texts: Sequence[str], source_locations: Sequence[str] | None = None) -> None:
+    """Checks that every text is a str with more than white space.
+
+    Raises:
+        InputError: If one is not.
+    """
     for number, text in enumerate(texts):
         check_type("text", number + 1, text)
         if not text.strip():
-            kind = "only white space" if text else "empty"
+            what = "only white space" if text else "empty"
             raise InputError(
-                f"{place_of(number, places)} is {kind}; a vector needs at least one word; drop it."
+                f"{place_of(number, source_locations)} is {what}; a vector needs at least one "
+                f"word; drop it."
             )
 
 
@@ -164,7 +177,3 @@ def _prompt_tokens(tokenizer: Tokenizer, prompt: str) -> int:
     # Compat: counted on the prompt alone, although its last token may join with the text's first.
     encoded = tokenizer.encode([prompt])[0]
     return len(encoded) - sum(encoded.special[-1:])
-
-
-def _pieces(tokenizer: Tokenizer, item: Encoded) -> list[str]:
-    return [tokenizer.token_of(token) for token in item.ids]

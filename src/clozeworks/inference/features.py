@@ -1,14 +1,14 @@
-"""Vectors of texts or of words from chosen layers of a frozen encoder, and what reads them.
+"""Vectors of texts or of words from chosen layers of a frozen encoder, and probes on them.
 
 Paper: Devlin et al. 2019, section 5.3 (the last layer, the sum or the concatenation of the last
 four, a weighted sum of all); Peters et al. 2018 (a learned mix of layers).
-The idea: what a frozen encoder knows can be read by a linear model, if one knows which layer to
-read. All views that are asked for are made in one pass over the texts.
-Where papers and code differ: the mix is taken behind pooling, which is the same for first and mean
+The idea: a linear probe reads what a frozen encoder has learned, if one knows which layer to probe.
+All views that are asked for are computed in one pass over the texts.
+Where papers and code differ: the mix is taken after pooling, which is the same for first and mean
 because both are linear, and wrong for max, which is refused. Each layer is standardised over the
 texts before it is mixed; Peters et al. normalise it within each token, or not at all. Their scale
-is not learned: what reads the mix is linear and standardises it, so any scale gives the same
-answers.
+is not learned: the probe on the mix is linear and standardises it, so any scale gives the same
+predictions.
 Used by: `clozeworks probe`.
 
 Shapes: N tokens, B windows, n texts or words, L layers with the embeddings, W width, C labels.
@@ -38,7 +38,7 @@ from clozeworks.tasks.spans.windows import TokenWindow, by_item, judged_in
 
 View = Callable[[Sequence[Tensor]], Tensor]
 LAST, MIX = "last", "mix"
-# From the embeddings and the output of every layer, each (N, W), to what is read, (N, F).
+# From the embeddings and the output of every layer, each (N, W), to the features, (N, F).
 VIEWS: dict[str, View] = {
     LAST: lambda states: states[-1],
     "sum_last_four": lambda states: torch.stack(tuple(states[-4:])).sum(dim=0),
@@ -49,21 +49,21 @@ LINEAR_POOLINGS = ("first", "mean")
 POOLINGS = (*LINEAR_POOLINGS, "max")
 _NUMBER = re.compile(r"-?[0-9]+")
 _FOUR = 4
-# A dimension whose spread is below this share of its size is noise of rounding.
+# A dimension whose standard deviation is below this fraction of its size is rounding noise.
 _NO_SPREAD = 1e-5
 _TINY = 1e-30
-# How strictly the classifier that learns a mix is kept small: 1 / (2 C n) for each squared weight.
+# L2 regularization of the classifier that learns a mix: 1 / (2 C n) for each squared weight.
 _MIX_STRENGTH = 0.01
-# Paper: Peters et al. 2018 let the weights of layers vary with a price of 0.001.
+# Paper: Peters et al. 2018 regularize the weights of layers with 0.001.
 _MIX_PRICE = 0.001
 _MIX_STEPS = 100
 _STEPS = 2_000
-# The score of a label that no row has. The highest score of the others is never below 0.
+# The logit of a label that no row has. The highest logit of the others is never below 0.
 _ABSENT = -30.0
 
 
 def usual_layers(depth: int, pooling: str | None) -> tuple[str, ...]:
-    """All named views that a model of so many layers has; pooling is None for words."""
+    """All named views that a model with `depth` layers has; pooling is None for words."""
     return tuple(
         name
         for name in VIEWS
@@ -72,7 +72,7 @@ def usual_layers(depth: int, pooling: str | None) -> tuple[str, ...]:
 
 
 def check_layers(layers: Sequence[str], depth: int, pooling: str | None) -> None:
-    """Insists on layers that a model has.
+    """Checks that a model has the layers.
 
     Args:
         layers: Names of views, or numbers of layers; 0 is the embeddings, negative numbers count
@@ -81,34 +81,36 @@ def check_layers(layers: Sequence[str], depth: int, pooling: str | None) -> None
         pooling: How texts are pooled; None for words.
 
     Raises:
-        SettingError: There are none, one stands twice, or the model is too shallow.
-        UnknownName: There is no such view or pooling.
+        SettingError: If there are none, if one is repeated, or if the model is too shallow.
+        UnknownName: If there is no such view or pooling.
     """
     if pooling is not None and pooling not in POOLINGS:
         raise UnknownName("pooling", pooling, POOLINGS)
     if not layers:
-        raise SettingError(f"layers is empty; name at least one of: {', '.join(VIEWS)}.")
+        raise SettingError("layers", (), f"name at least one of: {', '.join(VIEWS)}")
     for name in layers:
         if layers.count(name) > 1:
-            raise SettingError(f"layers has {name!r} twice; each may stand once; remove one.")
+            raise SettingError("layers", tuple(layers), f"it lists {name!r} twice", "remove one")
         if _NUMBER.fullmatch(name):
             if not -depth - 1 <= int(name) <= depth:
                 raise SettingError(
-                    f"layers has {name}; this model has {depth} layers; give 0 (the embeddings) to "
-                    f"{depth}, or a negative number that counts from the last."
+                    "layers",
+                    name,
+                    f"this model has {depth} layers",
+                    f"use 0 (the embeddings) to {depth}, or a negative number that counts from the "
+                    "last",
                 )
         elif name not in VIEWS:
             raise UnknownName("layers", name, [*VIEWS, f"a number from 0 to {depth}"])
         elif "four" in name and depth < _FOUR:
-            raise SettingError(
-                f"layers has {name!r}, which reads four layers; this model has {depth}; leave it "
-                "out, or use a deeper model."
-            )
+            rule = f"it needs four layers, and this model has {depth}"
+            raise SettingError("layers", name, rule, "leave it out, or use a deeper model")
         elif name == MIX and not _is_linear(pooling):
             raise SettingError(
-                f"layers has 'mix' and pooling is {pooling!r}; a mix of pooled layers is one of "
-                f"tokens only for {' and '.join(LINEAR_POOLINGS)}; choose one of these, or leave "
-                "mix out."
+                "pooling",
+                pooling,
+                f"layers can be mixed only with linear poolings: {', '.join(LINEAR_POOLINGS)}",
+                "choose one of these, or leave out mix",
             )
 
 
@@ -122,25 +124,25 @@ def features(
     layers: Sequence[str],
     *,
     pooling: str | None,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
     options: BatchOptions | None = None,
 ) -> dict[str, Vectors]:
-    """Vectors of texts or of words, from several layers in one pass.
+    """Extracts vectors of texts or of words, from several layers in one pass.
 
     Args:
         model: The encoder. It is not changed.
         windows: The windows of all items, in order, as a task makes them.
         layers: Which layers are read: last, sum_last_four, concatenate_last_four, mix (all layers
-            side by side, for `learned_mix`), or the number of a layer.
+            concatenated, for `learned_mix`), or the number of a layer.
         pooling: How the tokens of a text become one vector: first, mean, max. A text of several
-            windows has the mean of their vectors, each counting for the tokens it judges. None for
-            the vectors of the asked tokens, such as the first pieces of words.
-        places: Where each item came from, for messages.
+            windows has the mean of their vectors, weighted by the tokens each judges. None for the
+            vectors of the target tokens, such as the first tokens of words.
+        source_locations: Where each item came from, for messages.
         options: Batch size, progress, cancellation.
 
     Returns:
-        An (n, F) array for each of the layers: a row for each text, or for each asked token in the
-        order of the windows.
+        An (n, F) array for each of the layers: a row for each text, or for each target token in
+        the order of the windows.
     """
     depth = len(model.blueprint.encoder.running_order())
     check_layers(layers, depth, pooling)
@@ -157,7 +159,7 @@ def features(
         packed = pack([window.encoded for window in own], device)
         trace = Trace(attention=None)
         # Trap: the last kept state is before a final norm; the model's result is after it.
-        result = packed.hidden(model, trace)
+        result = packed.hidden_states(model, trace)
         states = [*trace.hidden[:-1], result]
         if pooling is None:
             starts = packed.layout.starts
@@ -170,7 +172,7 @@ def features(
             read = [pool(view, packed.layout, (pooling,)) for view in read]
         owners = [windows[number].item for number in batch for _ in range(sizes[number])]
         for view in read:
-            check_finite(model, view, owners, "a vector", places)
+            check_finite(model, view, owners, "a vector", source_locations)
         return [view.cpu() for view in read]
 
     for batch, read in in_batches(model, [len(window) for window in windows], forward, options):
@@ -202,28 +204,28 @@ def _over_windows(vectors: Vectors, windows: Sequence[TokenWindow]) -> Vectors:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What standardises vectors.
+    """Standardises vectors.
 
     Attributes:
-        centre: The mean of each dimension.
-        spread: Its standard deviation; infinite where it does not vary.
+        mean: The mean of each dimension.
+        std: Its standard deviation; infinite where it does not vary.
     """
 
-    centre: Vectors
-    spread: Vectors
+    mean: Vectors
+    std: Vectors
 
     @classmethod
     def of(cls, vectors: Vectors) -> "Scaling":
-        """The scaling after which these vectors, (n, F), have mean 0 and spread 1."""
-        centre = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-        spread = np.sqrt(np.square(vectors - centre).mean(axis=0, dtype=np.float64))
-        still = spread <= _NO_SPREAD * np.maximum(np.abs(centre), _TINY)
-        return cls(centre, np.where(still, np.inf, spread).astype(np.float32))
+        """The scaling after which these vectors, (n, F), have mean 0 and standard deviation 1."""
+        mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+        std = np.sqrt(np.square(vectors - mean).mean(axis=0, dtype=np.float64))
+        constant = std <= _NO_SPREAD * np.maximum(np.abs(mean), _TINY)
+        return cls(mean, np.where(constant, np.inf, std).astype(np.float32))
 
     def __call__(self, vectors: Vectors) -> Vectors:
-        """Vectors, standardised; what does not vary is 0."""
-        scaled = vectors - self.centre
-        scaled /= self.spread
+        """Vectors, standardised; dimensions that do not vary are 0."""
+        scaled = vectors - self.mean
+        scaled /= self.std
         return scaled
 
 
@@ -232,157 +234,157 @@ class Mix:
     """A weighted sum of layers.
 
     Attributes:
-        shares: How much each layer counts, the embeddings first; they add up to 1.
-        scaling: What standardises the layers, side by side, before they are added.
+        weights: How much each layer counts, the embeddings first; they add up to 1.
+        scaling: Standardises the concatenated layers before they are added.
     """
 
-    shares: tuple[float, ...]
+    weights: tuple[float, ...]
     scaling: Scaling
 
     def __call__(self, vectors: Vectors) -> Vectors:
-        """All layers side by side, (n, L * W), to their mix, (n, W)."""
-        layers = self.scaling(vectors).reshape(len(vectors), len(self.shares), -1)
-        mixed: Vectors = np.tensordot(layers, np.array(self.shares, np.float32), axes=(1, 0))
+        """All layers concatenated, (n, L * W), to their mix, (n, W)."""
+        layers = self.scaling(vectors).reshape(len(vectors), len(self.weights), -1)
+        mixed: Vectors = np.tensordot(layers, np.array(self.weights, np.float32), axes=(1, 0))
         return mixed
 
 
 def learned_mix(
-    vectors: Vectors, answers: NDArray[Any], problem: Problem, labels: int, layers: int
+    vectors: Vectors, targets: NDArray[Any], problem: Problem, labels: int, layers: int
 ) -> Mix:
-    """Learns how much each layer counts, together with a linear model that reads the mix.
+    """Learns how much each layer counts, together with a linear probe on the mix.
 
-    Both are found by L-BFGS on all rows at once, from equal shares and a model of zeros, so there
-    is no chance in it. The model reads the mix standardised, as `fitted` does.
+    Both are found by L-BFGS on all rows at once, from equal weights and a probe of zeros, so
+    nothing is random. The probe reads the standardised mix, as in `fitted`.
 
     Args:
-        vectors: All layers side by side, (n, L * W).
-        answers: The number of each row's label, (n,); whether each label holds, (n, C); or a
+        vectors: All layers concatenated, (n, L * W).
+        targets: The index of each row's label, (n,); whether each label holds, (n, C); or a
             number, (n,).
         problem: Which of these it is.
         labels: How many labels there are.
-        layers: How many layers stand side by side.
+        layers: How many layers are concatenated.
     """
     scaling = Scaling.of(vectors)
     scaled = torch.from_numpy(scaling(vectors))  # (n, L * W)
-    right = torch.from_numpy(answers) if problem == "one" else torch.from_numpy(answers).float()
+    wanted = torch.from_numpy(targets) if problem == "one" else torch.from_numpy(targets).float()
     if problem == "number":
-        right = (right - right.mean()) / right.std(correction=0).clamp(min=_TINY)
+        wanted = (wanted - wanted.mean()) / wanted.std(correction=0).clamp(min=_TINY)
     weights = torch.zeros(layers, requires_grad=True)
     matrix = torch.zeros(scaled.shape[1] // layers, labels, requires_grad=True)
     bias = torch.zeros(labels, requires_grad=True)
-    # How alike two layers are in each dimension; it says how much a mix of them varies.
+    # The covariance of two layers in each dimension; it says how much a mix of them varies.
     each = scaled.view(len(vectors), layers, -1)
-    alike = torch.einsum("nlw,nmw->wlm", each, each) / len(vectors)  # (W, L, L)
-    small = 1 / (2 * _MIX_STRENGTH * len(vectors))
+    covariance = torch.einsum("nlw,nmw->wlm", each, each) / len(vectors)  # (W, L, L)
+    penalty = 1 / (2 * _MIX_STRENGTH * len(vectors))
     optimizer = torch.optim.LBFGS(
         [weights, matrix, bias], max_iter=_MIX_STEPS, line_search_fn="strong_wolfe"
     )
 
-    def cost() -> Tensor:
+    def loss() -> Tensor:
         optimizer.zero_grad()
-        shares = weights.softmax(dim=0)
-        # Trap: layers that differ add up to less than one alone. Without this, the weights' price
+        mix = weights.softmax(dim=0)
+        # Trap: layers that differ add up to less than one alone. Without this, regularization
         # would always drive the mix to a single layer.
-        spread = torch.einsum("l,wlm,m->w", shares, alike, shares).clamp(min=_NO_SPREAD).sqrt()
-        reader = shares[:, None, None] * (matrix / spread[:, None])  # (L, W, C)
-        scores = scaled @ reader.flatten(0, 1) + bias
-        price = small * matrix.square().sum() + _MIX_PRICE * weights.square().sum()
-        loss = _loss(scores, right, problem) + price
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss
+        std = torch.einsum("l,wlm,m->w", mix, covariance, mix).clamp(min=_NO_SPREAD).sqrt()
+        probe = mix[:, None, None] * (matrix / std[:, None])  # (L, W, C)
+        logits = scaled @ probe.flatten(0, 1) + bias
+        regularization = penalty * matrix.square().sum() + _MIX_PRICE * weights.square().sum()
+        total = _loss(logits, wanted, problem) + regularization
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
 
-    optimizer.step(cost)  # type: ignore[no-untyped-call]
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
     return Mix(tuple(weights.detach().softmax(dim=0).tolist()), scaling)
 
 
-def _loss(scores: Tensor, right: Tensor, problem: Problem) -> Tensor:
+def _loss(logits: Tensor, targets: Tensor, problem: Problem) -> Tensor:
     if problem == "one":
-        return F.cross_entropy(scores, right)
+        return F.cross_entropy(logits, targets)
     if problem == "several":
-        return F.binary_cross_entropy_with_logits(scores, right)
-    return F.mse_loss(scores[:, 0], right)
+        return F.binary_cross_entropy_with_logits(logits, targets)
+    return F.mse_loss(logits[:, 0], targets)
 
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A linear model of vectors as they come from the encoder: standardisation is folded in.
+    """A linear probe on vectors as they come from the encoder: standardisation is folded in.
 
     Attributes:
         weight: A row for each label, (C, F).
-        bias: A number for each, (C,).
-        settled: Whether its fit came to an end.
+        bias: A number for each label, (C,).
+        converged: Whether the fit converged.
     """
 
     weight: Vectors
     bias: Vectors
-    settled: bool = True
+    converged: bool = True
 
-    def scores(self, vectors: Vectors) -> Vectors:
-        """Vectors (n, F) to scores (n, C)."""
+    def logits(self, vectors: Vectors) -> Vectors:
+        """Vectors (n, F) to logits (n, C)."""
         exact = vectors.astype(np.float64) @ self.weight.T + self.bias
         return np.asarray(exact, np.float32)
 
 
 def fitted(
     vectors: Vectors,
-    answers: NDArray[Any],
+    targets: NDArray[Any],
     problem: Problem,
     labels: int,
     strengths: Iterable[float],
 ) -> Iterator[LinearModel]:
-    """Regressions on standardised vectors: logistic, one for each of several labels, or ridge.
+    """Fits linear probes on standardised vectors: logistic, one per label, or ridge regression.
 
     Args:
-        vectors: What is read, (n, F).
-        answers: As `learned_mix` takes them.
-        problem: What kind of answers they are.
+        vectors: The features, (n, F).
+        targets: As for `learned_mix`.
+        problem: What kind of targets they are.
         labels: How many labels there are.
-        strengths: A regression for each, made when it is asked for: the larger, the less weights
-            are kept small.
+        strengths: Inverse regularization strengths (scikit-learn's C); one probe is fitted for
+            each, when it is asked for.
     """
     scaling = Scaling.of(vectors)
     scaled = scaling(vectors)
     for strength in strengths:
         if problem == "several":
-            each = [_logistic(scaled, column > 0, 2, strength) for column in answers.T]
+            each = [_logistic(scaled, column > 0, 2, strength) for column in targets.T]
             weight = np.stack([weight[1] - weight[0] for weight, _, _ in each])
             bias = np.array([bias[1] - bias[0] for _, bias, _ in each])
-            settled = all(settled for _, _, settled in each)
+            converged = all(converged for _, _, converged in each)
         elif problem == "one":
-            weight, bias, settled = _logistic(scaled, answers, labels, strength)
+            weight, bias, converged = _logistic(scaled, targets, labels, strength)
         else:
-            weight, bias, settled = _ridge(scaled, answers, strength)
-        folded = (weight / scaling.spread).astype(np.float32)
-        bias = bias - folded.astype(np.float64) @ scaling.centre
-        yield LinearModel(folded, bias.astype(np.float32), settled)
+            weight, bias, converged = _ridge(scaled, targets, strength)
+        folded = (weight / scaling.std).astype(np.float32)
+        bias = bias - folded.astype(np.float64) @ scaling.mean
+        yield LinearModel(folded, bias.astype(np.float32), converged)
 
 
 def _logistic(
-    scaled: Vectors, right: NDArray[Any], labels: int, strength: float
+    scaled: Vectors, targets: NDArray[Any], labels: int, strength: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
-    present = np.unique(right).astype(np.int64)
+    present = np.unique(targets).astype(np.int64)
     weight = np.zeros((labels, scaled.shape[1]))
     bias = np.full(labels, _ABSENT)
     if len(present) == 1:
         bias[present] = 0
         return weight, bias, True
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        model = LogisticRegression(C=strength, max_iter=_STEPS).fit(scaled, right)
+        model = LogisticRegression(C=strength, max_iter=_STEPS).fit(scaled, targets)
     rows, numbers = model.coef_, model.intercept_
     if len(present) == 2:  # scikit-learn has one row for two labels: what the second is ahead
         rows, numbers = np.concatenate([-rows, rows]) / 2, np.concatenate([-numbers, numbers]) / 2
     weight[present], bias[present] = rows, numbers
-    return weight, bias, not any(issubclass(each.category, ConvergenceWarning) for each in said)
+    return weight, bias, not any(issubclass(each.category, ConvergenceWarning) for each in caught)
 
 
 def _ridge(
-    scaled: Vectors, right: NDArray[Any], strength: float
+    scaled: Vectors, targets: NDArray[Any], strength: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     from sklearn.linear_model import Ridge
 
-    model = Ridge(alpha=1 / strength).fit(scaled.astype(np.float64), right.astype(np.float64))
+    model = Ridge(alpha=1 / strength).fit(scaled.astype(np.float64), targets.astype(np.float64))
     return model.coef_[None], np.array([model.intercept_]), True

@@ -1,9 +1,9 @@
-"""Prompts that show a task by examples; nothing is trained.
+"""Few-shot prompts: a task shown by examples; nothing is trained.
 
 Paper: Brown et al. 2020 (GPT-3).
 The idea: a description, then demonstrations drawn from training examples, then the text itself.
-Every text gets demonstrations of its own, drawn as a function of the seed and its place. Text in,
-text out: what is made stands before a prompt that is scored or gone on with.
+Every text gets demonstrations of its own, drawn as a function of the seed and its index. Text in,
+text out: the result is put before a prompt that is scored or continued.
 Where paper and code differ: the paper fills the positions; here demonstrations that do not fit are
 left out, those farthest from the text first, and counted.
 """
@@ -26,11 +26,11 @@ class FewShot:
     """How prompts show a task.
 
     Attributes:
-        shots: How many demonstrations stand before a text.
+        shots: How many demonstrations come before a text.
         seed: Decides which.
-        template: How a text and its label stand together.
-        description: What is said of the task before all of them.
-        separator: What stands between them.
+        template: How a text and its label are combined.
+        description: A description of the task, before all demonstrations.
+        separator: What separates them.
     """
 
     shots: int = 8
@@ -41,21 +41,21 @@ class FewShot:
 
     def __post_init__(self) -> None:
         if self.shots < 0:
-            raise SettingError(f"shots is {self.shots}; it must be at least 0; raise it.")
+            raise SettingError("shots", self.shots, "it must be at least 0")
         if not 0 <= self.seed < 2**63:
-            raise SettingError(f"seed is {self.seed}; it must be at least 0 and below 2**63.")
+            raise SettingError("seed", self.seed, "it must be at least 0 and below 2**63")
         check_template(self.template)
 
 
 @dataclass(frozen=True)
 class FewShotPrompts:
-    """What stands before each prompt.
+    """Text to put before each prompt.
 
     Attributes:
-        texts: It, for each text.
+        texts: One for each prompt.
         shots: How many demonstrations each has.
-        dropped: How many did not fit, in all.
-        missing: How many there were no examples for beside the texts themselves, in all.
+        dropped: How many demonstrations did not fit, in all.
+        missing: How many are missing because the only examples left were the texts themselves.
     """
 
     texts: list[str]
@@ -69,26 +69,26 @@ def demonstrations(
     examples: Sequence[LabelledExample],
     few_shot: FewShot,
     *,
-    room: int | None = None,
+    max_length: int | None = None,
     count: Callable[[Sequence[str]], list[int]] | None = None,
 ) -> FewShotPrompts:
     """Description and demonstrations for each text, as much as fits.
 
     Args:
-        texts: What will be asked about.
-        examples: Texts with their labels to draw from. A text is never shown to itself.
+        texts: The texts that will be scored or continued.
+        examples: Texts with their labels to draw from. A text is never its own demonstration.
         few_shot: How many, and how they are written.
-        room: The most tokens of description, demonstrations, prompt and label; None without a
-            limit.
+        max_length: The maximum number of tokens of description, demonstrations, prompt and label;
+            None without a limit.
         count: Counts the tokens of texts; needed if there is a limit.
 
     Raises:
-        InputError: There are fewer examples than demonstrations.
+        InputError: If there are fewer examples than `few_shot.shots`.
     """
     if few_shot.shots > len(examples):
         raise InputError(
-            f"shots is {few_shot.shots:,} and there are {len(examples):,} examples; each is shown "
-            f"once; give more, or lower shots."
+            f"shots is {few_shot.shots:,} and there are {len(examples):,} examples; each is used "
+            f"once; add examples, or lower shots."
         )
     written = ["".join(parts(few_shot.template, *pair)) for pair in examples]
     rng = RandomStream(few_shot.seed, "demonstrations")
@@ -97,19 +97,21 @@ def demonstrations(
         for number, text in enumerate(texts)
     ]
     opening = few_shot.description + few_shot.separator if few_shot.description else ""
-    if room is None:
+    if max_length is None:
         kept = chosen
     else:
-        assert count is not None, "a limit in tokens needs somebody who counts them"
-        used = sorted({place for own in chosen for place in own})
-        sizes = dict(zip(used, count([written[p] + few_shot.separator for p in used]), strict=True))
+        assert count is not None, "a limit in tokens needs a function that counts them"
+        used = sorted({number for several in chosen for number in several})
+        sizes = dict(zip(used, count([written[n] + few_shot.separator for n in used]), strict=True))
         longest = max((label for _, label in examples), key=len, default="")
-        asked = count([opening + "".join(parts(few_shot.template, t, longest)) for t in texts])
+        fixed = count([opening + "".join(parts(few_shot.template, t, longest)) for t in texts])
         kept = [
-            _fitting(own, sizes, room - taken) for own, taken in zip(chosen, asked, strict=True)
+            _fitting(several, sizes, max_length - taken)
+            for several, taken in zip(chosen, fixed, strict=True)
         ]
     shown = [
-        opening + "".join(written[place] + few_shot.separator for place in own) for own in kept
+        opening + "".join(written[number] + few_shot.separator for number in several)
+        for several in kept
     ]
     drawn = sum(map(len, chosen))
     dropped, missing = drawn - sum(map(len, kept)), few_shot.shots * len(texts) - drawn
@@ -120,15 +122,15 @@ def _others(
     order: Sequence[int], text: str, examples: Sequence[LabelledExample], shots: int
 ) -> list[int]:
     """The first examples in an order that are not the text itself."""
-    return [place for place in order if examples[place][0] != text][:shots]
+    return [number for number in order if examples[number][0] != text][:shots]
 
 
-def _fitting(places: Sequence[int], sizes: dict[int, int], room: int) -> list[int]:
-    """The last of some demonstrations, as many as there is room for."""
+def _fitting(numbers: Sequence[int], sizes: dict[int, int], tokens: int) -> list[int]:
+    """The last of some demonstrations, as many as fit into so many tokens."""
     kept: list[int] = []
-    for place in reversed(places):
-        room -= sizes[place]
-        if room < 0:
+    for number in reversed(numbers):
+        tokens -= sizes[number]
+        if tokens < 0:
             break
-        kept.insert(0, place)
+        kept.insert(0, number)
     return kept

@@ -1,15 +1,13 @@
-"""Fill gaps with any number of words: an encoder reads the text, a decoder writes what is missing.
+"""Fill gaps with any number of words: an encoder reads the text, a decoder generates the spans.
 
 Paper: Raffel et al. 2020 (T5).
-The idea: a sentinel stands for each gap, and the answer names each of them before what belongs
-there. Here the answer must name them in order and put at least a token behind each, so there is a
-guess for every gap whatever the model would rather say.
-Several guesses are those of a search: the first guesses for all gaps of a text belong together, the
-others are what other answers have there.
+The idea: a sentinel stands for each gap, and the output names each sentinel before the tokens that
+belong there. Here the output must name them in order and put at least a token after each, so there
+is a candidate for every gap whatever the model would rather generate.
+Several candidates are those of a beam search: the first candidates for all gaps of a text belong
+together, the others are what other beams have there.
 Where paper and code differ: ByT5's published sentinels are the last bytes, not the tokens called
-`<extra_id_0>` and so on; see `text/byte_tokens.py`.
-
-Shapes: none.
+`<extra_id_0>` and so on; see `text/tokenizer/bytes.py`.
 """
 
 import math
@@ -34,7 +32,7 @@ from clozeworks.text.tokenizer.tokenizer import GAPS, Tokenizer
 
 # ByT5's tokens of the bytes 0xF5 to 0xFF, which no text has.
 _NO_TEXT = range(0xF5 + 3, 0xFF + 3 + 1)
-# The most tokens of a gap, on average over the gaps of a text.
+# The maximum number of tokens of a gap, on average over the gaps of a text.
 TOKENS = 32
 _ANY_GAP = re.compile(f"{GAPS.pattern}|{SENTINEL.pattern}")
 
@@ -50,28 +48,31 @@ def fill_spans(
     sentinels: Sentinels | None = None,
     options: BatchOptions | None = None,
 ) -> list[Filled]:
-    """What a decoder writes into the gaps of every text.
+    """Generates what is missing in the gaps of every text.
 
     Args:
         model: An encoder-decoder that learned by span corruption.
         tokenizer: Its tokenizer.
         texts: Texts with `[MASK]` or sentinels where something is missing.
-        start: What answers begin with.
-        ends: The tokens that end them.
-        top: How many guesses per gap, at most; a search finds as many answers.
-        sentinels: What the model learned to read for a gap; as published models of its vocabulary
-            did if not given.
+        start: The decoder start token.
+        ends: The tokens that end an output.
+        top: The maximum number of candidates per gap; a beam search keeps as many outputs.
+        sentinels: Which tokens the model was trained to read for a gap; those of published models
+            with its vocabulary if not given.
         options: Batch size, progress, cancellation.
 
     Raises:
-        InputError: A text has no gap, or more than there are sentinels.
+        InputError: If a text has no gap, or more gaps than there are sentinels.
+        SettingError: If `top` is below 1 or above the size of the vocabulary.
     """
     if top < 1:
-        raise SettingError(f"top is {top}; it must be at least 1.")
+        raise SettingError("top", top, "it must be at least 1")
     if top > tokenizer.size:
         raise SettingError(
-            f"top is {top:,}; the vocabulary has {tokenizer.size:,} entries; a search cannot be "
-            f"wider; lower it."
+            "top",
+            top,
+            f"the vocabulary has {tokenizer.size:,} entries, and a search cannot be wider",
+            "lower it",
         )
     gaps = _Gaps(tokenizer, ends, sentinels)
     prompts = [gaps.prompt(text, number) for number, text in enumerate(texts, start=1)]
@@ -83,7 +84,7 @@ def fill_spans(
 
 
 class _Gaps:
-    """How gaps are shown, and how what was written for them is read."""
+    """How gaps are shown to the model, and how its output for them is read."""
 
     def __init__(
         self, tokenizer: Tokenizer, ends: Sequence[int], sentinels: Sentinels | None
@@ -97,24 +98,24 @@ class _Gaps:
         self.sentinels: list[int] = sentinel_ids(kind, source).tolist()
 
     def prompt(self, text: str, number: int) -> EncodedPrompt:
-        """A text with a sentinel for each gap, and how its answer must look."""
+        """A text with a sentinel for each gap, and the constraints on its output."""
         count = len(_ANY_GAP.findall(text))
-        most = min(len(self.sentinels), len(self.named))
+        available = min(len(self.sentinels), len(self.named))
         if not count:
             shown = text if len(text) <= 40 else text[:39] + "…"
             raise InputError(
                 f"text {number:,} ({shown!r}) has no gap; write [MASK] where something is missing."
             )
-        if count > most:
+        if count > available:
             raise InputError(
-                f"text {number:,} has {count:,} gaps; the tokenizer has sentinels for {most:,}; "
-                f"cut the text into several."
+                f"text {number:,} has {count:,} gaps; the tokenizer has sentinels for "
+                f"{available:,}; split the text."
             )
         numbers = iter(range(count))
         marked = _ANY_GAP.sub(lambda _: sentinel_name(next(numbers)), text)
         shown_as = dict(zip(self.named, self.sentinels, strict=False))
         ids = [shown_as.get(token, token) for token in self.tokenizer.encode([marked])[0].ids]
-        # A sentinel behind the last gap closes an answer as well as the end does.
+        # A sentinel after the last gap ends an output as the end token does.
         ends = (*self.ends, *self.sentinels[count : count + 1])
         own = self.sentinels[:count]
         room = TOKENS * count
@@ -128,39 +129,36 @@ class _Gaps:
         return EncodedPrompt(ids, room, ends, rules, f"text {number:,}")
 
     def filled(self, text: str, written: Sequence[Written]) -> Filled:
-        """The guesses that answers hold, each once."""
+        """The distinct candidates of all outputs."""
         count = len(_ANY_GAP.findall(text))
         gaps: list[dict[str, FillCandidate]] = [{} for _ in range(count)]
-        for answer in written:
-            for gap, guess in zip(gaps, self._guesses(answer, count), strict=True):
-                gap.setdefault(guess.word, guess)
+        for output in written:
+            for gap, candidate in zip(gaps, self._candidates(output, count), strict=True):
+                gap.setdefault(candidate.word, candidate)
         best = [next(iter(gap.values())) for gap in gaps]
         return Filled(text, [list(gap.values()) for gap in gaps], self._best(text, best))
 
-    def _guesses(self, answer: Written, count: int) -> list[FillCandidate]:
-        """What stands behind each sentinel, with the share of its tokens and of what ends it."""
-        places = [
-            place for place, token in enumerate(answer.tokens) if token in self.sentinels[:count]
-        ]
-        found = []
-        for begin, stop in pairwise([*places, len(answer.tokens)]):
-            tokens = answer.tokens[begin + 1 : stop]
-            logs = answer.logs[begin + 1 : stop + 1]
-            if stop == len(answer.tokens) and answer.ended == "end":
+    def _candidates(self, output: Written, count: int) -> list[FillCandidate]:
+        """The tokens after each sentinel, with their probability and that of what ends them."""
+        sentinels = self.sentinels[:count]
+        positions = [n for n, token in enumerate(output.tokens) if token in sentinels]
+        candidates = []
+        for begin, stop in pairwise([*positions, len(output.tokens)]):
+            tokens = output.tokens[begin + 1 : stop]
+            score = math.exp(sum(output.logs[begin + 1 : stop + 1]))
+            if stop == len(output.tokens) and output.ended == "end":
                 tokens = tokens[:-1]
             word = self.tokenizer.decode(tokens)
-            names = " ".join(self.tokenizer.token_of(token) for token in tokens)
-            found.append(
-                FillCandidate(word if self.bytes else word.strip(), names, math.exp(sum(logs)))
-            )
-        return found
+            names = " ".join(map(self.tokenizer.token_of, tokens))
+            candidates.append(FillCandidate(word if self.bytes else word.strip(), names, score))
+        return candidates
 
-    def _best(self, text: str, guesses: Sequence[FillCandidate]) -> str:
-        """The text with a guess in every gap, spaced as the tokenizer writes it."""
+    def _best(self, text: str, candidates: Sequence[FillCandidate]) -> str:
+        """The text with a candidate in every gap, spaced as the tokenizer writes it."""
         first, *parts = _ANY_GAP.split(text)
         best = first
-        for guess, part in zip(guesses, parts, strict=True):
-            # Bytes are written to the letter, their spaces among them.
-            best = best + guess.word if self.bytes else joined(self.tokenizer, best, guess)
+        for candidate, part in zip(candidates, parts, strict=True):
+            # Bytes include their spaces.
+            best = best + candidate.word if self.bytes else joined(self.tokenizer, best, candidate)
             best += part
         return best

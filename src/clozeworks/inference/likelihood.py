@@ -1,19 +1,19 @@
-"""How likely texts are: the share a model gives each token, told all before it.
+"""How likely texts are: the probability of each token given all tokens before it.
 
 Paper: Jelinek et al. 1977 (perplexity); Radford et al. 2019 (long texts by windows).
-The idea: the logs of the shares add up to that of the text. Texts longer than a model's positions
-are read through windows; each asks for tokens that no window before it asked for, and every token
-of a later window sees at least `overlap` tokens before it.
-What is asked: of a text all tokens but those that the tokenizer puts around it, and but the first
-one where nothing stands before it (GPT-2). Of a continuation every token with a character of it, so
-that it does not matter on which side of the border a space is written. Of an encoder-decoder's
-answer the end, too.
-Continuations of one prompt that follow each other, such as labels, are asked together: the tokens
-that all of them begin with are read once.
+The idea: the log probabilities of the tokens add up to that of the text. Texts longer than a
+model's positions are read through windows; each scores the tokens that no window before it holds,
+and every token of a later window sees at least `overlap` tokens before it.
+What is scored: of a text all tokens but those that the tokenizer puts around it, and but the first
+one where no token precedes it (GPT-2). Of a continuation every token with a character of it, so
+that it does not matter on which side of the boundary a space is written. Of an encoder-decoder's
+output the end token, too.
+Neighbouring continuations of one prompt, such as labels, share one pass: the tokens that all of
+them begin with are read once.
 Trap: perplexity is taken over tokens; a mean of the perplexities of texts or batches is something
 else.
 
-Shapes: n asked tokens, V vocabulary.
+Shapes: n target tokens, V vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,41 +37,41 @@ from clozeworks.text.valid import check_texts, place_of
 from clozeworks.text.windows import sliding_windows
 
 HEAD = "vocabulary"
-# Tokens whose scores are in memory at a time: one number for every entry of the vocabulary each.
+# Tokens whose logits are in memory at a time: one number for every entry of the vocabulary each.
 SLICE = 256
-# Continuations that share the reading of a prompt: each looks at a copy of its keys and values.
+# Continuations that share one pass over a prompt: each attends to a copy of its keys and values.
 TOGETHER = 16
 
 
 @dataclass(frozen=True)
 class Scored:
-    """How likely a text is, or what follows a text.
+    """How likely a text is, or a continuation of a text.
 
     Attributes:
-        tokens: The pieces that were asked for.
-        logs: The natural logarithm of each one's share.
-        windows: How many windows it was read through.
-        unread: Tokens of its prompt that no window had room for, the first ones.
+        tokens: The tokens that were scored.
+        logprobs: The natural logarithm of the probability of each.
+        windows: How many windows the text was read through.
+        unread: How many of the first tokens of its prompt no window had room for.
     """
 
     tokens: list[str]
-    logs: list[float]
+    logprobs: list[float]
     windows: int = 1
     unread: int = 0
 
     @property
     def total(self) -> float:
-        """The logarithm of the probability of all tokens together."""
-        return fsum(self.logs)
+        """The log probability of all tokens together."""
+        return fsum(self.logprobs)
 
     @property
     def count(self) -> int:
-        """How many tokens were asked for."""
-        return len(self.logs)
+        """How many tokens were scored."""
+        return len(self.logprobs)
 
     @property
     def perplexity(self) -> float:
-        """Among how many equally likely tokens the model would be as unsure."""
+        """The perplexity: among how many equally likely tokens the model would be as unsure."""
         return perplexity([self])
 
 
@@ -79,7 +79,7 @@ def perplexity(scored: Sequence[Scored]) -> float:
     """The perplexity over all tokens of some texts; infinite if it is too large for a number.
 
     Args:
-        scored: The texts; at least one token among them.
+        scored: The texts, with at least one token in all.
     """
     mean = fsum(text.total for text in scored) / sum(text.count for text in scored)
     try:
@@ -89,19 +89,24 @@ def perplexity(scored: Sequence[Scored]) -> float:
 
 
 class _Window(NamedTuple):
-    """Tokens that are read, and from which place on they are asked for."""
+    """Tokens that are read, and the position from which on they are scored."""
 
     item: int
     ids: list[int]
-    asked: int
+    first: int
     begin: int = 0
-    """Where it begins in its text."""
+    """Where the window begins in its text."""
     prompt: list[int] | None = None
-    """What an encoder reads; `ids` are then the start and the answer."""
+    """What an encoder reads; `ids` are then the decoder start token and the output."""
+
+    @property
+    def targets(self) -> list[int]:
+        """The tokens that are scored."""
+        return self.ids[self.first :]
 
 
 class _Group(NamedTuple):
-    """Windows on one prompt, and how many tokens of them are alike and read once."""
+    """Windows on one prompt, and how many of their first tokens are equal and read once."""
 
     windows: Sequence[_Window]
     shared: int
@@ -119,7 +124,7 @@ class _Group(NamedTuple):
         return [window.ids[self.shared :] for window in self.windows]
 
     @property
-    def weight(self) -> int:
+    def cost(self) -> int:
         return len(self.prompt) + self.shared + sum(map(len, self.endings))
 
 
@@ -128,25 +133,25 @@ def score_texts(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     *,
-    room: int | None,
+    max_length: int | None,
     overlap: int | None = None,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
     options: BatchOptions | None = None,
 ) -> list[Scored]:
-    """How likely texts are to a decoder.
+    """Scores texts with a decoder.
 
     Args:
         model: A decoder with a vocabulary head.
         tokenizer: Its tokenizer.
         texts: The texts.
-        room: The most tokens it takes; None without a limit.
-        overlap: Tokens that a window has in common with the one before; half of the room if not
-            given.
-        places: Where each text came from, for messages.
+        max_length: The maximum number of tokens of a window; None without a limit.
+        overlap: Tokens that a window shares with the one before; half a window if not given.
+        source_locations: Where each text came from, for messages.
         options: Batch size, progress, cancellation.
 
     Raises:
-        InputError: A text has no token that can be asked for.
+        InputError: If a text has no token that can be scored.
+        SettingError: If the overlap does not fit into a window.
     """
     check_texts("text", texts)
     windows: list[_Window] = []
@@ -156,12 +161,12 @@ def score_texts(
         first = max(first, 1)
         if first >= len(ids):
             raise InputError(
-                f"{place_of(number, places)} has no token with another before it, so nothing can "
-                f"be asked; give a longer text."
+                f"{place_of(number, source_locations)} has no token with another before it, so "
+                f"nothing can be scored; use a longer text."
             )
-        windows += _cut(number, ids, first, room, overlap)
+        windows += _windows(number, ids, first, max_length, overlap)
     groups = [_Group([window], 0) for window in windows]
-    return _scored(model, tokenizer, groups, len(texts), places, options)
+    return _scored(model, tokenizer, groups, len(texts), source_locations, options)
 
 
 def score_continuations(
@@ -170,29 +175,29 @@ def score_continuations(
     prompts: Sequence[str],
     continuations: Sequence[str],
     *,
-    room: int | None,
+    max_length: int | None,
     start: int | None = None,
     overlap: int | None = None,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
     options: BatchOptions | None = None,
 ) -> list[Scored]:
-    """How likely it is that a text follows another; of an encoder-decoder, that it is the answer.
+    """Scores texts as continuations of others, or, with an encoder-decoder, as outputs for them.
 
     Args:
         model: A decoder or encoder-decoder with a vocabulary head.
         tokenizer: Its tokenizer.
-        prompts: What is given.
+        prompts: The prompts.
         continuations: What follows each, white space between them included.
-        room: The most tokens it takes; None without a limit. Of a longer prompt the end is read,
-            and what is not is counted.
-        start: What the answers of an encoder-decoder begin with.
-        overlap: Tokens that a window has in common with the one before; half of the room if not
-            given.
-        places: Where each prompt came from, for messages.
+        max_length: The maximum number of tokens of a window; None without a limit. Of a longer
+            prompt the end is read, and the tokens before it are counted as unread.
+        start: The decoder start token of an encoder-decoder.
+        overlap: Tokens that a window shares with the one before; half a window if not given.
+        source_locations: Where each prompt came from, for messages.
         options: Batch size, progress, cancellation.
 
     Raises:
-        InputError: A continuation has no tokens, or nothing stands before it.
+        InputError: If a continuation has no tokens, or if no token precedes it.
+        SettingError: If the overlap does not fit into a window.
     """
     check_texts("prompt", prompts)
     check_texts("continuation", continuations)
@@ -204,17 +209,18 @@ def score_continuations(
     for number, text in enumerate(continuations):
         if not text.strip():
             raise InputError(
-                f"the continuation of {place_of(number, places)} is {text!r}; it must have a word; "
-                f"give it one."
+                f"the continuation of {place_of(number, source_locations)} is {text!r}; it must "
+                f"have at least one word; add one."
             )
     windows: list[_Window] = []
     if model.decoder is not None:
-        assert start is not None, "an answer begins with a start token"
-        shorter = "shorten it"
-        read = tokenizer.encode(prompts, max_length=room, places=places, advice=shorter)
-        answers = tokenizer.encode(continuations)
-        for number, (given, answer) in enumerate(zip(read, answers, strict=True)):
-            windows.append(_Window(number, [start, *answer.ids], 1, prompt=given.ids))
+        assert start is not None, "an output begins with a start token"
+        sources = tokenizer.encode(
+            prompts, max_length=max_length, places=source_locations, advice="shorten it"
+        )
+        outputs = tokenizer.encode(continuations)
+        for number, (source, output) in enumerate(zip(sources, outputs, strict=True)):
+            windows.append(_Window(number, [start, *output.ids], 1, prompt=source.ids))
     else:
         joined = [before + after for before, after in zip(prompts, continuations, strict=True)]
         encoded = tokenizer.encode(joined, offsets=True)
@@ -222,53 +228,52 @@ def score_continuations(
             ids, opened = _opened(whole)
             assert whole.offsets is not None
             ends = [end for _, end in whole.offsets[: len(ids)]]
-            own = (place for place in range(opened, len(ids)) if ends[place] > len(prompt))
-            first = next(own, len(ids))
+            after = (n for n in range(opened, len(ids)) if ends[n] > len(prompt))
+            first = next(after, len(ids))
             if not 0 < first < len(ids):
                 raise InputError(
-                    f"the prompt of {place_of(number, places)} is {prompt!r:.60}; a continuation "
-                    f"needs a token before it; give a prompt."
+                    f"the prompt of {place_of(number, source_locations)} is {prompt!r:.60}; a "
+                    f"continuation needs a token before it; add a prompt."
                 )
-            windows += _cut(number, ids, first, room, overlap)
+            windows += _windows(number, ids, first, max_length, overlap)
     groups = list(_grouped(windows, prompts))
-    return _scored(model, tokenizer, groups, len(prompts), places, options)
+    return _scored(model, tokenizer, groups, len(prompts), source_locations, options)
 
 
 def _opened(text: Encoded) -> tuple[list[int], int]:
-    """The tokens up to the last of the text, and where the text begins."""
-    own = [place for place, special in enumerate(text.special) if not special]
-    return (text.ids[: own[-1] + 1], own[0]) if own else ([], 0)
+    """The tokens up to the last one of the text, and the position of its first."""
+    ordinary = [n for n, special in enumerate(text.special) if not special]
+    return (text.ids[: ordinary[-1] + 1], ordinary[0]) if ordinary else ([], 0)
 
 
-def _cut(
-    item: int, ids: list[int], first: int, room: int | None, overlap: int | None
+def _windows(
+    item: int, ids: list[int], first: int, max_length: int | None, overlap: int | None
 ) -> Iterator[_Window]:
-    """Windows that each judge the tokens no window before them holds."""
-    room = max(len(ids), 2) if room is None else room
-    overlap = room // 2 if overlap is None else overlap
-    if not 1 <= overlap < room:
-        raise SettingError(
-            f"overlap is {overlap:,}; it must be at least 1 and below {room:,}, the tokens of a "
-            f"window; change it."
-        )
-    for begin, asked, end in sliding_windows(len(ids), room, overlap, first=first, full=True):
-        yield _Window(item, ids[begin:end], asked - begin, begin)
+    """Windows that each score the tokens no window before them holds."""
+    size = max(len(ids), 2) if max_length is None else max_length
+    overlap = size // 2 if overlap is None else overlap
+    if not 1 <= overlap < size:
+        rule = f"it must be at least 1 and below {size:,}, the length of a window"
+        raise SettingError("overlap", overlap, rule)
+    for begin, judged, end in sliding_windows(len(ids), size, overlap, first=first, full=True):
+        yield _Window(item, ids[begin:end], judged - begin, begin)
 
 
 def _grouped(windows: Sequence[_Window], prompts: Sequence[str]) -> Iterator[_Group]:
     """Neighbours on the same part of one prompt."""
-    for _, found in groupby(windows, lambda window: (prompts[window.item], window.begin)):
-        several = list(found)
-        for first in range(0, len(several), TOGETHER):
-            own = several[first : first + TOGETHER]
-            if len(own) == 1:
-                yield _Group(own, 0)
+    for _, neighbours in groupby(windows, lambda window: (prompts[window.item], window.begin)):
+        every = list(neighbours)
+        for first in range(0, len(every), TOGETHER):
+            several = every[first : first + TOGETHER]
+            if len(several) == 1:
+                yield _Group(several, 0)
                 continue
-            # Trap: the border of a label may join with the prompt to another token, so what is
-            # alike is found out. The token before the first asked one is read with the label.
-            columns = zip(*(window.ids for window in own), strict=False)
-            alike = len(list(takewhile(lambda column: len(set(column)) == 1, columns)))
-            yield _Group(own, min(alike, min(window.asked for window in own) - 1))
+            # Trap: the first characters of a label may merge with the prompt into another token,
+            # so the common prefix is searched for. The token before the first target is read with
+            # the label.
+            columns = zip(*(window.ids for window in several), strict=False)
+            equal = len(list(takewhile(lambda column: len(set(column)) == 1, columns)))
+            yield _Group(several, min(equal, min(window.first for window in several) - 1))
 
 
 def _scored(
@@ -276,38 +281,38 @@ def _scored(
     tokenizer: Tokenizer,
     groups: Sequence[_Group],
     count: int,
-    places: Sequence[str] | None,
+    source_locations: Sequence[str] | None,
     options: BatchOptions | None,
 ) -> list[Scored]:
     device = device_of(model)
 
     def forward(batch: list[int]) -> list[list[list[float]]]:
         chosen = [groups[number] for number in batch]
-        hidden, layout = _read(model, chosen, device)
-        own = [window for group in chosen for window in group.windows]
-        sizes = [len(window.ids) - window.asked for window in own]
+        hidden_states, layout = _read(model, chosen, device)
+        windows = [window for group in chosen for window in group.windows]
+        sizes = [len(window.targets) for window in windows]
         ends = [start + length for start, length in zip(layout.starts, layout.lengths, strict=True)]
         before = [
-            place - 1
+            position - 1
             for end, size in zip(ends, sizes, strict=True)
-            for place in range(end - size, end)
+            for position in range(end - size, end)
         ]
-        answers = torch.tensor([token for window in own for token in window.ids[window.asked :]])
-        logs = token_logs(model, hidden[torch.tensor(before, device=device)], answers.to(device))
-        owners = [window.item for window in own for _ in window.ids[window.asked :]]
-        check_finite(model, logs[:, None], owners, "the score", places)
-        pieces = (piece.tolist() for piece in torch.split(logs.cpu(), sizes))
-        return [[next(pieces) for _ in group.windows] for group in chosen]
+        targets = torch.tensor([token for window in windows for token in window.targets])
+        states = hidden_states[torch.tensor(before, device=device)]
+        logprobs = token_logprobs(model, states, targets.to(device))
+        owners = [window.item for window in windows for _ in window.targets]
+        check_finite(model, logprobs[:, None], owners, "the score", source_locations)
+        split = (part.tolist() for part in torch.split(logprobs.cpu(), sizes))
+        return [[next(split) for _ in group.windows] for group in chosen]
 
-    found = in_order(model, [group.weight for group in groups], forward, options)
+    scores = in_order(model, [group.cost for group in groups], forward, options)
     results = [Scored([], [], 0) for _ in range(count)]
-    for group, several in zip(groups, found, strict=True):
-        for window, shares in zip(group.windows, several, strict=True):
+    for group, several in zip(groups, scores, strict=True):
+        for window, logprobs in zip(group.windows, several, strict=True):
             before = results[window.item]
-            pieces = [tokenizer.token_of(token) for token in window.ids[window.asked :]]
             results[window.item] = Scored(
-                before.tokens + pieces,
-                before.logs + shares,
+                [*before.tokens, *map(tokenizer.token_of, window.targets)],
+                before.logprobs + logprobs,
                 before.windows + 1,
                 before.unread if before.windows else window.begin,
             )
@@ -315,12 +320,12 @@ def _scored(
 
 
 def _read(model: Model, groups: Sequence[_Group], device: torch.device) -> tuple[Tensor, Layout]:
-    """The vectors of all endings, each knowing all tokens up to it, (N, W); and their layout."""
+    """The hidden states of all endings, which attend to all tokens before them, (N, W)."""
     ids, layout = _packed([ending for group in groups for ending in group.endings], device)
     branches = PrefixCache([len(group.windows) for group in groups])
     if model.decoder is not None:
-        prompts, given = _packed([group.prompt for group in groups], device)
-        source = AttentionSource(model(prompts, given), given)
+        prompts, prompt_layout = _packed([group.prompt for group in groups], device)
+        source = AttentionSource(model(prompts, prompt_layout), prompt_layout)
         return model.decode(ids, layout, source, cache=branches), layout
     if not any(group.shared for group in groups):
         return model(ids, layout), layout
@@ -335,13 +340,13 @@ def _packed(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tenso
     return torch.tensor([token for text in texts for token in text], device=device), layout
 
 
-def token_logs(model: Model, x: Tensor, answers: Tensor) -> Tensor:
-    """The log of the share of each answer (n,), from vectors that know all before it (n, W)."""
-    logs = []
-    for begin in range(0, len(x), SLICE):
+def token_logprobs(model: Model, hidden_states: Tensor, targets: Tensor) -> Tensor:
+    """The log probability of each target (n,), from the hidden states before them (n, W)."""
+    logprobs = []
+    for begin in range(0, len(hidden_states), SLICE):
         part = slice(begin, begin + SLICE)
-        scores: Tensor = model.heads[HEAD](x[part])
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        given = scores.gather(1, answers[part, None]).squeeze(1)
-        logs.append(given - scores.logsumexp(dim=1))
-    return torch.cat(logs)
+        logits: Tensor = model.heads[HEAD](hidden_states[part])
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        chosen = logits.gather(1, targets[part, None]).squeeze(1)
+        logprobs.append(chosen - logits.logsumexp(dim=1))
+    return torch.cat(logprobs)

@@ -1,4 +1,4 @@
-"""From tokens to what a model takes: packed numbers and their layout."""
+"""From encoded texts to what a model takes: packed token ids and their layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,26 +17,26 @@ from clozeworks.text.valid import place_of
 
 @dataclass(frozen=True)
 class Packed:
-    """Texts one after the other."""
+    """The texts of a batch one after the other, without padding."""
 
     ids: Tensor
     types: Tensor
     layout: Layout
 
-    def hidden(self, model: Model, trace: Trace | None = None) -> Tensor:
-        """The model's vectors of all tokens, (N, W)."""
-        vectors: Tensor = model(self.ids, self.layout, self.types, trace)
-        return vectors
+    def hidden_states(self, model: Model, trace: Trace | None = None) -> Tensor:
+        """The model's hidden states of all tokens, (N, W)."""
+        hidden_states: Tensor = model(self.ids, self.layout, self.types, trace)
+        return hidden_states
 
-    def word_scores(self, model: Model, asked: Tensor) -> Tensor:
-        """Scores of every entry of the vocabulary at some places in ascending order, (n, V)."""
-        vectors = hidden_states_at(model, self.ids, self.layout, self.types, asked)
-        scores: Tensor = model.heads["vocabulary"](vectors)
-        return scores
+    def vocabulary_logits(self, model: Model, positions: Tensor) -> Tensor:
+        """Logits over the vocabulary at some positions, which are in ascending order, (n, V)."""
+        hidden_states = hidden_states_at(model, self.ids, self.layout, self.types, positions)
+        logits: Tensor = model.heads["vocabulary"](hidden_states)
+        return logits
 
 
 def pack(encoded: Sequence[Encoded], device: torch.device) -> Packed:
-    """Puts texts one after the other in the order given."""
+    """Puts texts one after the other, in the order given."""
     layout = Layout([len(text) for text in encoded])
     ids = torch.tensor(list(chain.from_iterable(text.ids for text in encoded)), dtype=torch.long)
     types = torch.tensor(
@@ -50,34 +50,34 @@ def check_finite(
     rows: Tensor,
     texts: Sequence[int],
     what: str,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
 ) -> None:
-    """Insists on results without NaN and infinity; else names the weights that are to blame.
+    """Checks that results hold no NaN and no infinity, and names the damaged weights if they do.
 
     Args:
-        model: The model that gave them.
+        model: The model that computed them.
         rows: The results, (n, W).
-        texts: The number of the text each row belongs to.
+        texts: The index of the text that each row belongs to.
         what: What a row is, for the message.
-        places: Where each text came from.
+        source_locations: Where each text came from, for the message.
 
     Raises:
-        CheckpointError: A number is not finite.
+        CheckpointError: If a number is not finite.
     """
     finite = rows.isfinite().all(dim=1)
     if finite.all():
         return
     first = min(text for text, whole in zip(texts, finite.tolist(), strict=True) if not whole)
-    where = f"{what} of {place_of(first, places)} is not finite"
+    where = f"{what} of {place_of(first, source_locations)} is not finite"
     damaged = [name for name, weight in model.named_parameters() if not weight.isfinite().all()]
     if damaged:
         more = f" and {len(damaged) - 3:,} more" if len(damaged) > 3 else ""
         raise CheckpointError(
-            f"{where}; the model's weights are damaged, NaN or infinity stands in "
+            f"{where}; the model's weights are damaged: there is NaN or infinity in "
             f"{', '.join(damaged[:3])}{more}; restore the model folder."
         )
     kind = str(next(model.parameters()).dtype).removeprefix("torch.")
     raise CheckpointError(
-        f"{where}; the model's weights are, but on the way a number grew too large for {kind}; "
-        f"load the model with a wider dtype."
+        f"{where}; the model's weights are finite, but an activation overflowed {kind}; load the "
+        f"model with a wider dtype."
     )

@@ -33,7 +33,7 @@ def answers(
         model: A model with the head the task needs.
         tokenizer: Its tokenizer.
         items: What it is asked about.
-        most: The most tokens the model takes.
+        most: The maximum number of tokens the model takes.
         options: Batch size, progress, cancellation.
     """
     if not items:
@@ -43,38 +43,54 @@ def answers(
     if request is not None:
         return write_all(model, request, options)
     windows = task.windows_of(asked, tokenizer, most)
-    logits = iter(window_scores(task, model, windows, places=ItemLocations(asked), options=options))
+    logits = iter(
+        window_logits(task, model, windows, source_locations=ItemLocations(asked), options=options)
+    )
     decode = task.decoder(model)
     return [
-        decode(item, own, [next(logits) for _ in own])
-        for item, own in zip(asked, by_item(windows), strict=True)
+        decode(item, several, [next(logits) for _ in several])
+        for item, several in zip(asked, by_item(windows), strict=True)
     ]
 
 
-def window_scores(
+def window_logits(
     task: Task[Any, Any],
     model: Model,
     windows: Sequence[TokenWindow],
     *,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
     options: BatchOptions | None = None,
 ) -> list[Float32Array]:
-    """The logits of every window: (C,), or (asked tokens, C)."""
+    """The logits of every window: (C,), or (target tokens, C) of a task that judges tokens.
+
+    Args:
+        task: What is asked.
+        model: A model with the head the task needs.
+        windows: What it reads.
+        source_locations: Where each item came from, for messages.
+        options: Batch size, progress, cancellation.
+
+    Raises:
+        CheckpointError: If a logit is not finite.
+    """
     device = device_of(model)
 
     def forward(batch: list[int]) -> list[Float32Array]:
-        own = [windows[number] for number in batch]
-        packed = pack([window.encoded for window in own], device)
-        hidden = packed.hidden(model)
-        asked, sizes = None, [1] * len(own)
+        several = [windows[number] for number in batch]
+        packed = pack([window.encoded for window in several], device)
+        hidden_states = packed.hidden_states(model)
+        positions, sizes = None, [1] * len(several)
         if task.per_token:
             starts = packed.layout.starts
-            chosen = [window.wanted + start for window, start in zip(own, starts, strict=True)]
-            asked, sizes = torch.from_numpy(np.concatenate(chosen)).to(device), [*map(len, chosen)]
-        logits = task.scores(model, hidden, packed.layout, asked).float()
-        owners = [window.item for window, size in zip(own, sizes, strict=True) for _ in range(size)]
-        check_finite(model, logits, owners, "a score", places)
-        pieces = np.split(logits.cpu().numpy(), np.cumsum(sizes)[:-1])
-        return pieces if task.per_token else [piece[0] for piece in pieces]
+            wanted = [window.wanted + start for window, start in zip(several, starts, strict=True)]
+            positions = torch.from_numpy(np.concatenate(wanted)).to(device)
+            sizes = [len(each) for each in wanted]
+        logits = task.scores(model, hidden_states, packed.layout, positions).float()
+        owners = [
+            window.item for window, size in zip(several, sizes, strict=True) for _ in range(size)
+        ]
+        check_finite(model, logits, owners, "a logit", source_locations)
+        split = np.split(logits.cpu().numpy(), np.cumsum(sizes)[:-1])
+        return split if task.per_token else [rows[0] for rows in split]
 
     return in_order(model, [len(window) for window in windows], forward, options)

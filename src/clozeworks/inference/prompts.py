@@ -100,7 +100,7 @@ class CheckedReader(DecoderSession):
         if not scores.isfinite().all():
             each = len(scores) // len(self._numbers)  # several rows of a prompt in a search
             owners = [number for number in self._numbers for _ in range(each)]
-            check_finite(self.model, scores, owners, "a score", self._places)
+            check_finite(self.model, scores, owners, "a logit", self._places)
         return scores
 
 

@@ -1,4 +1,4 @@
-"""What `cw.load` returns: a checkpoint that can fill, embed, answer and save."""
+"""What `cw.load` returns: a checkpoint that can fill, embed, generate, predict and be saved."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ BYTES = 384
 
 
 class LanguageModel(ScoringMethods, GenerationMethods):
-    """A model with its tokenizer, its family and everything its folder says."""
+    """A model with its tokenizer, its family and everything else its folder states."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
         self.checkpoint = checkpoint
@@ -49,7 +49,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @property
     def blueprint(self) -> Blueprint:
-        """The network's description."""
+        """The description of the network."""
         return self.model.blueprint
 
     @property
@@ -64,7 +64,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @property
     def pooling(self) -> Pooling:
-        """How texts become vectors; set it to change `embed` and what `save` writes."""
+        """How token vectors are pooled; set it to change what `embed` does and `save` writes."""
         return self.checkpoint.pooling
 
     @pooling.setter
@@ -73,7 +73,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @property
     def prompts(self) -> Prompts:
-        """What may stand before a text, by name; the folder may name a default."""
+        """Prompts to put before a text, by name; the folder may name a default."""
         return self.checkpoint.prompts
 
     @property
@@ -83,7 +83,11 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, or a complaint if the folder has none."""
+        """The tokenizer.
+
+        Raises:
+            UnsupportedError: If the folder has none.
+        """
         if self.checkpoint.tokenizer is None:
             if self.checkpoint.unread is not None:
                 raise UnsupportedError(f"{self.name}: {self.checkpoint.unread} {CONVERT}")
@@ -95,7 +99,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @property
     def max_length(self) -> int | None:
-        """The most tokens a text may have, special ones included; None without a limit."""
+        """The maximum number of tokens of a text, special ones included; None without a limit."""
         places = places_of(self.blueprint, self.checkpoint.config)
         limits = [places, self.tokenizer.max_length]
         return min((limit for limit in limits if limit is not None), default=None)
@@ -133,17 +137,21 @@ class LanguageModel(ScoringMethods, GenerationMethods):
     ) -> Filled | list[Filled]:
         """Ranks candidates for every gap, written `[MASK]` or as the model's own mask token.
 
-        An encoder-decoder such as T5 writes any number of words into a gap; its gaps may also be
+        An encoder-decoder such as T5 generates any number of words for a gap; its gaps may also be
         written `<extra_id_0>` and so on.
 
         Args:
             texts: One text or several.
-            top: How many guesses per gap.
+            top: How many candidates per gap.
             words: If given, only these words are ranked; not for encoder-decoders.
             options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Filled`, for several a list of them.
+
+        Raises:
+            InputError: If a text has no gap.
+            UnsupportedError: If the model has no vocabulary head.
         """
         if "vocabulary" not in self.blueprint.heads:
             raise UnsupportedError(
@@ -169,10 +177,8 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         self, texts: Sequence[str], top: int, words: Sequence[str] | None, options: BatchOptions
     ) -> list[Filled]:
         if words is not None:
-            raise SettingError(
-                f"words is given, but {self.name} writes any number of words into a gap and ranks "
-                f"no list; leave it out."
-            )
+            rule = f"{self.name} generates any number of words for a gap and ranks no list"
+            raise SettingError("words", words, rule, "leave it out")
         writer = self.writer()
         assert writer.start is not None
         return fill_spans(
@@ -195,27 +201,32 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         normalize: bool | None = None,
         max_length: int | None = None,
         truncate: bool = False,
-        places: Sequence[str] | None = None,
+        source_locations: Sequence[str] | None = None,
         **options: Unpack[BatchKeywords],
     ) -> Vectors:
-        """One vector per text, pooled as the checkpoint says (see `model.pooling`).
+        """Computes one vector per text, pooled as the checkpoint states (see `model.pooling`).
 
-        If it does not say: the mean of the encoder's vectors, of a decoder that of the last token.
+        If it does not state it, the mean of the encoder's hidden states, or a decoder's hidden
+        state of the last token.
 
         Args:
             texts: One text or several.
-            prompt: What is put before each text: the name of one of `model.prompts`, or any other
+            prompt: Text put before each text: the name of one of `model.prompts`, or any other
                 text, "" for nothing. The folder's default, if it names one, if not given.
             pooling: Other poolings than the checkpoint's: first, mean, max, mean_sqrt_length,
                 weighted_mean, last.
-            normalize: Whether vectors are scaled to length 1; as the checkpoint says if not given.
-            max_length: The most tokens a text may have; the model's limit if not given.
-            truncate: Whether longer texts are cut; otherwise they are an error.
-            places: Where each text came from, for messages: `reviews.csv, row 8,412`.
+            normalize: Whether vectors are scaled to length 1; as the checkpoint states if not
+                given.
+            max_length: The maximum number of tokens of a text; the model's limit if not given.
+            truncate: Whether longer texts are truncated; otherwise they are an error.
+            source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a vector, for several an array with a row each, in float32.
+
+        Raises:
+            InputError: If a text is empty or too long.
         """
         modes = (pooling,) if isinstance(pooling, str) else pooling
         several = [texts] if isinstance(texts, str) else list(texts)
@@ -230,14 +241,14 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             normalize=self.pooling.normalize if normalize is None else normalize,
             max_length=self._limit(max_length, self.pooling.max_length),
             truncate=truncate,
-            places=places,
+            source_locations=source_locations,
             options=BatchOptions(**options),
         )
         one: Vectors = vectors[0] if isinstance(texts, str) else vectors
         return one
 
     @overload
-    def hidden(  # type: ignore[overload-overlap]
+    def hidden_states(  # type: ignore[overload-overlap]
         self,
         texts: str,
         *,
@@ -247,7 +258,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         **options: Unpack[BatchKeywords],
     ) -> TokenVectors: ...
     @overload
-    def hidden(
+    def hidden_states(
         self,
         texts: Sequence[str],
         *,
@@ -256,7 +267,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         truncate: bool = ...,
         **options: Unpack[BatchKeywords],
     ) -> list[TokenVectors]: ...
-    def hidden(
+    def hidden_states(
         self,
         texts: str | Sequence[str],
         *,
@@ -265,20 +276,24 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         truncate: bool = False,
         **options: Unpack[BatchKeywords],
     ) -> TokenVectors | list[TokenVectors]:
-        """Contextual vectors of every token.
+        """Computes the hidden states of every token.
 
         Args:
             texts: One text or several.
             layer: Which layer's output; 0 is the embeddings, -1 the last layer.
-            max_length: The most tokens a text may have; the model's limit if not given.
-            truncate: Whether longer texts are cut; otherwise they are an error.
+            max_length: The maximum number of tokens of a text; the model's limit if not given.
+            truncate: Whether longer texts are truncated; otherwise they are an error.
             options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text its `TokenVectors`, for several a list of them.
+
+        Raises:
+            InputError: If a text is empty or too long.
+            SettingError: If the model has no such layer.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
-        found = embedding.hidden(
+        found = embedding.hidden_states(
             self.model,
             self.tokenizer,
             several,
@@ -290,35 +305,37 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         return found[0] if isinstance(texts, str) else found
 
     def extend(self, texts: Iterable[str], count: int, *, least: int = LEAST) -> Extension:
-        """Adds pieces for text the vocabulary was not made for; each gets a row of its own.
+        """Extends the vocabulary for text it was not made for; each new token gets an embedding.
 
-        A row begins as the mean of those it replaces. `model.model` is a new network after this.
+        It is initialized with the mean of the tokens it replaces. `model.model` is a new network
+        afterwards.
 
         Args:
             texts: Text of the new kind.
-            count: The most pieces to add.
-            least: How often a new piece must be used in the text.
+            count: The maximum number of tokens to add.
+            least: How often a new token must occur in the text.
 
         Returns:
-            The new pieces, and what the text costs before and after.
+            The new tokens, and how many tokens the text has before and after.
         """
         extension = extend(self.tokenizer, texts, count, least=least)
         self.checkpoint = extended(self.checkpoint, extension)
         return extension
 
     def for_task(self, task: AnyTask, *, seed: int = 0, head: OldHead = "fit") -> "LanguageModel":
-        """The same encoder with the head of a task, fresh where it had none.
+        """Returns the same encoder with the head of a task, newly initialized if it had none.
 
         Args:
             task: Such as `Classify(labels=("negative", "positive"))`.
-            seed: Decides fresh weights.
-            head: What becomes of a head it has: `fit` keeps one with the same labels, `remap` the
-                rows of labels it knows; `fresh` begins anew; `refuse` insists on the same labels.
+            seed: Decides the new weights.
+            head: What happens to an existing head: `fit` keeps one with the same labels, `remap`
+                keeps the rows of labels it knows, `fresh` initializes it anew, `refuse` raises an
+                error unless the labels are the same.
         """
         return LanguageModel(with_task(self.checkpoint, task, seed=seed, head=head), self.name)
 
     def with_network(self, network: Model) -> "LanguageModel":
-        """Another network of the same family, with this model's tokenizer and settings."""
+        """Returns another network of the same family with this model's tokenizer and settings."""
         pooling = usual_pooling(network.blueprint)
         checkpoint = replace(self.checkpoint, model=network, pooling=pooling, notes={})
         return LanguageModel(checkpoint, self.name)
@@ -331,13 +348,16 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         shard_bytes: int = SHARD_BYTES,
         card: str | None = None,
     ) -> Path:
-        """Writes a folder that transformers and sentence-transformers load too.
+        """Writes a folder that transformers and sentence-transformers can load.
 
         Args:
-            folder: The folder to make; it may exist if it is empty.
-            overwrite: Whether a folder that holds something is replaced.
-            shard_bytes: Weights beyond this size go into several files.
-            card: What README.md says of the model; without it there is none.
+            folder: The folder to create; it may exist if it is empty.
+            overwrite: Whether a folder with content is replaced.
+            shard_bytes: Weights beyond this size are split into several files.
+            card: The content of README.md, the model card; none is written if not given.
+
+        Raises:
+            OutputError: If the folder has content and `overwrite` is False.
         """
         folders.save(
             self.checkpoint,
@@ -352,11 +372,10 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         room = self.blueprint.room()
         if asked is not None:
             if asked < 1:
-                raise SettingError(f"max_length is {asked:,}; it must be at least 1; raise it.")
+                raise SettingError("max_length", asked, "it must be at least 1")
             if room is not None and asked > room:
-                raise SettingError(
-                    f"max_length is {asked:,}; this model takes at most {room:,} tokens; lower it."
-                )
+                rule = f"this model takes at most {room:,} tokens"
+                raise SettingError("max_length", asked, rule, "lower it")
             return asked
         limits = [limit for limit in (self.max_length, usual) if limit is not None]
         return min(limits, default=None)
@@ -369,13 +388,17 @@ def load(
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
 ) -> LanguageModel:
-    """Loads a model folder, or a hub name.
+    """Loads a model from a folder or from the hub.
 
     Args:
         name: A folder in the Hugging Face layout, or a name on the hub.
-        device: Where the weights go; the CPU if not given.
+        device: The device for the weights; the CPU if not given.
         dtype: What weights are converted to (float32, bfloat16, float16); as stored if not given.
         revision: A branch, tag or commit of a hub model.
+
+    Raises:
+        CheckpointError: If the folder is incomplete or damaged.
+        HubError: If there is no such folder and the hub cannot provide the model.
     """
     checkpoint = folders.load(resolve(name, revision=revision), dtype=_dtype(dtype))
     model = LanguageModel(checkpoint, str(name))

@@ -1,4 +1,4 @@
-"""What a model that writes can be asked without writing: how likely texts are."""
+"""The methods of a language model that score texts by their likelihood."""
 
 from collections.abc import Sequence
 from typing import Unpack, overload
@@ -16,11 +16,11 @@ from clozeworks.language_model.task_methods import TaskMethods
 
 
 class ScoringMethods(TaskMethods):
-    """The part of a language model that says how likely texts are."""
+    """Scoring texts, choosing among labels, measuring exposure bias."""
 
     @property
     def start(self) -> int | None:
-        """What the answers of an encoder-decoder begin with."""
+        """The decoder start token of an encoder-decoder."""
         point = self.checkpoint
         rows = point.model.blueprint.embeddings.tokens
         return start_of(point.generation, point.config, self.tokenizer, rows)
@@ -33,7 +33,7 @@ class ScoringMethods(TaskMethods):
         *,
         max_length: int | None = ...,
         overlap: int | None = ...,
-        places: Sequence[str] | None = ...,
+        source_locations: Sequence[str] | None = ...,
         **options: Unpack[BatchKeywords],
     ) -> Scored: ...
     @overload
@@ -44,7 +44,7 @@ class ScoringMethods(TaskMethods):
         *,
         max_length: int | None = ...,
         overlap: int | None = ...,
-        places: Sequence[str] | None = ...,
+        source_locations: Sequence[str] | None = ...,
         **options: Unpack[BatchKeywords],
     ) -> list[Scored]: ...
     def score(
@@ -54,62 +54,67 @@ class ScoringMethods(TaskMethods):
         *,
         max_length: int | None = None,
         overlap: int | None = None,
-        places: Sequence[str] | None = None,
+        source_locations: Sequence[str] | None = None,
         **options: Unpack[BatchKeywords],
     ) -> Scored | list[Scored]:
-        """How likely texts are, or how likely it is that other texts follow them.
+        """Scores texts, or continuations of texts, by their log probability.
 
-        Longer texts than the model takes are read through windows. An encoder-decoder is asked how
-        likely each continuation is as the answer to its text.
+        Texts longer than the model takes are read through windows. With an encoder-decoder each
+        continuation is scored as the output for its text.
 
         Args:
             texts: One text or several.
-            continuations: What follows each; then only this is asked for. White space between the
-                two belongs to one of them.
-            max_length: The most tokens of a window; the model's limit if not given.
-            overlap: How many tokens a later window has at least before those it asks for; half of
-                a window if not given.
-            places: Where each text came from, for messages: `reviews.csv, row 8,412`.
+            continuations: What follows each; then only this is scored. White space between the two
+                belongs to one of them.
+            max_length: The maximum length of a window in tokens; the model's limit if not given.
+            overlap: How many tokens a later window has at least before those it scores; half of a
+                window if not given.
+            source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Scored`, for several a list of them.
+
+        Raises:
+            InputError: If a text has no token that can be scored, or if texts and continuations do
+                not match.
+            UnsupportedError: If the model is not a decoder or encoder-decoder.
         """
-        self._check_writes("say how likely texts are")
+        self._check_generates("score texts")
         if isinstance(texts, str) != isinstance(continuations, str) and continuations is not None:
             raise InputError(
-                "texts and continuations do not match; each text needs what follows it; give two "
+                "texts and continuations do not match; each text needs a continuation; give two "
                 "texts, or two lists of equal length."
             )
         alone = isinstance(texts, str)
         several = [texts] if isinstance(texts, str) else texts
-        room, batching = self._window(max_length), BatchOptions(**options)
+        window, batching = self._window(max_length), BatchOptions(**options)
         if continuations is None:
             if self.model.decoder is not None:
                 raise UnsupportedError(
-                    f"{self.name} answers texts, so a text by itself has no likelihood; give the "
-                    f"answers as continuations."
+                    f"{self.name} is an encoder-decoder, so a text by itself has no likelihood; "
+                    f"give the outputs as continuations."
                 )
             found = likelihood.score_texts(
                 self.model,
                 self.tokenizer,
                 several,
-                room=room,
+                max_length=window,
                 overlap=overlap,
-                places=places,
+                source_locations=source_locations,
                 options=batching,
             )
         else:
-            behind = [continuations] if isinstance(continuations, str) else continuations
+            following = [continuations] if isinstance(continuations, str) else continuations
             found = likelihood.score_continuations(
                 self.model,
                 self.tokenizer,
                 several,
-                behind,
+                following,
                 start=self.start,
-                room=room,
+                max_length=window,
                 overlap=overlap,
-                places=places,
+                source_locations=source_locations,
                 options=batching,
             )
         return found[0] if alone else found
@@ -123,7 +128,7 @@ class ScoringMethods(TaskMethods):
         template: str = ...,
         normalize: Normalize = ...,
         before: Sequence[str] | None = ...,
-        places: Sequence[str] | None = ...,
+        source_locations: Sequence[str] | None = ...,
         **options: Unpack[BatchKeywords],
     ) -> Chosen: ...
     @overload
@@ -135,7 +140,7 @@ class ScoringMethods(TaskMethods):
         template: str = ...,
         normalize: Normalize = ...,
         before: Sequence[str] | None = ...,
-        places: Sequence[str] | None = ...,
+        source_locations: Sequence[str] | None = ...,
         **options: Unpack[BatchKeywords],
     ) -> list[Chosen]: ...
     def choose(
@@ -146,42 +151,42 @@ class ScoringMethods(TaskMethods):
         template: str = TEMPLATE,
         normalize: Normalize = "token",
         before: Sequence[str] | None = None,
-        places: Sequence[str] | None = None,
+        source_locations: Sequence[str] | None = None,
         **options: Unpack[BatchKeywords],
     ) -> Chosen | list[Chosen]:
-        """The likeliest label of each text, by what the model has read; nothing is trained.
+        """Chooses the likeliest label of each text, zero-shot or few-shot; nothing is trained.
 
         Args:
             texts: One text or several.
-            labels: What may be chosen, at least two, as words that can follow.
-            template: How text and label stand together.
+            labels: The labels to choose from, at least two, as words that can follow.
+            template: How a text and a label are combined.
             normalize: How labels are compared: by their log probability per "token", by the whole
-                of it ("none"), or less what it is without the text ("unconditional").
-            before: What stands before each prompt, such as `demonstrations`.
-            places: Where each text came from, for messages: `reviews.csv, row 8,412`.
+                of it ("none"), or minus what it is without the text ("unconditional").
+            before: Text put before each prompt, such as `demonstrations`.
+            source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
 
         Returns:
             For one text a `Chosen`, for several a list of them.
         """
-        self._check_writes("choose by likelihood")
+        self._check_generates("choose by likelihood")
         several = [texts] if isinstance(texts, str) else list(texts)
 
         def score(
-            prompts: Sequence[str], continuations: Sequence[str], places: Sequence[str]
+            prompts: Sequence[str], continuations: Sequence[str], locations: Sequence[str]
         ) -> list[Scored]:
-            return self.score(prompts, continuations, places=places, **options)
+            return self.score(prompts, continuations, source_locations=locations, **options)
 
-        found = choosing.choose(
+        chosen = choosing.choose(
             score,
             several,
             labels,
             template=template,
             normalize=normalize,
             before=before,
-            places=places,
+            source_locations=source_locations,
         )
-        return found[0] if isinstance(texts, str) else found
+        return chosen[0] if isinstance(texts, str) else chosen
 
     def demonstrations(
         self,
@@ -189,18 +194,20 @@ class ScoringMethods(TaskMethods):
         examples: Sequence[LabelledExample],
         few_shot: FewShot | None = None,
     ) -> FewShotPrompts:
-        """What may stand before prompts to show a task by examples, as much as the model takes.
+        """Draws few-shot demonstrations to put before prompts, as many as the model takes.
 
-        For `choose` (its `before`, with the same template), or before a prompt that is gone on
-        with.
+        For `choose` (its `before`, with the same template), or before a prompt for `generate`.
 
         Args:
-            texts: What will be asked about.
+            texts: The texts that will be scored or continued.
             examples: Texts with their labels, to draw from.
             few_shot: How many, and how they are written; eight, as `text -> label`, if not given.
+
+        Raises:
+            InputError: If there are fewer examples than demonstrations.
         """
-        room = self.max_length
-        frame = len(self.tokenizer.encode([""])[0])
+        max_length = self.max_length
+        special = len(self.tokenizer.encode([""])[0])
 
         def count(several: Sequence[str]) -> list[int]:
             return [len(text) for text in self.tokenizer.encode(several, special=False)]
@@ -209,7 +216,7 @@ class ScoringMethods(TaskMethods):
             texts,
             examples,
             few_shot or FewShot(),
-            room=None if room is None else room - frame,
+            max_length=None if max_length is None else max_length - special,
             count=count,
         )
 
@@ -224,22 +231,30 @@ class ScoringMethods(TaskMethods):
         seed: int = 0,
         **options: Unpack[BatchKeywords],
     ) -> Exposure:
-        """The loss behind right tokens beside that behind the model's own, place by place.
+        """Measures exposure bias: the teacher-forced loss beside the free-running one.
 
         Args:
-            texts: A decoder goes on behind the first tokens of each; an encoder-decoder answers it.
-            answers: The answers to the texts, for an encoder-decoder.
+            texts: A decoder continues the first tokens of each; an encoder-decoder answers it.
+            answers: The reference outputs, for an encoder-decoder.
             given: How many tokens of each text a decoder is given.
-            length: How many tokens it is followed for.
-            greedy: Whether the model reads its likeliest tokens; otherwise it draws them.
-            seed: Decides what is drawn.
+            length: For how many tokens the references are followed.
+            greedy: Whether the model reads its likeliest tokens; otherwise it samples them.
+            seed: Decides what is sampled.
             options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+
+        Raises:
+            InputError: If no text is long enough, or if answers are missing or superfluous.
+            SettingError: If a number is too small, or `given` and `length` exceed what the model
+                takes.
+            UnsupportedError: If the model is not a decoder or encoder-decoder.
         """
-        self._check_writes("read its own words")
+        self._check_generates("read its own output")
         if (answers is None) == (self.model.decoder is not None):
             if answers is None:
-                raise InputError(f"{self.name} answers texts; give an answer for each of them.")
-            raise InputError(f"{self.name} goes on with texts; give no answers.")
+                raise InputError(
+                    f"{self.name} is an encoder-decoder; give a reference answer for each text."
+                )
+            raise InputError(f"{self.name} is a decoder, which continues texts; leave out answers.")
         if answers is not None and len(answers) != len(texts):
             raise InputError(
                 f"answers has {len(answers):,} texts and texts has {len(texts):,}; each text needs "
@@ -259,28 +274,28 @@ class ScoringMethods(TaskMethods):
             options=BatchOptions(**options),
         )
 
-    def _check_writes(self, what: str) -> None:
+    def _check_generates(self, what: str) -> None:
         blueprint = self.model.blueprint
         if HEAD not in blueprint.heads or not blueprint.can_generate:
-            why = "has no vocabulary head" if blueprint.can_generate else "sees what comes next"
+            why = "has no vocabulary head" if blueprint.can_generate else "attends to later tokens"
             raise UnsupportedError(
                 f"{self.name} {why}, so it cannot {what}; use a decoder such as GPT-2, or an "
                 f"encoder-decoder such as T5, saved with its language-model head."
             )
         if blueprint.decoder is not None and self.start is None:
             raise UnsupportedError(
-                f"{self.name} does not say what its answers begin with; state "
-                f"decoder_start_token_id in config.json."
+                f"{self.name} has no decoder start token; state decoder_start_token_id in "
+                f"config.json."
             )
 
-    def _window(self, asked: int | None) -> int | None:
-        room = self.max_length
-        if asked is None:
-            return room
-        if asked < 2:
-            raise SettingError(f"max_length is {asked:,}; it must be at least 2; raise it.")
-        if room is not None and asked > room:
-            raise SettingError(
-                f"max_length is {asked:,}; this model takes at most {room:,} tokens; lower it."
-            )
-        return asked
+    def _window(self, size: int | None) -> int | None:
+        """The length of a window: what was asked for, or the model's limit."""
+        limit = self.max_length
+        if size is None:
+            return limit
+        if size < 2:
+            raise SettingError("max_length", size, "it must be at least 2")
+        if limit is not None and size > limit:
+            rule = f"this model takes at most {limit:,} tokens"
+            raise SettingError("max_length", size, rule, "lower it")
+        return size

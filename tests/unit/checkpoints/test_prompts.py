@@ -71,14 +71,14 @@ def test_a_default_without_a_pooling_step_is_not_used(sentence_model, bert_model
 def test_the_prompt_may_be_left_out_of_the_vector(sentence_model):
     model = sentence_model(cw.Pooling(include_prompt=False), prompts=PROMPTS)
     assert str(model.pooling) == "mean pooling, the prompt left out (as the model folder says)"
-    tokens = model.hidden("the dog: the cat sat")
+    tokens = model.hidden_states("the dog: the cat sat")
     assert tokens.tokens[4:7] == ["the", "cat", "sat"]
     found = model.embed("the cat sat", prompt="query")
     np.testing.assert_allclose(found, tokens.vectors[4:].mean(axis=0), atol=1e-5)
     with pytest.raises(InputError) as caught:
         model.embed(["the cat sat"], prompt="query", max_length=4, truncate=True)
     assert str(caught.value) == (
-        "text 1 has 4 tokens and the prompt 4, which do not count in the vector; shorten the "
+        "text 1 has 4 tokens and the prompt 4, which are not pooled; shorten the "
         "prompt, or raise max_length."
     )
 

@@ -197,22 +197,22 @@ def test_newer_and_older_sentence_files(bert_model, config, modes):
 
 def test_hidden_layers(tiny_models):
     model = cw.load(tiny_models["bert"])
-    layers = [model.hidden("the cat sat", layer=layer) for layer in (0, 1, 2)]
+    layers = [model.hidden_states("the cat sat", layer=layer) for layer in (0, 1, 2)]
     assert layers[0].tokens == ["[CLS]", "the", "cat", "sat", "[SEP]"]
     assert layers[0].offsets[1:4] == [(0, 3), (4, 7), (8, 11)]
     assert all(layer.vectors.shape == (5, 32) for layer in layers)
     assert not np.allclose(layers[0].vectors, layers[1].vectors)
-    np.testing.assert_array_equal(model.hidden("the cat sat").vectors, layers[2].vectors)
+    np.testing.assert_array_equal(model.hidden_states("the cat sat").vectors, layers[2].vectors)
     np.testing.assert_allclose(
         layers[2].vectors.mean(axis=0), model.embed("the cat sat"), atol=1e-5
     )
     for layer in (1, 2):
-        counted = model.hidden("the cat sat", layer=layer - 3).vectors
+        counted = model.hidden_states("the cat sat", layer=layer - 3).vectors
         np.testing.assert_array_equal(counted, layers[layer].vectors)
     with pytest.raises(SettingError) as caught:
-        model.hidden("the cat", layer=3)
+        model.hidden_states("the cat", layer=3)
     assert str(caught.value) == (
-        "layer is 3; this model has 2 layers; give 0 (the embeddings) to 2, or a negative number "
+        "layer is 3; this model has 2 layers; use 0 (the embeddings) to 2, or a negative number "
         "that counts from the last."
     )
 
@@ -231,7 +231,7 @@ def test_hidden_layers(tiny_models):
 )
 def test_texts_that_cannot_become_vectors(tiny_models, text, sentence):
     model = cw.load(tiny_models["bert"])
-    for task in (model.embed, model.hidden):
+    for task in (model.embed, model.hidden_states):
         with pytest.raises(InputError) as caught:
             task(["the cat", text])
         assert str(caught.value) == sentence

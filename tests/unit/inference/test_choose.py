@@ -75,28 +75,28 @@ def test_braces_of_a_text_stay():
 @pytest.mark.parametrize(
     ("error", "sentence", "labels", "options"),
     [
-        (InputError, "labels is []; a choice needs two at least; give a list of them.", [], {}),
-        (InputError, "labels is 'ab'; a choice needs two at least; give a list of them.", "ab", {}),
-        (InputError, "a label is ' '; it must be a str with a word; mend it.", ["a", " "], {}),
-        (InputError, "the label 'a' is there twice; each counts once; drop one.", ["a", "a"], {}),
+        (InputError, "labels is []; it must be a list of at least two labels.", [], {}),
+        (InputError, "labels is 'ab'; it must be a list of at least two labels.", "ab", {}),
+        (InputError, "a label is ' '; it must be a str with at least one word.", ["a", " "], {}),
+        (InputError, "the label 'a' is listed twice; remove one.", ["a", "a"], {}),
         (
             SettingError,
-            "template is '{text}'; {text} and {label} must each stand in it once; write, for "
+            "template is '{text}'; it must contain {text} and {label} once each; write, for "
             "example, '{text}\\nAnswer: {label}'.",
             ["a", "b"],
             {"template": "{text}"},
         ),
         (
             SettingError,
-            "template is '{label}: {text}'; {label} must stand behind {text}, because it is asked "
-            "as what follows; change their order.",
+            "template is '{label}: {text}'; {label} must come after {text}, because it is "
+            "scored as a continuation; change their order.",
             ["a", "b"],
             {"template": "{label}: {text}"},
         ),
         (
             SettingError,
-            "template is '{text} {label}'; to know how likely a label is without the text, a word "
-            "must stand before it, as in '{text}\\nAnswer: {label}'; add one, or compare by token.",
+            "template is '{text} {label}'; to score a label without the text, a word must come "
+            "before it, as in '{text}\\nAnswer: {label}'; add one, or compare by token.",
             ["a", "b"],
             {"template": "{text} {label}", "normalize": "unconditional"},
         ),
@@ -126,7 +126,7 @@ def test_messages_name_the_text():
     )  # fmt: skip
     model.tokenizer.max_length = 20
     with pytest.raises(InputError) as caught:
-        model.choose(["a", "a", "b" * 30], ["x", "y"], places=["row 1", "row 2", "row 3"])
+        model.choose(["a", "a", "b" * 30], ["x", "y"], source_locations=["row 1", "row 2", "row 3"])
     assert str(caught.value) == (
         "row 3 has 40 tokens; at most 20 are allowed (2 of 6 texts are too long); shorten it."
     )
@@ -186,12 +186,14 @@ class TestDemonstrations:
         def words(texts):
             return [len(text.split()) for text in texts]
 
-        shown = demonstrations(["a b"], EXAMPLES, FewShot(shots=5), room=13, count=words)
+        shown = demonstrations(["a b"], EXAMPLES, FewShot(shots=5), max_length=13, count=words)
         # The prompt and a label take 4 words, a demonstration 4.
         assert shown.shots == [2] and shown.dropped == 3
         whole = demonstrations(["a b"], EXAMPLES, FewShot(shots=5))
         assert whole.texts[0].endswith(shown.texts[0])
-        assert demonstrations(["a b"], EXAMPLES, FewShot(shots=5), room=2, count=words).shots == [0]
+        assert demonstrations(
+            ["a b"], EXAMPLES, FewShot(shots=5), max_length=2, count=words
+        ).shots == [0]
 
     def test_a_model_knows_its_room(self, gpt2):
         shown = gpt2.demonstrations(["The cat"], EXAMPLES, FewShot(shots=9))
@@ -202,7 +204,7 @@ class TestDemonstrations:
     @pytest.mark.parametrize(
         ("sentence", "options"),
         [
-            ("shots is -1; it must be at least 0; raise it.", {"shots": -1}),
+            ("shots is -1; it must be at least 0.", {"shots": -1}),
             ("seed is -1; it must be at least 0 and below 2**63.", {"seed": -1}),
         ],
     )
@@ -215,5 +217,5 @@ class TestDemonstrations:
         with pytest.raises(InputError) as caught:
             demonstrations(["a"], EXAMPLES[:3], FewShot(shots=4))
         assert str(caught.value) == (
-            "shots is 4 and there are 3 examples; each is shown once; give more, or lower shots."
+            "shots is 4 and there are 3 examples; each is used once; add examples, or lower shots."
         )

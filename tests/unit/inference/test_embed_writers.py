@@ -39,7 +39,7 @@ def answering():
 def test_a_decoder_speaks_with_its_last_token(decoder):
     assert str(decoder.pooling) == "last pooling (the default of decoders)"
     vectors = decoder.embed(TEXTS)
-    for vector, tokens in zip(vectors, decoder.hidden(TEXTS), strict=True):
+    for vector, tokens in zip(vectors, decoder.hidden_states(TEXTS), strict=True):
         np.testing.assert_allclose(vector, tokens.vectors[-1], atol=1e-6)
     # Trap: a mean is possible, and something else.
     assert np.abs(vectors - decoder.embed(TEXTS, pooling="mean")).max() > 0.01
@@ -54,7 +54,7 @@ def test_neighbours_change_nothing(decoder, answering):
 def test_an_encoder_decoder_speaks_with_its_encoder(answering):
     assert str(answering.pooling) == "mean pooling (the default)"
     vectors = answering.embed(TEXTS)
-    for vector, tokens in zip(vectors, answering.hidden(TEXTS), strict=True):
+    for vector, tokens in zip(vectors, answering.hidden_states(TEXTS), strict=True):
         np.testing.assert_allclose(vector, tokens.vectors.mean(axis=0), atol=1e-6)
 
 
@@ -103,5 +103,5 @@ def compare(model, peer, torch):
         with torch.no_grad():
             states = peer.eval()(ids, output_hidden_states=True).hidden_states
         for layer, state in enumerate(states):
-            found = model.hidden(text, layer=layer).vectors
+            found = model.hidden_states(text, layer=layer).vectors
             np.testing.assert_allclose(found, state[0].numpy(), atol=2e-5)

@@ -93,11 +93,11 @@ def test_told_is_what_score_says(byt5, gpt2):
     answers = ["yes", "no, it is not", "perhaps"]
     found = byt5.exposure(TEXTS, answers, length=40)
     for place in found.places[:4]:
-        logs = [one.logs[place.place - 1] for one in byt5.score(TEXTS, answers)]
+        logs = [one.logprobs[place.place - 1] for one in byt5.score(TEXTS, answers)]
         if place.texts == 3:
             assert place.told == pytest.approx(-sum(logs) / 3, abs=1e-4)
     ids = gpt2.tokenizer.encode([TEXTS[0]])[0].ids
-    scored = gpt2.score(TEXTS[0]).logs[GIVEN - 1 : GIVEN - 1 + LENGTH]
+    scored = gpt2.score(TEXTS[0]).logprobs[GIVEN - 1 : GIVEN - 1 + LENGTH]
     found = gpt2.exposure(TEXTS[:1], given=GIVEN, length=LENGTH)
     assert len(ids) >= GIVEN + LENGTH
     assert [place.told for place in found.places] == pytest.approx(
@@ -154,7 +154,11 @@ def test_short_texts_are_left_out(gpt2):
             "no text has more than the 40 tokens that are given; give longer ones, or lower given.",
             {"given": 40, "length": 10},
         ),
-        (InputError, "gpt2 goes on with texts; give no answers.", {"answers": ["a"]}),
+        (
+            InputError,
+            "gpt2 is a decoder, which continues texts; leave out answers.",
+            {"answers": ["a"]},
+        ),
     ],
 )
 def test_complaints(gpt2, error, sentence, options):
@@ -166,7 +170,10 @@ def test_complaints(gpt2, error, sentence, options):
 def test_complaints_about_answers(byt5):
     with pytest.raises(InputError) as caught:
         byt5.exposure(["a"])
-    assert str(caught.value) == "byt5-small answers texts; give an answer for each of them."
+    assert (
+        str(caught.value)
+        == "byt5-small is an encoder-decoder; give a reference answer for each text."
+    )
     with pytest.raises(InputError) as caught:
         byt5.exposure(["a"], ["b", "c"])
     assert str(caught.value) == (

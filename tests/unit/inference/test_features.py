@@ -43,7 +43,7 @@ def text_vectors(model, texts, layers, pooling, *, windows=Windows(), batch_toke
 
 def states_of(model, text):
     """The embeddings and every layer's output, (5, T, 16)."""
-    return np.stack([model.hidden(text, layer=layer).vectors for layer in range(5)])
+    return np.stack([model.hidden_states(text, layer=layer).vectors for layer in range(5)])
 
 
 def pooled(tokens, pooling):
@@ -126,7 +126,7 @@ def test_a_word_is_its_first_piece(model):
     found = features(model.model, made, ALL, pooling=None)
     expected = []
     for item in items:
-        hidden = model.hidden(item.text)
+        hidden = model.hidden_states(item.text)
         begins = [begin for begin, _ in item.spans]
         assert len(hidden.tokens) > 2 + len(begins) or len(begins) == 1
         expected += [
@@ -171,28 +171,28 @@ def test_usual_layers_are_those_a_model_has():
             ["3"],
             2,
             "mean",
-            "layers has 3; this model has 2 layers; give 0 (the embeddings) to 2, or a negative "
+            "layers is '3'; this model has 2 layers; use 0 (the embeddings) to 2, or a negative "
             "number that counts from the last.",
         ),
         (
             ["last", "sum_last_four"],
             3,
             "mean",
-            "layers has 'sum_last_four', which reads four layers; this model has 3; leave it out, "
+            "layers is 'sum_last_four'; it needs four layers, and this model has 3; leave it out, "
             "or use a deeper model.",
         ),
         (
             ["last", "mix"],
             4,
             "max",
-            "layers has 'mix' and pooling is 'max'; a mix of pooled layers is one of tokens only "
-            "for first and mean; choose one of these, or leave mix out.",
+            "pooling is 'max'; layers can be mixed only with linear poolings: first, mean; choose "
+            "one of these, or leave out mix.",
         ),
         (
             ["last", "last"],
             4,
             None,
-            "layers has 'last' twice; each may stand once; remove one.",
+            "layers is ['last', 'last']; it lists 'last' twice; remove one.",
         ),
         (
             [],
@@ -232,18 +232,18 @@ class TestRegressions:
 
         right = np.digitize(self.x[:, 0] + self.noise, [0, 1][: labels - 1])
         (found,) = fitted(self.x, right, "one", labels, [0.1])
-        raised = np.exp(found.scores(self.x))
+        raised = np.exp(found.logits(self.x))
         shares = raised / raised.sum(axis=1, keepdims=True)
         theirs = self.expected(LogisticRegression(C=0.1), right).predict_proba(self.x)
         np.testing.assert_allclose(shares, theirs, atol=2e-4)
-        assert found.settled
+        assert found.converged
 
     def test_several_labels_are_as_many_regressions(self):
         from sklearn.linear_model import LogisticRegression
 
         right = np.stack([self.x[:, 0] > 0, self.x[:, 3] + self.noise > -4], axis=1)
         (found,) = fitted(self.x, right.astype(np.float32), "several", 2, [1.0])
-        shares = 1 / (1 + np.exp(-found.scores(self.x)))
+        shares = 1 / (1 + np.exp(-found.logits(self.x)))
         for column in (0, 1):
             theirs = self.expected(LogisticRegression(), right[:, column]).predict_proba(self.x)
             np.testing.assert_allclose(shares[:, column], theirs[:, 1], atol=1e-3)
@@ -255,14 +255,14 @@ class TestRegressions:
         weak, strong = fitted(self.x, right, "number", 1, [0.01, 1.0])
         for found, alpha in ((weak, 100), (strong, 1)):
             theirs = self.expected(Ridge(alpha=alpha), right).predict(self.x)
-            np.testing.assert_allclose(found.scores(self.x)[:, 0], theirs, rtol=1e-5)
+            np.testing.assert_allclose(found.logits(self.x)[:, 0], theirs, rtol=1e-5)
 
     def test_a_label_that_no_row_has_never_comes_out(self):
         right = np.where(self.x[:, 0] > 0, 2, 0)
         (found,) = fitted(self.x, right, "one", 4, [1.0])
-        assert set(found.scores(self.x).argmax(axis=1)) == {0, 2}
+        assert set(found.logits(self.x).argmax(axis=1)) == {0, 2}
         (only,) = fitted(self.x, np.full(90, 3), "one", 4, [1.0])
-        assert set(only.scores(self.x).argmax(axis=1)) == {3}
+        assert set(only.logits(self.x).argmax(axis=1)) == {3}
 
     def test_what_does_not_vary_is_not_read(self):
         still = np.concatenate([self.x, np.full((90, 1), 7, np.float32)], axis=1)
@@ -274,7 +274,7 @@ class TestRegressions:
     def test_a_fit_that_does_not_come_to_an_end_is_known(self, monkeypatch):
         monkeypatch.setattr("clozeworks.inference.features._STEPS", 1)
         (found,) = fitted(self.x, (self.x[:, 0] > 0).astype(int), "one", 2, [10.0])
-        assert not found.settled
+        assert not found.converged
 
 
 class TestMix:
@@ -297,10 +297,10 @@ class TestMix:
         right = (known > 0)[:, None].astype(np.float32) if right is None else right
         labels = 2 if problem == "one" else 1
         mix = learned_mix(self.x, right, problem, labels, 3)
-        assert mix.shares[1] > 0.8 and sum(mix.shares) == pytest.approx(1)
-        assert learned_mix(self.x, right, problem, labels, 3).shares == mix.shares
+        assert mix.weights[1] > 0.8 and sum(mix.weights) == pytest.approx(1)
+        assert learned_mix(self.x, right, problem, labels, 3).weights == mix.weights
         scaled = Scaling.of(self.x)(self.x)
-        expected = sum(share * scaled[:, 4 * n : 4 * n + 4] for n, share in enumerate(mix.shares))
+        expected = sum(share * scaled[:, 4 * n : 4 * n + 4] for n, share in enumerate(mix.weights))
         np.testing.assert_allclose(mix(self.x), expected, atol=1e-6)
 
     def test_layers_that_know_a_part_each_are_shared(self):
@@ -310,4 +310,4 @@ class TestMix:
         for column in (0, 4, 8):
             x[:, column] = known + 1.5 * self.rng.normal(size=200)
         mix = learned_mix(x, known, "number", 1, 3)
-        assert all(0.2 < share < 0.5 for share in mix.shares)
+        assert all(0.2 < share < 0.5 for share in mix.weights)

@@ -152,7 +152,7 @@ def test_bad_questions_are_said(models):
         ("No gap.", "text 1 ('No gap.') has no gap; write [MASK] where something is missing."),
         (
             "a [MASK]" * 101,
-            "text 1 has 101 gaps; the tokenizer has sentinels for 100; cut the text into several.",
+            "text 1 has 101 gaps; the tokenizer has sentinels for 100; split the text.",
         ),
     ]:
         with pytest.raises(InputError) as caught:

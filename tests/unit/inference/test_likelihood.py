@@ -57,7 +57,7 @@ def test_what_is_asked(gpt2, llama):
     assert first.count == len(pieces) - 1, "nothing stands before the first token"
     assert opened.count == len(llama.tokenizer.encode(["The cat sat"], special=False)[0].ids)
     assert first.tokens == [gpt2.tokenizer.token_of(token) for token in pieces[1:]]
-    assert first.total == fsum(first.logs) and first.windows == 1
+    assert first.total == fsum(first.logprobs) and first.windows == 1
     assert first.perplexity == pytest.approx(exp(-first.total / first.count))
 
 
@@ -84,13 +84,13 @@ def test_perplexity_is_taken_over_tokens():
 def test_neighbours_change_nothing(gpt2, llama, byt5):
     for model in (gpt2, llama):
         for text, scored in zip(TEXTS, model.score(TEXTS), strict=True):
-            np.testing.assert_allclose(scored.logs, model.score(text).logs, atol=1e-6)
+            np.testing.assert_allclose(scored.logprobs, model.score(text).logprobs, atol=1e-6)
         small = model.score(TEXTS, batch_tokens=1)
         for one, other in zip(small, model.score(TEXTS), strict=True):
-            np.testing.assert_allclose(one.logs, other.logs, atol=1e-6)
+            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-6)
     together = byt5.score(TEXTS, TEXTS[::-1])
     for text, answer, scored in zip(TEXTS, TEXTS[::-1], together, strict=True):
-        np.testing.assert_allclose(scored.logs, byt5.score(text, answer).logs, atol=1e-5)
+        np.testing.assert_allclose(scored.logprobs, byt5.score(text, answer).logprobs, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_neighbours_change_nothing(gpt2, llama, byt5):
 def test_a_space_may_stand_on_either_side(gpt2, prompt, continuation):
     whole, scored = gpt2.score("The cat sat on the mat."), gpt2.score(prompt, continuation)
     assert 0 < scored.count < whole.count
-    assert scored.logs == pytest.approx(whole.logs[-scored.count :], abs=1e-6)
+    assert scored.logprobs == pytest.approx(whole.logprobs[-scored.count :], abs=1e-6)
     assert "".join(scored.tokens).replace("Ġ", " ").strip() == "sat on the mat."
 
 
@@ -149,7 +149,7 @@ def test_long_texts_are_read_through_windows(gpt2):
             hidden = gpt2.model(torch.tensor(ids[begin:end]), Layout([end - begin]))
             logs = gpt2.model.heads["vocabulary"](hidden).log_softmax(dim=1)
         expected += [logs[place - begin - 1, ids[place]].item() for place in range(start, end)]
-    np.testing.assert_allclose(scored.logs, expected, atol=1e-5)
+    np.testing.assert_allclose(scored.logprobs, expected, atol=1e-5)
     assert gpt2.score(text, max_length=20).windows > scored.windows / 2
 
 
@@ -189,7 +189,7 @@ def same_as_alone(model, prompts, continuations, **options):
     for prompt, continuation, scored in zip(prompts, continuations, together, strict=True):
         alone = model.score(prompt, continuation, **{**options, "batch_tokens": None})
         assert (scored.tokens, scored.windows) == (alone.tokens, alone.windows)
-        np.testing.assert_allclose(scored.logs, alone.logs, atol=1e-5)
+        np.testing.assert_allclose(scored.logprobs, alone.logprobs, atol=1e-5)
 
 
 @pytest.mark.parametrize("budget", [None, 1, 60])
@@ -238,17 +238,17 @@ def refused(error, sentence, call):
 def test_complaints(gpt2, byt5, tiny_models):
     refused(
         InputError,
-        "text 1 has no token with another before it, so nothing can be asked; give a longer text.",
+        "text 1 has no token with another before it, so nothing can be scored; use a longer text.",
         lambda: gpt2.score("a"),
     )
     refused(
         InputError,
-        "the continuation of text 2 is ' '; it must have a word; give it one.",
+        "the continuation of text 2 is ' '; it must have at least one word; add one.",
         lambda: gpt2.score(["a", "b"], ["c", " "]),
     )
     refused(
         InputError,
-        "the prompt of text 1 is ''; a continuation needs a token before it; give a prompt.",
+        "the prompt of text 1 is ''; a continuation needs a token before it; add a prompt.",
         lambda: gpt2.score("", "cat"),
     )
     refused(
@@ -259,13 +259,13 @@ def test_complaints(gpt2, byt5, tiny_models):
     )
     refused(
         InputError,
-        "texts and continuations do not match; each text needs what follows it; give two texts, or "
+        "texts and continuations do not match; each text needs a continuation; give two texts, or "
         "two lists of equal length.",
         lambda: gpt2.score("a", ["c"]),
     )
     refused(
         SettingError,
-        "overlap is 40; it must be at least 1 and below 40, the tokens of a window; change it.",
+        "overlap is 40; it must be at least 1 and below 40, the length of a window.",
         lambda: gpt2.score("The cat", overlap=40),
     )
     refused(
@@ -275,26 +275,26 @@ def test_complaints(gpt2, byt5, tiny_models):
     )
     refused(
         SettingError,
-        "max_length is 1; it must be at least 2; raise it.",
+        "max_length is 1; it must be at least 2.",
         lambda: gpt2.score("The cat", max_length=1),
     )
     refused(
         UnsupportedError,
-        "byt5-small answers texts, so a text by itself has no likelihood; give the answers as "
-        "continuations.",
+        "byt5-small is an encoder-decoder, so a text by itself has no likelihood; give the outputs "
+        "as continuations.",
         lambda: byt5.score("a"),
     )
     bert = cw.load(tiny_models["bert"])
     refused(
         UnsupportedError,
-        f"{bert.name} sees what comes next, so it cannot say how likely texts are; use a decoder "
+        f"{bert.name} attends to later tokens, so it cannot score texts; use a decoder "
         "such as GPT-2, or an encoder-decoder such as T5, saved with its language-model head.",
         lambda: bert.score("a cat"),
     )
     without = cw.new("gpt2", gpt2.tokenizer, heads=(), **GPT2)
     refused(
         UnsupportedError,
-        "gpt2 has no vocabulary head, so it cannot say how likely texts are; use a decoder such as "
+        "gpt2 has no vocabulary head, so it cannot score texts; use a decoder such as "
         "GPT-2, or an encoder-decoder such as T5, saved with its language-model head.",
         lambda: without.score("a cat"),
     )
@@ -312,7 +312,7 @@ def test_decoders_as_transformers_computes_them(gpt2, llama, tmp_path):
                 logs = peer(ids).logits[0].log_softmax(dim=1)
                 mean = peer(ids, labels=ids).loss.item()
             own = logs[:-1].gather(1, ids[0, 1:, None]).squeeze(1)
-            np.testing.assert_allclose(scored.logs, own.numpy(), atol=1e-5)
+            np.testing.assert_allclose(scored.logprobs, own.numpy(), atol=1e-5)
             assert log(scored.perplexity) == pytest.approx(mean, abs=1e-5)
 
 
@@ -339,5 +339,7 @@ def test_an_answer_must_have_a_beginning(byt5, monkeypatch):
         lambda: byt5.choose("a", ["b", "c"]),
         lambda: byt5.exposure(["a"], ["b"]),
     ):
-        with pytest.raises(UnsupportedError, match="does not say what its answers begin with; st"):
+        with pytest.raises(
+            UnsupportedError, match="has no decoder start token; state decoder_start"
+        ):
             ask()

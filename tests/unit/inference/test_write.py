@@ -285,7 +285,7 @@ def test_damaged_weights_are_named(models, shapes):
     broken = cw.new("gpt2", models["gpt2"].tokenizer, **shapes["gpt2"])
     with torch.no_grad():
         broken.model.encoder.norm.weight[0] = float("nan")
-    with pytest.raises(CheckpointError, match=r"weights are damaged, .*encoder.norm.weight"):
+    with pytest.raises(CheckpointError, match=r"weights are damaged: .*encoder.norm.weight"):
         broken.generate("The")
 
 

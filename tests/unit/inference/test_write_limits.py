@@ -127,7 +127,7 @@ def test_numbers_that_break_later_are_said(models, beams, ask, shapes):
     with torch.no_grad():
         network.embeddings.tokens.weight[number] = float("nan")
     assert number not in model.tokenizer.encode(["on"])[0].ids
-    with pytest.raises(CheckpointError, match=r"a score of .* is not finite"):
+    with pytest.raises(CheckpointError, match=r"a logit of .* is not finite"):
         if ask == "generate":
             model.generate("on", max_new_tokens=5, num_beams=beams, min_new_tokens=3)
         else:

@@ -12,7 +12,7 @@ from clozeworks.data.labelled.reading import Reading, read_labelled
 from clozeworks.errors import ClozeworksError
 from clozeworks.inference.features import features
 from clozeworks.jobs.probe.job import probe
-from clozeworks.jobs.probe.model import check_written, with_regression
+from clozeworks.jobs.probe.model import check_written, with_probe
 from clozeworks.text.training.train import train_from_iterator
 
 WORDS = ["the", "sat", "on", "mat", "rug", "garden", "house", "city", "old", "new"]
@@ -76,7 +76,7 @@ def test_what_is_separable_by_construction_is_separated(model, rows):
         assert row.measured.intervals["accuracy"] == (1.0, 1.0)
     assert found.baseline.measured.value == pytest.approx(1 / 3)
     assert (found.train, found.dev, found.long, found.notes) == (60, 30, 0, ())
-    assert len(found.rows[3].shares) == 5
+    assert len(found.rows[3].layer_weights) == 5
     assert found.best is found.rows[0]
 
 
@@ -91,7 +91,7 @@ def test_the_same_seed_finds_the_same_and_another_draws_others(model, rows):
         np.testing.assert_array_equal(one.linear.weight, two.linear.weight)
     assert np.abs(first.rows[0].linear.weight - other.rows[0].linear.weight).max() > 1e-6
     assert first.notes == (
-        f"No development file was named; taken out of {train.files[0]} (seed 3): 10 of 50 items.",
+        f"No development file was given; held out of {train.files[0]} (seed 3): 10 of 50 items.",
         "Drawn with seed 3: 30 of 40 train items.",
     )
 
@@ -119,12 +119,12 @@ def test_development_items_only_measure(model, rows):
 def test_a_folder_answers_as_the_regression_does(model, rows, tmp_path, pooling):
     train = labelled(rows("a.tsv", named, animals=3))
     found = probe(model, train, layers=["0", "last"], pooling=pooling)
-    with_regression(model, found).save(tmp_path / "made")
+    with_probe(model, found).save(tmp_path / "made")
     made = cw.load(tmp_path / "made")
     texts = [item.text for item in train.items]
     windows = found.task.windows_of(train.items, model.tokenizer, model.max_length)
     vectors = features(model.model, windows, ["last"], pooling=pooling)["last"]
-    scores = found.rows[1].linear.scores(vectors).astype(np.float64)
+    scores = found.rows[1].linear.logits(vectors).astype(np.float64)
     shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     said = [[answer.scores[label] for label in made.task.labels] for answer in made.classify(texts)]
     assert made.task.labels == ("cat", "cow", "dog") and made.task.pooling == pooling
@@ -139,11 +139,11 @@ def test_numbers_by_ridge_and_their_folder(model, rows):
     assert found.baseline.layers == "mean"
     mean = np.mean([float(item.label) for item in train.items])
     assert found.baseline.linear.bias[0] == pytest.approx(mean, abs=0.2)
-    made = with_regression(model, found)
+    made = with_probe(model, found)
     windows = found.task.windows_of(train.items, model.tokenizer, model.max_length)
     vectors = features(model.model, windows, ["last"], pooling="mean")["last"]
     said = [answer.label for answer in made.ask(train.items)]
-    np.testing.assert_allclose(said, found.rows[0].linear.scores(vectors)[:, 0], atol=1e-5)
+    np.testing.assert_allclose(said, found.rows[0].linear.logits(vectors)[:, 0], atol=1e-5)
     assert np.ptp(said) > 0.1
 
 
@@ -158,7 +158,7 @@ def test_pairs(model, rows):
     train = labelled(rows("a.tsv", named, pairs=True), "compare")
     found = probe(model, train, layers=["last"], pooling="first")
     assert found.rows[0].measured.value == 1.0
-    assert with_regression(model, found).compare(("the old mat", "the dog")).label == "dog"
+    assert with_probe(model, found).compare(("the old mat", "the dog")).label == "dog"
 
 
 @pytest.fixture
@@ -187,13 +187,13 @@ def test_tags_are_always_valid_and_a_folder_gives_the_same(model, sentences):
     found = probe(model, train, dev, layers=["last", "1", "mix"])
     assert found.long > 2 and found.baseline.measured.value == 0.0
     assert found.rows[0].measured.primary == "f1" and found.best.measured.value > 0.3
-    made = with_regression(model, found)
+    made = with_probe(model, found)
     answers = made.ask(dev.items)
     tags = [tag for answer in answers for tag in ("O", *answer.tags)]
     assert ("O", "I-X") not in set(pairwise(tags))
     windows = found.task.windows_of(dev.items, model.tokenizer, model.max_length)
     vectors = features(model.model, windows, ["last"], pooling=None)["last"]
-    freely = found.rows[0].linear.scores(vectors).argmax(axis=1)
+    freely = found.rows[0].linear.logits(vectors).argmax(axis=1)
     assert ("O", "I-X") in set(pairwise(found.task.labels[number] for number in freely))
     # Words are decoded window by window in both, so also long texts agree.
     measured = made.task.measure(dev.items, answers, intervals=True)
@@ -221,7 +221,8 @@ def test_labels_that_cannot_be_learned(model, rows, tmp_path):
     rare = rows("rare.tsv", lambda animal, words: animal, count=2)
     rare.write_text(rare.read_text() + "\nthe old mat\tcat" * 60, encoding="utf-8")
     wrong(
-        "all 3 items to learn from have the same label; there must be two; add rows with others, "
+        "all 3 training items have the same label; there must be at least two labels; add rows "
+        "with others, "
         "or raise the limit.",
         model,
         labelled(rare),
@@ -230,7 +231,7 @@ def test_labels_that_cannot_be_learned(model, rows, tmp_path):
     )
     few = labelled(rows("few.tsv", named, count=2))
     wrong(
-        "2 items are too few to learn from; there must be two of one label; add rows.",
+        "2 items are too few to train on; there must be two with the same label; add rows.",
         model,
         few,
         few,
@@ -244,7 +245,7 @@ def test_settings_that_do_not_fit(model, rows, sentences):
     wrong("pooling is 'mean'; words are not pooled; leave it out.", model, tagged, pooling="mean")
     wrong("pooling is 'mode'; known: first, max, mean.", model, train, pooling="mode")
     wrong(
-        "task is 'fill'; a probe is for classify, compare, tag.",
+        "task is 'fill'; only classify, compare, tag can be probed.",
         model,
         labelled(train.files[0], "fill"),
     )

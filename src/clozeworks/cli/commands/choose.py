@@ -114,7 +114,7 @@ def choose(
                 template=written,
                 normalize=normalize,
                 before=before,
-                places=[item.place for item in items],
+                source_locations=[item.place for item in items],
                 batch_tokens=budget,
                 progress=progress,
             )

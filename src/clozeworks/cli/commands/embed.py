@@ -77,7 +77,7 @@ def embed(
             max_length=max_length,
             truncate=truncate,
             batch_tokens=budget,
-            places=texts.places,
+            source_locations=texts.places,
             progress=progress,
         )
     seconds = time.monotonic() - begin

@@ -1,4 +1,4 @@
-"""`clozeworks probe`: what a frozen model's vectors are worth for a task."""
+"""`clozeworks probe`: linear probes on the layers of a frozen model."""
 
 import json
 import shlex
@@ -38,27 +38,28 @@ def probe(
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Measure what a frozen model's vectors are worth for a task: regressions on its layers.
+    """Measure what a frozen model's layers are worth for a task, with linear probes.
 
     Args:
-        task: What the data is for.
+        task: The task of the data.
         model: A model folder or hub name. It is not changed.
-        train: Labelled files to learn from, as clozeworks data check takes them.
-        dev: Files to measure on; a fifth of train, which is then not learned from, if not given.
-        layers: Which layers are read, with commas: last, sum_last_four, concatenate_last_four, mix
-            (a learned weighted sum of all), or numbers, 0 for the embeddings. All named ones that
-            the model has if not given.
-        pooling: How texts become vectors: first, mean, max; mean if not given. Not for tag.
-        columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
-        header: Whether the first row of .csv and .tsv is a header; found out if not given.
-        labels: One label per row, several, or numbers; found out if not given.
-        separator: What stands between several labels of one cell, such as |.
-        encoding: What text files are written in.
-        skip_bad_rows: Drop rows that cannot be used instead of complaining about them.
-        limit: The most items of train, and of dev, drawn at random.
-        seed: Decides what is drawn, and what is held out.
-        out: A folder to make: the model with the regression on its last layer as its head.
-        overwrite: Replace that folder if it holds something.
+        train: Labelled files to train on, as clozeworks data check takes them.
+        dev: Files to measure on; a fifth of train, which is then not trained on, if not given.
+        layers: Which layers are probed, separated by commas: last, sum_last_four,
+            concatenate_last_four, mix (a learned weighted sum of all), or numbers, 0 for the
+            embeddings. All named ones that the model has if not given.
+        pooling: How tokens are pooled: first, mean, max; mean if not given. Not for tag.
+        columns: Which column holds what, by name or number: text=review,label=5. Detected if not
+            given.
+        header: Whether the first row of .csv and .tsv is a header; detected if not given.
+        labels: One label per row, several, or numbers; detected if not given.
+        separator: The separator of several labels in one cell, such as |.
+        encoding: The encoding of text files.
+        skip_bad_rows: Drop rows that cannot be used instead of stopping at them.
+        limit: The maximum number of items of train, and of dev, drawn at random.
+        seed: Decides what is drawn and what is held out.
+        out: A folder to create: the model with the probe on its last layer as its head.
+        overwrite: Replace that folder if it has content.
         json_text: Print one JSON object.
     """
     from clozeworks.checkpoints.whole_folder import check_target
@@ -67,7 +68,7 @@ def probe(
     from clozeworks.data.labelled.reading import Reading, read_labelled
 
     if not train:
-        raise InputError("no file was named; give at least one to learn from.")
+        raise InputError("no training file was given; name at least one.")
     if out is not None:
         check_target(out, overwrite=overwrite)
     asked = None if layers is None else [name.strip() for name in layers.split(",")]
@@ -100,35 +101,35 @@ def probe(
             progress=progress,
         )
     if out is not None:
-        probed_model.with_regression(loaded, found).save(out, overwrite=overwrite)
+        probed_model.with_probe(loaded, found).save(out, overwrite=overwrite)
     if json_text:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     dropped = [*known.bad.rows, *(judged.bad.rows if judged else ())]
     print("\n".join(page(found, model, known.found, len(dropped))))
     if out is not None:
-        print(f"\n{out}: the regression on the last layer as a head.")
+        print(f"\n{out}: the model with the probe on the last layer as its head.")
         if found.long and task != "tag":
             print(
-                "There a text of several windows gets the mean of its windows' probabilities; here "
-                "it had the mean of their vectors."
+                "A long text gets the mean of its windows' probabilities there; here it had the "
+                "mean of their vectors."
             )
-        print(f"Ask it: clozeworks {task} {shlex.quote(str(out))} …")
+        print(f"Use it: clozeworks {task} {shlex.quote(str(out))} …")
     words = [task, model, *map(str, train), *(["--dev", *map(str, dev)] if dev else [])]
     words += ["--columns", columns] if columns else []
     print(f"\nTrain the whole model: clozeworks finetune {shlex.join(words)}")
 
 
 def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
-    """What was found, as text."""
+    """The results as lines of text."""
     pooling = getattr(found.task, "pooling", None)
-    how = f"{pooling} pooling" if pooling else "the first piece of each word"
+    how = f"{pooling} pooling" if pooling else "the first token of each word"
     lines = [columns] if columns else []
     if dropped:
         lines.append(f"{counted(dropped, 'bad row was', 'bad rows were')} dropped.")
     lines += [
         *found.notes,
-        f"{model}, frozen; {how}; {counted(found.train, 'item')} to learn from, "
+        f"{model}, frozen; {how}; {counted(found.train, 'item')} to train on, "
         f"{found.dev:,} to measure on.",
         f"The encoder took {found.seconds:.1f} s for all layers.",
     ]
@@ -137,32 +138,32 @@ def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
         lines.append(f"{read} read through several windows.")
     lines += ["", *_table(found), ""]
     for row in found.rows:
-        if row.shares:
-            shares = ", ".join(f"{share:.2f}" for share in row.shares)
-            lines.append(f"{row.layers}, from the embeddings to the last layer: {shares}.")
+        if row.layer_weights:
+            weights = ", ".join(f"{weight:.2f}" for weight in row.layer_weights)
+            lines.append(f"{row.layers}, from the embeddings to the last layer: {weights}.")
     best = found.best
     if len(found.rows) > 1:
         lines.append(
-            f"Best here: {best.layers}. It was chosen by these items, so its value is a little too "
-            "good; measure it on others."
+            f"Best here: {best.layers}. It was chosen on these items, so its value is slightly "
+            "optimistic; measure it on others."
         )
     return [*lines, _verdict(found)]
 
 
 def _verdict(found: "Probed") -> str:
-    """Whether the best layers are worth more than reading nothing."""
+    """Whether the best layers beat the baseline."""
     best, baseline = found.best.measured, found.baseline.measured
     if not best.better_than(baseline):
-        return "No layers do better than the baseline, which reads nothing."
-    said = (
-        f"{found.best.layers} does better than the baseline, which reads nothing: {best.primary} "
+        return "No layers beat the baseline, which reads nothing."
+    verdict = (
+        f"{found.best.layers} beats the baseline, which reads nothing: {best.primary} "
         f"{best.value:.3f} instead of {baseline.value:.3f}"
     )
     one, other = (each.intervals.get(best.primary) for each in (best, baseline))
     if one and other and max(one[0], other[0]) <= min(one[1], other[1]):
         items = counted(found.dev, "item")
-        return f"{said}; but their intervals overlap: with {items} it may be chance."
-    return f"{said}."
+        return f"{verdict}; but their intervals overlap: with {items} it may be chance."
+    return f"{verdict}."
 
 
 def _table(found: "Probed") -> list[str]:

@@ -77,7 +77,7 @@ def score(
             max_length=max_length,
             overlap=overlap,
             batch_tokens=budget,
-            places=texts.places,
+            source_locations=texts.places,
             progress=progress,
         )
     for number, scored in enumerate(found):
@@ -109,7 +109,7 @@ def _print(text: str, continuation: str | None, scored: "Scored", json_lines: bo
         "count": scored.count,
         "perplexity": value if isfinite(value) else None,
         "tokens": scored.tokens,
-        "logs": scored.logs,
+        "logprobs": scored.logprobs,
         "windows": scored.windows,
     }
     if continuation is not None:

@@ -1,10 +1,10 @@
-"""What the vectors of a frozen model are worth for a task: linear models on chosen layers.
+"""Linear probes: what the vectors of a frozen model are worth for a task, layer by layer.
 
 Paper: Devlin et al. 2019, section 5.3 (the feature-based approach).
-The encoder runs once and is not changed. On standardised vectors stands a logistic regression, one
-for each label where several may hold, or a ridge regression for numbers. How strictly its weights
-are kept small is chosen on a fifth of the training items, by their loss; the development items
-only measure. Standardisation is folded in, so a regression can become the head of a model.
+The encoder runs once and is not changed. A probe is a logistic regression on standardised vectors,
+one for each label where several may hold, or a ridge regression for numbers. Its regularization is
+chosen on a fifth of the training items, by their loss; the development items only measure.
+Standardisation is folded in, so a probe can become the head of a model.
 """
 
 import time
@@ -46,9 +46,9 @@ from clozeworks.tasks.spans.windows import TokenWindow, by_item
 from clozeworks.tasks.tag import Tag
 
 STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
-"""What is tried, in order, until the loss rises; the larger, the less weights are kept small."""
+"""Inverse regularization strengths, tried in order until the loss rises."""
 HELD_OUT = 0.2
-"""The share of items that development data is made of, and that a strength is chosen on."""
+"""The fraction of items that development data is made of, and that a strength is chosen on."""
 KINDS = ("classify", "compare", "tag")
 _PROBLEMS: dict[str, Problem] = {"one": "one", "several": "several", "numbers": "number"}
 _TINY = 1e-30  # keeps the logarithm of nothing finite
@@ -56,43 +56,46 @@ _TINY = 1e-30  # keeps the logarithm of nothing finite
 
 @dataclass(frozen=True)
 class ProbeRow:
-    """What one choice of layers came to.
+    """The result for one choice of layers.
 
     Attributes:
         layers: Which layers were read.
-        measured: On the development items.
-        linear: The regression.
-        strength: The strength that was chosen; None for the baseline.
-        shares: For a mix how much each layer counts, the embeddings first.
-        seconds: What the regressions took.
+        measured: The metrics on the development items.
+        linear: The probe.
+        strength: The inverse regularization strength that was chosen; None for the baseline.
+        layer_weights: For a mix how much each layer counts, the embeddings first.
+        seconds: How long fitting took.
     """
 
     layers: str
     measured: Measured
     linear: LinearModel
     strength: float | None = None
-    shares: tuple[float, ...] = ()
+    layer_weights: tuple[float, ...] = ()
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        plain = {name: getattr(self, name) for name in ("layers", "strength", "shares", "seconds")}
-        return {**plain, "measured": self.measured.to_dict()}
+        """The JSON form."""
+        names = ("layers", "strength", "layer_weights", "seconds")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "measured": self.measured.to_dict(),
+        }
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What a probe found.
+    """The results of probing a model.
 
     Attributes:
         task: The task.
-        baseline: What knowing the labels' frequencies alone is worth, or the mean of the numbers.
-        rows: A row for each choice of layers, as asked.
-        train: How many items were learned from.
-        dev: How many it was measured on.
+        baseline: What the frequencies of the labels alone are worth, or the mean of the numbers.
+        rows: A row for each choice of layers, in the order given.
+        train: How many items the probes were trained on.
+        dev: How many items they were measured on.
         long: How many items were read through several windows.
-        seconds: What the encoder took.
-        notes: What a reader must know, in sentences.
+        seconds: How long the encoder took.
+        notes: What a reader should know, in sentences.
     """
 
     task: AnyTask
@@ -113,7 +116,7 @@ class Probed:
         return best
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The JSON form."""
         plain = {name: getattr(self, name) for name in ("train", "dev", "long", "seconds")}
         return {
             "task": self.task.name,
@@ -141,25 +144,26 @@ def probe(
 
     Args:
         model: The model. It is not changed.
-        train: What is learned from; its task decides what is probed.
-        dev: What is measured on; a fifth of `train` that is then not learned from, if not given.
+        train: The training items; their task decides what is probed.
+        dev: The items to measure on; a fifth of `train`, which is then not trained on, if not
+            given.
         layers: Which layers are read, as `features` takes them; all named ones if not given.
-        pooling: How texts become vectors: first, mean, max; mean if not given. Not for words.
-        limit: The most items of each part, drawn at random.
+        pooling: How tokens are pooled: first, mean, max; mean if not given. Not for words.
+        limit: The maximum number of items of each part, drawn at random.
         seed: Decides what is drawn.
         progress: Called with tokens done and tokens in all.
 
     Raises:
-        SettingError: A setting does not fit the model or the task.
-        InputError: There is nothing to learn.
+        SettingError: If a setting does not fit the model or the task.
+        InputError: If all items have the same label, or if there are too few of them.
     """
     if train.task not in KINDS:
-        raise SettingError(f"task is {train.task!r}; a probe is for {', '.join(KINDS)}.")
+        raise SettingError("task", train.task, f"only {', '.join(KINDS)} can be probed")
     if limit is not None and limit < 2:
-        raise SettingError(f"limit is {limit}; it must be at least 2.")
+        raise SettingError("limit", limit, "it must be at least 2")
     learnable = check_labels(train, dev)
     if train.task == "tag" and pooling is not None:
-        raise SettingError(f"pooling is {pooling!r}; words are not pooled; leave it out.")
+        raise SettingError("pooling", pooling, "words are not pooled", "leave it out")
     pooling = None if train.task == "tag" else pooling or "mean"
     depth = len(model.blueprint.encoder.running_order())
     chosen = usual_layers(depth, pooling) if layers is None else tuple(layers)
@@ -169,13 +173,12 @@ def probe(
     items = [*learned, *measured]
     begin = time.monotonic()
     windows = task.windows_of(items, model.tokenizer, model.max_length)
-    places = ItemLocations(items)
     vectors = features(
         model.model,
         windows,
         chosen,
         pooling=pooling,
-        places=places,
+        source_locations=ItemLocations(items),
         options=BatchOptions(progress=progress),
     )
     seconds = time.monotonic() - begin
@@ -184,7 +187,7 @@ def probe(
     with _one_thread():
         rows = tuple(_row(name, vectors.pop(name), data, held, depth + 1) for name in chosen)
     notes += [
-        f"The regression on {row.layers} did not settle." for row in rows if not row.linear.settled
+        f"The probe on {row.layers} did not converge." for row in rows if not row.linear.converged
     ]
     return Probed(
         task=task,
@@ -192,7 +195,7 @@ def probe(
         rows=rows,
         train=len(learned),
         dev=len(measured),
-        long=sum(len(own) > 1 for own in data.windows),
+        long=sum(len(several) > 1 for several in data.windows),
         seconds=seconds,
         notes=(*learnable.warnings, *notes),
     )
@@ -200,7 +203,7 @@ def probe(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    # The steps of a fit are so short that threads only wait for each other.
+    # The steps of a fit are so short that threads would only wait for each other.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -225,12 +228,12 @@ def _task(train: Labelled, labels: Sequence[str], pooling: str | None) -> AnyTas
 def _items(
     train: Labelled, dev: Labelled | None, limit: int | None, seed: int
 ) -> tuple[list[Item], list[Item], list[str]]:
-    """What is learned from, what is measured on, and how they came about."""
+    """The items to train on, the items to measure on, and how they were chosen."""
     notes = []
     if dev is None:
         learned, measured = split(train.items, HELD_OUT, seed)
         notes.append(
-            f"No development file was named; taken out of {', '.join(train.files)} (seed {seed}): "
+            f"No development file was given; held out of {', '.join(train.files)} (seed {seed}): "
             f"{len(measured):,} of {len(train.items):,} items."
         )
     else:
@@ -246,7 +249,7 @@ def _items(
 
 
 class _Data:
-    """Items with their windows; rows of vectors stand for texts or for words."""
+    """Items with their windows; a row of vectors belongs to a text or to a word."""
 
     def __init__(
         self,
@@ -261,112 +264,113 @@ class _Data:
         self.problem: Problem = task.problem if isinstance(task, Classify) else "one"
         self.labels = len(task.labels)  # type: ignore[attr-defined]
         sizes = [
-            sum(len(window.wanted) for window in own) if task.per_token else 1 for own in windows
+            sum(len(window.wanted) for window in several) if task.per_token else 1
+            for several in windows
         ]
         self.item = np.repeat(np.arange(len(windows)), sizes)
         self.rows = sum(sizes[: len(learned)])
-        self.answers = self._answers()
+        self.targets = self._targets()
 
-    def _answers(self) -> NDArray[Any]:
-        found = []
-        for item, own in zip(self.learned, self.windows, strict=False):
-            targets = self.task.targets(item, own)
+    def _targets(self) -> NDArray[Any]:
+        every = []
+        for item, several in zip(self.learned, self.windows, strict=False):
+            targets = self.task.targets(item, several)
             if not self.task.per_token:
-                found.append(targets[0].label)
+                every.append(targets[0].label)
                 continue
-            for window, target in zip(own, targets, strict=True):
+            for window, target in zip(several, targets, strict=True):
                 assert target.tokens is not None
-                found += target.tokens[window.wanted].tolist()
-        answers = np.array(found)
-        if not len(answers) or (answers == answers[0]).all():
+                every += target.tokens[window.wanted].tolist()
+        found = np.array(every)
+        if not len(found) or (found == found[0]).all():
             raise InputError(
-                f"all {len(self.learned):,} items to learn from have the same label; there must be "
-                "two; add rows with others, or raise the limit."
+                f"all {len(self.learned):,} training items have the same label; there must be at "
+                "least two labels; add rows with others, or raise the limit."
             )
-        return answers
+        return found
 
     def held(self, seed: int) -> NDArray[np.bool_]:
-        """Which rows of those that are learned from a strength is chosen on."""
+        """Which of the training rows the strength is chosen on."""
         try:
             taken = {id(item) for item in split(list(self.learned), HELD_OUT, seed)[1]}
         except InputError as error:
             raise InputError(
-                f"{len(self.learned):,} items are too few to learn from; there must be two of one "
-                "label; add rows."
+                f"{len(self.learned):,} items are too few to train on; there must be two with the "
+                "same label; add rows."
             ) from error
         held = np.array([id(item) in taken for item in self.learned])
         return held[self.item[: self.rows]]
 
-    def measure(self, scores: Vectors) -> Measured:
-        """How good scores of the development items' rows are."""
-        answers, begin = [], 0
-        for item, own in zip(self.measured, self.windows[len(self.learned) :], strict=True):
-            # A text of several windows has one vector, so it is answered as one window is.
-            own = own if self.task.per_token else own[:1]
+    def measure(self, logits: Vectors) -> Measured:
+        """Metrics for the logits of the development items' rows."""
+        predictions, begin = [], 0
+        for item, windows in zip(self.measured, self.windows[len(self.learned) :], strict=True):
+            # A text of several windows has one vector, so it is decoded as one window is.
+            windows = windows if self.task.per_token else windows[:1]
             each = []
-            for window in own:
+            for window in windows:
                 end = begin + (len(window.wanted) if self.task.per_token else 1)
-                each.append(scores[begin:end] if self.task.per_token else scores[begin])
+                each.append(logits[begin:end] if self.task.per_token else logits[begin])
                 begin = end
-            answers.append(self.task.decode(item, own, each))
-        return self.task.measure(self.measured, answers, intervals=True)
+            predictions.append(self.task.decode(item, windows, each))
+        return self.task.measure(self.measured, predictions, intervals=True)
 
     def baseline(self) -> ProbeRow:
         """What needs no vectors: the most frequent label, or the mean."""
         name = "mean" if self.problem == "number" else "most frequent"
-        bias = _frequencies(self.answers, self.problem, self.labels).astype(np.float32)
+        bias = _frequencies(self.targets, self.problem, self.labels).astype(np.float32)
         linear = LinearModel(np.zeros((self.labels, 0), np.float32), bias)
         nothing = np.zeros((len(self.item) - self.rows, 0), np.float32)
-        return ProbeRow(name, self.measure(linear.scores(nothing)), linear)
+        return ProbeRow(name, self.measure(linear.logits(nothing)), linear)
 
 
 def _row(
     name: str, vectors: Vectors, data: _Data, held: NDArray[np.bool_], layers: int
 ) -> ProbeRow:
     begin = time.monotonic()
-    known, asked = vectors[: data.rows], vectors[data.rows :]
-    answers, problem, labels = data.answers, data.problem, data.labels
+    known, new = vectors[: data.rows], vectors[data.rows :]
+    targets, problem, labels = data.targets, data.problem, data.labels
 
     def mixed(rows: NDArray[np.bool_]) -> Mix | None:
         if name != MIX:
             return None
-        return learned_mix(known[rows], answers[rows], problem, labels, layers)
+        return learned_mix(known[rows], targets[rows], problem, labels, layers)
 
-    # The mix, too, must not have seen what a strength is chosen on.
+    # The mix, too, must not have seen the rows that the strength is chosen on.
     part = mixed(~held)
     tried = known if part is None else part(known)
-    strength, least = STRENGTHS[0], np.inf
-    fits = fitted(tried[~held], answers[~held], problem, labels, STRENGTHS)
+    strength, lowest = STRENGTHS[0], np.inf
+    fits = fitted(tried[~held], targets[~held], problem, labels, STRENGTHS)
     for number, fit in zip(STRENGTHS, fits, strict=True):
-        cost = _cost(fit.scores(tried[held]), answers[held], problem)
-        if cost >= least:
-            break  # from here on it learns the items by heart, and takes ever longer
-        strength, least = number, cost
+        loss = _loss(fit.logits(tried[held]), targets[held], problem)
+        if loss >= lowest:
+            break  # from here on it overfits, and takes ever longer
+        strength, lowest = number, loss
     whole = mixed(np.ones(data.rows, bool))
     if whole is not None:
-        known, asked = whole(known), whole(asked)
-    linear = next(fitted(known, answers, problem, labels, [strength]))
-    measured = data.measure(linear.scores(asked))
-    shares = () if whole is None else whole.shares
-    return ProbeRow(name, measured, linear, strength, shares, time.monotonic() - begin)
+        known, new = whole(known), whole(new)
+    linear = next(fitted(known, targets, problem, labels, [strength]))
+    measured = data.measure(linear.logits(new))
+    weights = () if whole is None else whole.weights
+    return ProbeRow(name, measured, linear, strength, weights, time.monotonic() - begin)
 
 
-def _cost(scores: Vectors, right: NDArray[Any], problem: Problem) -> float:
-    """The mean loss of scores."""
-    exact = scores.astype(np.float64)
+def _loss(logits: Vectors, targets: NDArray[Any], problem: Problem) -> float:
+    """The mean loss."""
+    exact = logits.astype(np.float64)
     if problem == "number":
-        return float(np.square(exact[:, 0] - right).mean())
+        return float(np.square(exact[:, 0] - targets).mean())
     if problem == "several":
-        return float((np.logaddexp(0, exact) - right * exact).mean())
-    return float(-np.log(softmax(exact)[np.arange(len(right)), right] + _TINY).mean())
+        return float((np.logaddexp(0, exact) - targets * exact).mean())
+    return float(-np.log(softmax(exact)[np.arange(len(targets)), targets] + _TINY).mean())
 
 
-def _frequencies(answers: NDArray[Any], problem: Problem, labels: int) -> NDArray[np.float64]:
-    """The scores that the answers alone suggest, (C,)."""
+def _frequencies(targets: NDArray[Any], problem: Problem, labels: int) -> NDArray[np.float64]:
+    """The logits that the targets' frequencies alone suggest, (C,)."""
     if problem == "number":
-        return np.array([answers.mean(dtype=np.float64)])
+        return np.array([targets.mean(dtype=np.float64)])
     if problem == "several":
-        held = answers.sum(axis=0, dtype=np.float64)
-        odds: NDArray[np.float64] = (held + 0.5) / (len(answers) - held + 0.5)
+        held = targets.sum(axis=0, dtype=np.float64)
+        odds: NDArray[np.float64] = (held + 0.5) / (len(targets) - held + 0.5)
         return np.log(odds)
-    return np.log(np.bincount(answers, minlength=labels) / len(answers) + _TINY)
+    return np.log(np.bincount(targets, minlength=labels) / len(targets) + _TINY)

@@ -1,4 +1,4 @@
-"""A probed model with the regression on its last layer as its head."""
+"""A probed model with the probe on its last layer as its head."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import torch
 
 from clozeworks.core.heads.text_classes import TextClassesModule
 from clozeworks.core.heads.tokens import ClassesModule, TokenClasses
-from clozeworks.errors import SettingError, UnsupportedError
+from clozeworks.errors import SettingError, Stated, UnsupportedError
 from clozeworks.families.family import Config
 from clozeworks.inference.features import LAST
 from clozeworks.jobs.probe.job import Probed
@@ -15,44 +15,42 @@ from clozeworks.tasks.tag import HEAD
 
 
 def check_written(layers: Sequence[str] | None) -> None:
-    """Insists on layers whose regression can be the head of a model.
+    """Checks that the probe on the last layer, which can be the head of a model, is among them.
 
     Raises:
-        SettingError: The last layer is not among them.
+        SettingError: If it is not.
     """
     if layers is not None and LAST not in layers:
-        raise SettingError(
-            f"layers is {','.join(layers)}; the head of a model reads the last layer; add last."
-        )
+        rule = "the head of a model reads the last layer"
+        raise SettingError("layers", Stated(",".join(layers)), rule, "add last")
 
 
 def check_head(model: LanguageModel, task: str) -> None:
-    """Insists on a family whose head for a task reads vectors as they are.
+    """Checks that a family's head for a task is one linear layer, so that a probe can replace it.
 
     Raises:
-        UnsupportedError: It has a layer before that, which a regression knows nothing of.
+        UnsupportedError: If the head has further layers.
     """
     if task != "tag" or HEAD not in model.family.paths:
         return
     made = model.family.blueprint(Config(model.checkpoint.config), frozenset({HEAD}))
     if not isinstance(made.heads[HEAD], TokenClasses):
         raise UnsupportedError(
-            f"{model.family.model_type} transforms tokens once more before it tags them, so a "
-            "regression on its vectors cannot be its head; probe without --out, or use "
-            "clozeworks finetune tag."
+            f"the tagging head of {model.family.model_type} has a further layer, so a linear probe "
+            "cannot replace it; probe without --out, or use clozeworks finetune tag."
         )
 
 
-def with_regression(model: LanguageModel, probed: Probed) -> LanguageModel:
-    """The model with the regression on its last layer as its head.
+def with_probe(model: LanguageModel, probed: Probed) -> LanguageModel:
+    """Returns the model with the probe on its last layer as its head.
 
     Args:
         model: The model that was probed.
-        probed: What was found, the last layer among it.
+        probed: The results, the last layer's included.
 
     Raises:
-        SettingError: The last layer was not read.
-        UnsupportedError: The family's head cannot hold it.
+        SettingError: If the last layer was not probed.
+        UnsupportedError: If the family's head has further layers.
     """
     check_head(model, probed.task.name)
     check_written([row.layers for row in probed.rows])
