@@ -250,7 +250,7 @@ def test_numbers_that_grow_too_large(refused, bert_model):
         lambda weights: {name: tensor.half() * 30_000 for name, tensor in weights.items()},
     )
     refused(
-        "the vector of the text is not finite; the model's weights are, but on the way a number "
-        "grew too large for float16; load the model with a wider dtype.",
+        "the vector of the text is not finite; the model's weights are finite, but an activation "
+        "overflowed float16; load the model with a wider dtype.",
         *("embed", bert_model, "the cat"),
     )
