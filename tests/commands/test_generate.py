@@ -172,7 +172,7 @@ class Interrupted:
 
 def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypatch):
     import clozeworks.language_model
-    from clozeworks.inference import generate_batches as write_batches
+    from clozeworks.inference import prompts as write_batches
 
     model = cw.load(gpt)
     monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Interrupted(model))
@@ -244,7 +244,7 @@ def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, mon
         yield from whole(self, prompts, ids, batch, *rest)
 
     monkeypatch.setattr(TextWriter, "_searched", interrupted)
-    monkeypatch.setattr("clozeworks.inference.generate_batches.ROWS", 2)
+    monkeypatch.setattr("clozeworks.inference.prompts.ROWS", 2)
     out = tmp_path / "texts.jsonl"
     options = ["--num-beams", 2, "--max-new-tokens", 3, "--out", out]
     lost = "a search keeps nothing of a text before it ends"
@@ -273,7 +273,7 @@ def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monk
         f" until then; texts in {out}."
     )
     assert found.code == 2
-    assert second.startswith("clozeworks: a score of text 6 is not finite; ")
+    assert second.startswith("clozeworks: a logit of text 6 is not finite; ")
     assert [json.loads(line)["prompt"] for line in out.read_text().splitlines()] == prompts[:4]
 
 
@@ -304,7 +304,7 @@ def test_a_prompt_the_memory_does_not_hold_is_numbered_among_all(gpt, command, m
     much, little = 10**12, 1000
     left = iter([much, much, little])  # it shrinks behind the look at all of them
     monkeypatch.setattr(
-        "clozeworks.inference.generate_batches.available", lambda device: next(left)
+        "clozeworks.inference.prompts.available", lambda device: next(left)
     )
     found = command("generate", gpt, "The", "on", "--max-new-tokens", 3, "--json")
     assert found.code == 2 and len(found.out.splitlines()) == 1

@@ -118,7 +118,7 @@ def test_a_setting_that_does_not_fit_the_model_is_named_as_it_is_typed(gpt, comm
     found = command("generate", gpt, "The", "--max-new-tokens", "2", *word)
     assert found.err.startswith("clozeworks: the words of --required-word take ")
     assert found.err.endswith("; they must fit; raise --max-new-tokens, or shorten the prompt.\n")
-    monkeypatch.setattr("clozeworks.inference.generate_batches.available", lambda device: 1000)
+    monkeypatch.setattr("clozeworks.inference.prompts.available", lambda device: 1000)
     found = command("generate", gpt, "The")
     assert " prompt 1 with 128 new tokens takes " in found.err
     assert found.err.endswith("; lower --max-new-tokens, --num-return-sequences or --num-beams.\n")

@@ -25,16 +25,22 @@ from clozeworks.generate.logits_processors import (
 )
 from clozeworks.generate.sampling import Limits, Written, write
 from clozeworks.generate.session import DecoderSession
-from clozeworks.generate.settings import Generation
-from clozeworks.inference.generate_batches import side_by_side
-from clozeworks.inference.generated_text import StreamChunk, Token, WrittenText
+from clozeworks.generate.settings import Generation, Wording
 from clozeworks.inference.loop import evaluating
-from clozeworks.inference.prompts import CheckedReader
-from clozeworks.inference.streaming import StopCondition, Stops, StreamDecoder, first_stop
-from clozeworks.inference.word_constraints import check_words, runs_of
+from clozeworks.inference.prompts import CheckedReader, memory_batches
+from clozeworks.inference.streaming import (
+    StopCondition,
+    Stops,
+    StreamChunk,
+    StreamDecoder,
+    Token,
+    WrittenText,
+    first_stop,
+)
 from clozeworks.runtime.progress import Progress
 from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths, chat_end
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 
 class TextWriter:
@@ -134,7 +140,7 @@ class TextWriter:
         self._check(ids, settings, first)
         each = settings.beams.width if settings.beams is not None else settings.num_return_sequences
         most = [self._most(len(prompt), settings.ending.max_new_tokens) for prompt in ids]
-        return side_by_side(self.model, [len(prompt) for prompt in ids], most, each, first)
+        return memory_batches(self.model, [len(prompt) for prompt in ids], most, each, first)
 
     def _streamed(
         self,
@@ -376,3 +382,59 @@ def _seed(seed: int, prompt: Sequence[int], number: int) -> int:
     """A seed for one text: a function of the prompt, so that neighbours change nothing."""
     told = np.array([seed, number, *prompt], dtype=np.int64).tobytes()
     return int.from_bytes(sha256(told).digest()[:8], "little") >> 1
+
+
+def runs_of(
+    tokenizer: Tokenizer, words: Sequence[str], *, both: bool = False
+) -> tuple[tuple[int, ...], ...]:
+    """The tokens of words as they stand inside a sentence.
+
+    Args:
+        tokenizer: The tokenizer.
+        words: The words.
+        both: Whether also those that a text begins with are given.
+    """
+    found: dict[tuple[int, ...], None] = {}
+    for word in words:
+        spellings = [tokenizer.ids_inside(word)]
+        if both:
+            spellings.append(tokenizer.encode([word], special=False)[0].ids)
+        found.update((tuple(spelling), None) for spelling in spellings)
+    return tuple(found)
+
+
+def check_words(tokenizer: Tokenizer, wording: Wording, name: str) -> None:
+    """Complains about words that cannot be written, or must come and may not.
+
+    Args:
+        tokenizer: The tokenizer.
+        wording: What is asked for.
+        name: What messages call the model.
+
+    Raises:
+        SettingError: The word, and what is in its way.
+    """
+    for setting in ("bad_words", "required_words"):
+        for word in getattr(wording, setting):
+            unknown = word != tokenizer.special.unknown
+            if unknown and tokenizer.unknown_id in tokenizer.ids_inside(word):
+                raise SettingError(
+                    f"{word!r} is among {setting}, and the tokenizer of {name} has no tokens for "
+                    f"it, so it is never written; leave it out."
+                )
+    banned, size = runs_of(tokenizer, wording.bad_words, both=True), wording.no_repeat_ngram_size
+    for word in runs_of(tokenizer, wording.required_words):
+        shown = tokenizer.decode(word).strip()
+        for bad in banned:
+            if any(word[place : place + len(bad)] == bad for place in range(len(word))):
+                raise SettingError(
+                    f"{shown!r} is among required_words, and a part of it, "
+                    f"{tokenizer.decode(bad).strip()!r}, among bad_words; leave one of them out."
+                )
+        runs = [word[place : place + (size or 0)] for place in range(len(word))]
+        runs = [run for run in runs if size is not None and len(run) == size]
+        if len(set(runs)) < len(runs):
+            raise SettingError(
+                f"{shown!r} is among required_words and repeats {counted(size or 0, 'token')}, "
+                f"and no_repeat_ngram_size is {size}; leave one of them out."
+            )

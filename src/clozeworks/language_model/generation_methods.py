@@ -9,7 +9,7 @@ from clozeworks.checkpoints.generation import ends_of, places_of, start_of
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.settings import Generation
 from clozeworks.inference.generate import TextWriter
-from clozeworks.inference.generated_text import StreamChunk, WrittenText
+from clozeworks.inference.streaming import StreamChunk, WrittenText
 from clozeworks.runtime.progress import Progress
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 

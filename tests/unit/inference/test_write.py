@@ -10,7 +10,7 @@ import clozeworks as cw
 from clozeworks.data.labelled.items import ChatItem, Turn
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnsupportedError
 from clozeworks.inference import generate as write
-from clozeworks.inference import generate_batches as write_batches
+from clozeworks.inference import prompts as write_batches
 from clozeworks.inference.streaming import StreamDecoder, first_stop
 from clozeworks.runtime import memory
 from clozeworks.tasks.text_to_text.rows import RowSettings

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.generate.settings import Generation
     from clozeworks.inference.generate import TextWriter
-    from clozeworks.inference.generated_text import StreamChunk, WrittenText
+    from clozeworks.inference.streaming import StreamChunk, WrittenText
 
 app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
 # Prompts that are answered before those behind them.
