@@ -303,9 +303,7 @@ def test_a_prompt_the_memory_does_not_hold_is_numbered_among_all(gpt, command, m
     monkeypatch.setattr("clozeworks.cli.commands.generate._AT_ONCE", 1)
     much, little = 10**12, 1000
     left = iter([much, much, little])  # it shrinks behind the look at all of them
-    monkeypatch.setattr(
-        "clozeworks.inference.prompts.available", lambda device: next(left)
-    )
+    monkeypatch.setattr("clozeworks.inference.prompts.available", lambda device: next(left))
     found = command("generate", gpt, "The", "on", "--max-new-tokens", 3, "--json")
     assert found.code == 2 and len(found.out.splitlines()) == 1
     assert "clozeworks: prompt 2 with 3 new tokens" in found.err

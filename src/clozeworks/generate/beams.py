@@ -50,27 +50,21 @@ class Beams:
 
     def __post_init__(self) -> None:
         if self.width < 1:
-            raise SettingError(f"num_beams is {self.width}; it must be at least 1.")
+            raise SettingError("num_beams", self.width, "it must be at least 1")
         if not abs(self.length_penalty) <= STEEPEST:
-            raise SettingError(
-                f"length_penalty is {self.length_penalty}; it must be from {-STEEPEST} to "
-                f"{STEEPEST}."
-            )
+            rule = f"it must be from {-STEEPEST} to {STEEPEST}"
+            raise SettingError("length_penalty", self.length_penalty, rule)
         if self.early_stopping not in (True, False, "never"):
-            raise SettingError(
-                f"early_stopping is {self.early_stopping!r}; it must be one of True, False, "
-                "'never'."
-            )
+            rule = "it must be one of True, False, 'never'"
+            raise SettingError("early_stopping", self.early_stopping, rule)
         check_finite("diversity_penalty", self.diversity_penalty)
         if self.num_beam_groups < 1 or self.width % self.num_beam_groups:
-            raise SettingError(
-                f"num_beams is {self.width} and num_beam_groups is {self.num_beam_groups}; the "
-                f"first must be divisible by the second; change one of them."
-            )
+            rule = f"it must be divisible by `num_beam_groups`, {self.num_beam_groups}"
+            raise SettingError("num_beams", self.width, rule)
         if self.num_beam_groups == 1 and self.diversity_penalty:
+            rule = "it has no effect on one group of beams"
             raise SettingError(
-                f"diversity_penalty is {self.diversity_penalty}, but there is one group; it has "
-                f"no effect; set num_beam_groups."
+                "diversity_penalty", self.diversity_penalty, rule, "set `num_beam_groups`"
             )
 
 

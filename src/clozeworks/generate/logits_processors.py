@@ -49,7 +49,7 @@ class RepetitionPenalty(LogitsProcessorSpec):
     penalty: float
 
     def __post_init__(self) -> None:
-        _above("repetition", self.penalty, 0)
+        _above("repetition_penalty", self.penalty, 0)
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """Scores of held tokens, made smaller."""
@@ -70,11 +70,10 @@ class Occurrence(LogitsProcessorSpec):
 
     def __post_init__(self) -> None:
         for name, value in (("presence", self.presence), ("frequency", self.frequency)):
-            check_finite(name, value)
+            check_finite(f"{name}_penalty", value)
             if abs(value) > _HEAVIEST:
-                raise SettingError(
-                    f"{name} is {value}; it must be from {-_HEAVIEST:,} to {_HEAVIEST:,}."
-                )
+                rule = f"it must be from {-_HEAVIEST:,} to {_HEAVIEST:,}"
+                raise SettingError(f"{name}_penalty", value, rule)
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """Scores of written tokens, less something."""
@@ -233,10 +232,8 @@ class Temperature(LogitsProcessorSpec):
     def __post_init__(self) -> None:
         _above("temperature", self.value, 0)
         if self.value < COLDEST:
-            raise SettingError(
-                f"temperature is {self.value}; below {COLDEST} nothing is left to draw from; set 0 "
-                f"to take the likeliest token."
-            )
+            rule = f"below {COLDEST} nothing is left to sample from"
+            raise SettingError("temperature", self.value, rule, "set 0 for greedy decoding")
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """Scores, divided."""
@@ -334,18 +331,18 @@ def _begun(tokens: list[int], word: tuple[int, ...]) -> int:
 def check_finite(name: str, value: float) -> None:
     """Complains about a setting that is no number, or infinite."""
     if not isfinite(value):
-        raise SettingError(f"{name} is {value}; it must be a finite number.")
+        raise SettingError(name, value, "it must be a finite number")
 
 
 def _above(name: str, value: float, least: float) -> None:
     check_finite(name, value)
     if not value > least:
-        raise SettingError(f"{name} is {value}; it must be above {least}.")
+        raise SettingError(name, value, f"it must be above {least}")
 
 
 def _share(name: str, value: float) -> None:
     if not 0 < value <= 1:
-        raise SettingError(f"{name} is {value}; it must be above 0 and at most 1.")
+        raise SettingError(name, value, "it must be above 0 and at most 1")
 
 
 def applied(

@@ -39,15 +39,13 @@ class Ending:
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
-            raise SettingError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1.")
+            raise SettingError("max_new_tokens", self.max_new_tokens, "it must be at least 1")
         if not 0 <= self.min_new_tokens <= self.max_new_tokens:
-            raise SettingError(
-                f"min_new_tokens is {self.min_new_tokens} and max_new_tokens is "
-                f"{self.max_new_tokens}; the first must be at least 0 and at most the second; "
-                "change one of them."
-            )
+            rule = f"it must be from 0 to `max_new_tokens`, {self.max_new_tokens:,}"
+            raise SettingError("min_new_tokens", self.min_new_tokens, rule)
         if "" in self.stop:
-            raise SettingError("stop holds an empty string, which is everywhere; leave it out.")
+            rule = "an empty string occurs everywhere"
+            raise SettingError("stop", self.stop, rule, "leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +69,12 @@ class Wording:
         self.rules()  # complains
         for name in ("bad_words", "required_words"):
             if any(not word.strip() for word in getattr(self, name)):
-                raise SettingError(f"{name} holds a word without a letter; leave it out.")
+                rule = "one of them is empty or white space"
+                raise SettingError(name, getattr(self, name), rule, "leave it out")
         both = sorted(set(self.bad_words) & set(self.required_words))
         if both:
-            raise SettingError(
-                f"{both[0]!r} is among bad_words and required_words; leave it out of one of them."
-            )
+            rule = "`required_words` lists it, too"
+            raise SettingError("bad_words", both[0], rule, "leave it out of one of them")
 
     def rules(self) -> list[LogitsProcessorSpec]:
         """The rules that need no tokenizer."""
@@ -112,7 +110,7 @@ class Drawing:
     def __post_init__(self) -> None:
         self.rules()  # complains
         if not 0 <= self.seed < 2**63:
-            raise SettingError(f"seed is {self.seed}; it must be at least 0 and below 2**63.")
+            raise SettingError("seed", self.seed, "it must be at least 0 and below 2**63")
 
     def rules(self) -> list[LogitsProcessorSpec]:
         """What shapes the shares that tokens are drawn by, in order."""
@@ -149,15 +147,17 @@ class Generation:
 
     def __post_init__(self) -> None:
         if self.num_return_sequences < 1:
-            raise SettingError(
-                f"num_return_sequences is {self.num_return_sequences}; it must be at least 1."
-            )
+            value = self.num_return_sequences
+            raise SettingError("num_return_sequences", value, "it must be at least 1")
         if self.top_logprobs < 0:
-            raise SettingError(f"top_logprobs is {self.top_logprobs}; it must be at least 0.")
+            raise SettingError("top_logprobs", self.top_logprobs, "it must be at least 0")
         if self.drawing is not None and self.beams is not None:
             raise SettingError(
-                "beams are searched and tokens are drawn; one excludes the other; leave out "
-                "num_beams, or sample, temperature, top_k, top_p, min_p, typical and seed."
+                "num_beams",
+                self.beams.width,
+                "a beam search does not sample tokens",
+                "leave it out, or `sample`, `temperature`, `top_k`, `top_p`, `min_p`, `typical` "
+                "and `seed`",
             )
         if (
             self.beams is not None
@@ -165,26 +165,29 @@ class Generation:
             and not self.beams.diversity_penalty > 0
         ):
             raise SettingError(
-                f"num_beam_groups is {self.beams.num_beam_groups} and diversity_penalty is "
-                f"{self.beams.diversity_penalty}; all groups would find the same texts; set "
-                "diversity_penalty above 0, or leave num_beam_groups out."
+                "num_beam_groups",
+                self.beams.num_beam_groups,
+                f"with `diversity_penalty` {self.beams.diversity_penalty} all groups would find "
+                "the same texts",
+                "set `diversity_penalty` above 0, or leave it out",
             )
         if self.beams is None and self.drawing is None and self.num_return_sequences > 1:
             raise SettingError(
-                f"num_return_sequences is {self.num_return_sequences}, but the likeliest tokens "
-                f"make one text; set sample=True to draw, or num_beams."
+                "num_return_sequences",
+                self.num_return_sequences,
+                "greedy decoding gives one text",
+                "set `sample`, or `num_beams`",
             )
         if self.beams is not None and self.num_return_sequences > self.beams.width:
+            rule = f"a search finds at most `num_beams` texts, {self.beams.width:,}"
+            value = self.num_return_sequences
             raise SettingError(
-                f"num_return_sequences is {self.num_return_sequences} and num_beams is "
-                f"{self.beams.width}; a search finds at most as many texts as it has beams; raise "
-                "num_beams or lower num_return_sequences."
+                "num_return_sequences", value, rule, "lower it, or raise `num_beams`"
             )
         if self.beams is not None and self.top_logprobs:
-            raise SettingError(
-                f"top_logprobs is {self.top_logprobs}, but beams already compare alternatives and "
-                f"show none; leave one of them out."
-            )
+            rule = "a beam search shows no alternatives"
+            advice = "leave it out, or `num_beams`"
+            raise SettingError("top_logprobs", self.top_logprobs, rule, advice)
 
     @classmethod
     def of(
@@ -232,11 +235,13 @@ class Generation:
             sample = bool(sample)
             del parts[Drawing]["temperature"]
             if sample:
-                raise SettingError("temperature is 0 and sample is True; raise it to draw.")
+                rule = "`sample` needs one above 0"
+                raise SettingError("temperature", 0, rule, "raise it, or leave out `sample`")
         if sample is False and parts[Drawing]:
-            unused = ", ".join(parts[Drawing])
-            has, it = ("has", "it") if len(parts[Drawing]) == 1 else ("have", "them")
-            raise SettingError(f"{unused} {has} no effect where no token is drawn; leave {it} out.")
+            (name, value), *others = parts[Drawing].items()
+            rule = "it has no effect where no token is sampled"
+            unused = "".join(f" and `{other}`" for other, _ in others)
+            raise SettingError(name, value, rule, f"leave it{unused} out")
         search: dict[str, Any] = {
             "length_penalty": length_penalty,
             "early_stopping": early_stopping,
@@ -246,9 +251,9 @@ class Generation:
         stated = {name: value for name, value in search.items() if value is not None}
         num_beams = read(int | None, num_beams, "num_beams")
         if stated and (num_beams or 1) < 2:
-            raise SettingError(
-                f"{min(stated)} has no effect without beams; set num_beams, or leave it."
-            )
+            name = min(stated)
+            rule = "it has no effect without a beam search"
+            raise SettingError(name, stated[name], rule, "set `num_beams`, or leave it out")
         for name, kind in (
             ("length_penalty", float),
             ("num_beam_groups", int),

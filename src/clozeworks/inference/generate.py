@@ -201,14 +201,12 @@ class TextWriter:
     def _check(self, ids: Sequence[Sequence[int]], settings: Generation, first: int) -> None:
         entries = self.model.blueprint.embeddings.tokens
         if settings.beams is not None and settings.beams.width > entries:
-            raise SettingError(
-                f"num_beams is {settings.beams.width:,}; the vocabulary has {entries:,} entries; a "
-                f"search cannot be wider; lower it."
-            )
+            rule = f"the vocabulary has {entries:,} entries, and a search cannot be wider"
+            raise SettingError("num_beams", settings.beams.width, rule, "lower it")
         if settings.ending.min_new_tokens and not self.ends:
+            rule = f"{self.name} has no token that ends a text, so it has no effect"
             raise SettingError(
-                f"min_new_tokens is {settings.ending.min_new_tokens}, but {self.name} has no "
-                f"token that ends a text; it has no effect; leave it out."
+                "min_new_tokens", settings.ending.min_new_tokens, rule, "leave it out"
             )
         check_words(self.tokenizer, settings.wording, self.name)
         required = runs_of(self.tokenizer, settings.wording.required_words)
@@ -217,9 +215,11 @@ class TextWriter:
             room = self._most(len(prompt), settings.ending.max_new_tokens)
             if wanted > room:
                 raise SettingError(
-                    f"the words of required_words take {wanted:,} tokens, and behind prompt "
-                    f"{number:,} there is room for {room:,}; they must fit; raise max_new_tokens, "
-                    f"or shorten the prompt."
+                    "required_words",
+                    settings.wording.required_words,
+                    f"they take {wanted:,} tokens, and there is room for {room:,} after prompt "
+                    f"{number:,}",
+                    "raise `max_new_tokens`, or shorten the prompt",
                 )
 
     def _most(self, length: int, asked: int) -> int:
@@ -418,23 +418,18 @@ def check_words(tokenizer: Tokenizer, wording: Wording, name: str) -> None:
         for word in getattr(wording, setting):
             unknown = word != tokenizer.special.unknown
             if unknown and tokenizer.unknown_id in tokenizer.ids_inside(word):
-                raise SettingError(
-                    f"{word!r} is among {setting}, and the tokenizer of {name} has no tokens for "
-                    f"it, so it is never written; leave it out."
-                )
+                rule = f"the tokenizer of {name} has no tokens for it, so it is never generated"
+                raise SettingError(setting, word, rule, "leave it out")
     banned, size = runs_of(tokenizer, wording.bad_words, both=True), wording.no_repeat_ngram_size
     for word in runs_of(tokenizer, wording.required_words):
         shown = tokenizer.decode(word).strip()
         for bad in banned:
             if any(word[place : place + len(bad)] == bad for place in range(len(word))):
-                raise SettingError(
-                    f"{shown!r} is among required_words, and a part of it, "
-                    f"{tokenizer.decode(bad).strip()!r}, among bad_words; leave one of them out."
-                )
+                part = tokenizer.decode(bad).strip()
+                rule = f"`bad_words` lists a part of it, {part!r}"
+                raise SettingError("required_words", shown, rule, "leave one of them out")
         runs = [word[place : place + (size or 0)] for place in range(len(word))]
         runs = [run for run in runs if size is not None and len(run) == size]
         if len(set(runs)) < len(runs):
-            raise SettingError(
-                f"{shown!r} is among required_words and repeats {counted(size or 0, 'token')}, "
-                f"and no_repeat_ngram_size is {size}; leave one of them out."
-            )
+            rule = f"it repeats {counted(size or 0, 'token')}, and `no_repeat_ngram_size` is {size}"
+            raise SettingError("required_words", shown, rule, "leave one of them out")

@@ -157,9 +157,11 @@ def memory_batches(
         if have is not None and size > have * _SHARE:
             beside = f" and {counted(each, 'text')} side by side" if each > 1 else ""
             raise SettingError(
+                "max_new_tokens",
+                most[number],
                 f"prompt {number + first:,} with {counted(most[number], 'new token')}{beside} "
-                f"takes {size_in_words(size)}, and {size_in_words(have)} are at hand; lower "
-                "max_new_tokens, num_return_sequences or num_beams."
+                f"takes {size_in_words(size)}, and {size_in_words(have)} are available",
+                "lower it, `num_return_sequences` or `num_beams`",
             )
         if batches and batches[-1][1] == most[number]:
             batch = batches[-1][0]

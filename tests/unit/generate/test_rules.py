@@ -114,7 +114,7 @@ def test_ties_with_the_last_of_top_k_are_kept():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RepetitionPenalty(penalty=0.0), "repetition is 0.0; it must be above 0."),
+        (lambda: RepetitionPenalty(penalty=0.0), "repetition_penalty is 0.0; it must be above 0."),
         (lambda: Temperature(value=-1.0), "temperature is -1.0; it must be above 0."),
         (lambda: TopK(count=0), "top_k is 0; it must be above 0."),
         (lambda: TopP(mass=1.5), "top_p is 1.5; it must be above 0 and at most 1."),
@@ -180,6 +180,6 @@ def test_where_rules_forbid_everything_a_text_may_end(ends, possible):
 @pytest.mark.parametrize("name", ["presence", "frequency"])
 def test_what_would_be_no_number_is_refused(name):
     with pytest.raises(
-        SettingError, match=f"{name} is 1e\\+308; it must be from -10,000 to 10,000"
+        SettingError, match=f"{name}_penalty is 1e\\+308; it must be from -10,000 to 10,000"
     ):
         Occurrence(**{name: 1e308})

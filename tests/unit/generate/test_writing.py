@@ -188,13 +188,12 @@ def test_groups_differ(model):
         ({"width": 0}, "num_beams is 0; it must be at least 1."),
         (
             {"width": 4, "num_beam_groups": 3},
-            "num_beams is 4 and num_beam_groups is 3; the first must be divisible by the second; "
-            "change one of them.",
+            "num_beams is 4; it must be divisible by `num_beam_groups`, 3.",
         ),
         (
             {"width": 4, "diversity_penalty": 1.0},
-            "diversity_penalty is 1.0, but there is one group; it has no effect; set "
-            "num_beam_groups.",
+            "diversity_penalty is 1.0; it has no effect on one group of beams; set "
+            "`num_beam_groups`.",
         ),
     ],
 )

@@ -18,12 +18,12 @@ def test_words_that_must_come_and_may_not_are_said(models):
     for settings, sentence in [
         (
             {"required_words": ["the mat"], "bad_words": ["mat"]},
-            "'the mat' is among required_words, and a part of it, 'mat', among bad_words; leave "
-            "one of them out.",
+            "required_words is 'the mat'; `bad_words` lists a part of it, 'mat'; leave one of them "
+            "out.",
         ),
         (
             {"required_words": ["cat cat"], "no_repeat_ngram_size": 1},
-            "'cat cat' is among required_words and repeats 1 token, and no_repeat_ngram_size is 1; "
+            "required_words is 'cat cat'; it repeats 1 token, and `no_repeat_ngram_size` is 1; "
             "leave one of them out.",
         ),
     ]:

@@ -1,7 +1,6 @@
 """`clozeworks generate`: go on with a text, or answer it."""
 
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -114,34 +113,18 @@ class PromptOptions(ReadingOptions):
     answers: ClassVar[str] = "texts"
 
 
-_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
-_NAMES = "|".join(Settings.__dataclass_fields__)
-# Trap: stop and sample are also plain words. A name is a setting where something
-# is said of it; what is quoted is somebody's own.
-_SAID = r"(?= is | holds |(?:, \w+)* (?:has|have) no effect)"
-_TOLD = re.compile(
-    rf"{_QUOTED}|\b(?:bad|required)_words\b|\bsample is True\b|\b(?:{_NAMES})\b{_SAID}"
-)
-_ADVISED = re.compile(rf"\bsample=True\b|(?<!at )\b(?:{_NAMES})\b")
-
-
 @contextmanager
 def typed() -> Iterator[None]:
     """Lets errors about settings name them as they are typed: --top-k for top_k."""
     try:
         yield
     except SettingError as error:
-        what, mark, advice = str(error).rpartition("; ")
-        said = _TOLD.sub(_option, what) + mark + _ADVISED.sub(_option, advice)
-        raise SettingError(said) from error
+        raise error.respelled(_option) from error
 
 
-def _option(found: re.Match[str]) -> str:
-    """The option of a setting; what is quoted stays."""
-    name = found.group()
-    if name[0] in "'\"":
-        return name
-    word = name.removesuffix("=True").replace(" is True", " is given").replace("_", "-")
+def _option(name: str) -> str:
+    """The option of a setting."""
+    word = name.replace("_", "-")
     return "--" + (word.removesuffix("s") if word.endswith("-words") else word)
 
 
