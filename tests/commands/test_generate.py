@@ -284,7 +284,7 @@ def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monk
         (
             "The cat " * 1364,
             ["--required-word", "the dog lay on the"],
-            "behind prompt 300 there is",
+            "after prompt 300; raise",
         ),
     ],
     ids=["places", "required words"],
@@ -306,7 +306,7 @@ def test_a_prompt_the_memory_does_not_hold_is_numbered_among_all(gpt, command, m
     monkeypatch.setattr("clozeworks.inference.prompts.available", lambda device: next(left))
     found = command("generate", gpt, "The", "on", "--max-new-tokens", 3, "--json")
     assert found.code == 2 and len(found.out.splitlines()) == 1
-    assert "clozeworks: prompt 2 with 3 new tokens" in found.err
+    assert "clozeworks: --max-new-tokens is 3; prompt 2 with 3 new tokens" in found.err
 
 
 def test_nothing_to_answer_and_dropped_rows(gpt, command, tmp_path):

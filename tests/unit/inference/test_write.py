@@ -234,13 +234,15 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
         SettingError, match=f"num_beams is 9,999; the vocabulary has {entries} entries"
     ):
         model.generate("The", num_beams=9999)
-    unknown = "the tokenizer of t5-small has no tokens for it, so it is never written; leave it out"
+    unknown = (
+        "the tokenizer of t5-small has no tokens for it, so it is never generated; leave it out"
+    )
     for name in ("bad_words", "required_words"):
-        said = f"'☃' is among {name}, and {unknown}"
+        said = f"{name} is '☃'; {unknown}"
         with pytest.raises(SettingError, match=said):
             models["t5"].generate("The", **{name: ["cat", "☃"]})
     words = ["Paris lies on the Seine"]
-    said = r"the words of required_words take .* behind prompt 2 there is room for 1; they must fit"
+    said = r"they take .* tokens, and there is room for 1 after prompt 2; raise `max_new_tokens`"
     with pytest.raises(SettingError, match=said):
         model.generate(["The", " cat" * 63], max_new_tokens=30, required_words=words)
     chosen = write.Generation.of(max_new_tokens=30, required_words=words)
@@ -255,7 +257,7 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
     with pytest.raises(SettingError, match="settings is given, and max_new_tokens beside it"):
         model.generate("The", settings=write.Generation(), max_new_tokens=3)
     monkeypatch.setattr(write_batches, "available", lambda device: 1000)
-    with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens takes .* are at"):
+    with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens takes .* are available"):
         model.generate("The")
     assert memory.available() > 10**8
 
@@ -267,9 +269,7 @@ def test_a_stream_is_checked_before_it_is_read(models, monkeypatch):
     with pytest.raises(InputError, match="prompt 1 has 64 tokens"):
         model.stream(" cat" * 64)
     monkeypatch.setattr(write_batches, "available", lambda device: 1000)
-    with pytest.raises(
-        SettingError, match="lower max_new_tokens, num_return_sequences or num_beams"
-    ):
+    with pytest.raises(SettingError, match="lower it, `num_return_sequences` or `num_beams`"):
         model.stream("The")
 
 
