@@ -130,17 +130,19 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
 
     times: list[float] = []
 
-    class Watch:
-        def note(self, sentence: str) -> None:
+    from clozeworks.engine.callbacks import Callback
+
+    class Watch(Callback):
+        def on_message(self, sentence: str) -> None:
             pass
 
-        def began(self, steps: int) -> None:
+        def on_train_begin(self, steps: int) -> None:
             times.append(time.perf_counter())
 
-        def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+        def on_log(self, step: int, record: Mapping[str, Any]) -> None:
             times.append(time.perf_counter())
 
-        def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+        def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
             pass
 
     begin = time.perf_counter()

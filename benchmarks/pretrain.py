@@ -145,18 +145,20 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     losses: list[float] = []
     stops: list[float] = []
 
-    class Watch:
-        def note(self, sentence: str) -> None:
+    from clozeworks.engine.callbacks import Callback
+
+    class Watch(Callback):
+        def on_message(self, sentence: str) -> None:
             pass
 
-        def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+        def on_log(self, step: int, record: Mapping[str, Any]) -> None:
             times.append(time.perf_counter())
             losses.append(record["loss"])
 
-        def began(self, steps: int) -> None:
+        def on_train_begin(self, steps: int) -> None:
             pass
 
-        def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+        def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
             pass
 
     # What holds the training up: beginning a snapshot, and waiting for its tensors.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clozeworks.checkpoints.sentence import Pooling as Pooling
     from clozeworks.core.blueprint import Blueprint as Blueprint
+    from clozeworks.engine.callbacks import Callback as Callback
     from clozeworks.errors import ClozeworksError as ClozeworksError
     from clozeworks.jobs.finetune.job import finetune as finetune
     from clozeworks.jobs.pretrain.job import pretrain as pretrain
@@ -25,6 +26,7 @@ _PLACES = {
     "new": ("language_model", "new"),
     "pretrain": ("jobs.pretrain.job", "pretrain"),
     "finetune": ("jobs.finetune.job", "finetune"),
+    "Callback": ("engine.callbacks", "Callback"),
     "LanguageModel": ("language_model", "LanguageModel"),
     "Blueprint": ("core.blueprint", "Blueprint"),
     "Pooling": ("checkpoints.sentence", "Pooling"),

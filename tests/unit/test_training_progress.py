@@ -28,17 +28,17 @@ class Gone:
 def test_a_reader_that_has_left_does_no_harm(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Gone())
     with TrainingProgress() as progress:
-        progress.began(10)
-        progress.note("A sentence.")
-        progress.stepped(1, RECORD)
-        progress.evaluated(1, {"evaluation": {"masked_lm": RECORD["masked_lm"]}})
+        progress.on_train_begin(10)
+        progress.on_message("A sentence.")
+        progress.on_log(1, RECORD)
+        progress.on_evaluate(1, {"evaluation": {"masked_lm": RECORD["masked_lm"]}})
 
 
 def test_a_line_says_how_far_and_how_fast(capsys):
     with TrainingProgress(every=0.0) as progress:
-        progress.began(10)
-        progress.stepped(1, RECORD)
-        progress.stepped(2, RECORD)
+        progress.on_train_begin(10)
+        progress.on_log(1, RECORD)
+        progress.on_log(2, RECORD)
     first, second = capsys.readouterr().err.splitlines()
     assert first == (
         "step 1 of 10 (10%): masked_lm 5.000 (20.0% right), 1,000 tokens/s (50% of peak), "

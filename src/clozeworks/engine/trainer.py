@@ -6,15 +6,16 @@ reporting. Everything else, data and dropout among it, is a function of the seed
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
 
 from clozeworks.core.loss import Loss
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.early_stopping import EarlyStopping, Judge
 from clozeworks.engine.evaluation import evaluate
@@ -37,26 +38,6 @@ _SLOW = 0.5
 _SILENT = 600
 
 
-class Callback(Protocol):
-    """Who is told what happens."""
-
-    def note(self, sentence: str) -> None:
-        """Something a person should know."""
-        ...
-
-    def began(self, steps: int) -> None:
-        """Training begins, or goes on: it has so many steps in all."""
-        ...
-
-    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
-        """Some steps are done; the record is the line of the metrics file."""
-        ...
-
-    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
-        """The model was measured on held-out text."""
-        ...
-
-
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended.
@@ -64,7 +45,7 @@ class Outcome:
     Attributes:
         step: Steps done, over all sessions.
         finished: Whether these are all.
-        signal: The signal that stopped it; 0 if none did.
+        signal: The signal that stopped it; 0 if none did, or a callback.
         tokens: Tokens seen, over all sessions.
         seconds: Time spent, over all sessions.
         guards: What was marked on the way.
@@ -142,6 +123,7 @@ class Trainer:
         self._said_slow = -math.inf
         self._peak = 0.0  # operations a second of a large product on this machine
         self._best = 0.0  # tokens a second at that speed; 0 while it is not known
+        self._stop_requested = False  # by a callback
         self._due = False  # whether a snapshot waits for a step whose numbers are finite
 
     @property
@@ -174,7 +156,7 @@ class Trainer:
         self.best.resume(state["best"], snapshot.tensors.get("best", {}))
         self._before = self._spent = state["seconds"]
         if state["lanes"] != self.lanes.count or state["ranks"] != self.ranks.count:
-            self.callback.note(
+            self.callback.on_message(
                 f"The run was begun with {state['ranks']} processes of {state['lanes']} threads "
                 f"and goes on with {self.ranks.count} of {self.lanes.count}: the results will be "
                 "those of another run of the same recipe, not the same to the bit."
@@ -183,7 +165,7 @@ class Trainer:
     def run(self) -> Outcome:
         """Trains until all steps are done or a signal comes."""
         self.model.train()
-        self.callback.began(self.stages.steps)
+        self.callback.on_train_begin(self.stages.steps)
         gradients = Gradients(
             self.model,
             self._loss,
@@ -208,11 +190,12 @@ class Trainer:
                     if self.best.hopeless:  # it ended here before, and was killed afterwards
                         break
                     if step in begins:
-                        self.callback.note(f"Step {step:,}: from here on {begins[step]}.")
+                        self.callback.on_message(f"Step {step:,}: from here on {begins[step]}.")
                     with stop.interruptible():
                         self._count_operations(gradients, pieces)
                         measured = gradients.take(step, pieces)
                     self._update(measured)
+                    self._stop_requested |= self.callback.on_step(self.step, measured) is True
                     self._report()
                     if self._must_stop(stop) or self.best.hopeless:
                         break
@@ -226,7 +209,11 @@ class Trainer:
             self._keep(last=True)
             finished = self.step >= self.stages.steps or self.best.hopeless
             # What the snapshot says, so that whoever makes the model again from it says the same.
-            return Outcome(self.step, finished, stop.signal, self.tokens, self._spent, self.guards)
+            outcome = Outcome(
+                self.step, finished, stop.signal, self.tokens, self._spent, self.guards
+            )
+            self.callback.on_train_end(outcome)
+            return outcome
 
     def _count_operations(self, gradients: Gradients, pieces: MicroBatches) -> None:
         """Finds out, once a session, what the best speed of this machine would be in tokens."""
@@ -263,13 +250,13 @@ class Trainer:
         self.step += 1
         self._window.add(measured, norm, rate, skipped=not usable, spike=spike)
         if not usable:
-            self.callback.note(
+            self.callback.on_message(
                 f"Step {self.step:,}: loss {measured.loss:.4g}, gradient {norm:.4g}: not finite, "
                 f"so the weights stay as they were ({self.guards.skipped:,} times so far)."
             )
             self.guards.check(self.step, rate, self.model)
         elif spike:
-            self.callback.note(
+            self.callback.on_message(
                 f"Step {self.step:,}: the loss, {measured.loss:.3f}, is far above the usual "
                 f"{self.guards.mean:.3f}."
             )
@@ -283,7 +270,7 @@ class Trainer:
                 record["share_of_peak"] = round(record["tokens_per_second"] / self._best, 4)
             self._note_slowness(record["tokens_per_second"])
             self._log(record)
-            self.callback.stepped(self.step, record)
+            self.callback.on_log(self.step, record)
             self._window = StepWindow(self.names)
             self._window.begin()
         every = self.evaluation.every_steps
@@ -325,7 +312,7 @@ class Trainer:
                 "best": self.best.look(judged, self.model, self.step),
             }
         self._log(record)
-        self.callback.evaluated(self.step, record)
+        self.callback.on_evaluate(self.step, record)
         return found
 
     def _log(self, record: dict[str, Any]) -> None:
@@ -335,21 +322,21 @@ class Trainer:
         except OutputError as error:
             if self.checkpointing.when_unwritable == "stop":
                 raise OutputError(f"{error}; make room, then run the same again.") from error
-            self.callback.note(f"{error}; the lines are kept for later, and the run goes on.")
+            self.callback.on_message(f"{error}; the lines are kept for later, and the run goes on.")
 
     def _note_slowness(self, rate: float) -> None:
         usual = sorted(self._rates)[len(self._rates) // 2] if len(self._rates) >= 5 else 0.0
         now = time.monotonic()
         if rate < _SLOW * usual and now - self._said_slow >= _SILENT:
             self._said_slow = now
-            self.callback.note(
+            self.callback.on_message(
                 f"Step {self.step:,}: {rate:,.0f} tokens a second, usually {usual:,.0f}: something "
                 "else may be using this machine."
             )
         self._rates = [*self._rates[-19:], rate]
 
     def _must_stop(self, stop: Stop) -> bool:
-        return any(self.ranks.summed([float(stop.signal != 0)]))
+        return any(self.ranks.summed([float(stop.signal != 0 or self._stop_requested)]))
 
     def _keep_if_due(self) -> None:
         self._settle(self.snapshots.complain)
@@ -406,4 +393,4 @@ class Trainer:
                 raise OutputError(
                     f"{error}; {kept}; make room, then run the same again."
                 ) from error
-            self.callback.note(f"{error}; {kept}, and the run goes on.")
+            self.callback.on_message(f"{error}; {kept}, and the run goes on.")

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from clozeworks import config
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.settings import Training
-from clozeworks.engine.trainer import Callback
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.baseline import GuessingBaseline, guess
 from clozeworks.language_model import load
@@ -70,7 +70,7 @@ def tell(told: RunSummary, device: torch.device, callback: Callback) -> Path | N
         known = guess(told.data.task, told.data.train, told.data.dev)
         told = replace(told, guess=known)
     for sentence in told.warnings():
-        callback.note(sentence)
+        callback.on_message(sentence)
     model = None
     with _noted("The best model could not be asked about the dev set", callback):
         model = load(told.folder / MODEL, device=device, dtype=torch.float32)
@@ -102,7 +102,7 @@ def _noted(what: str, callback: Callback) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        callback.note(f"{what} ({error}); the run itself is not touched.")
+        callback.on_message(f"{what} ({error}); the run itself is not touched.")
 
 
 def frozen(training: Training, counted: str) -> str:

@@ -9,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from clozeworks.engine.trainer import Callback, Outcome
+from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.pretrain.baseline import Baseline
 from clozeworks.reports.curves import Marks, draw_png, draw_svg, panels
 from clozeworks.reports.page import (
@@ -68,14 +69,18 @@ def write_report(story: PretrainReport, callback: Callback) -> Path | None:
     try:
         charts = _drawn(story)
     except Exception as error:
-        callback.note(f"The curves could not be drawn ({error}); the run itself is not touched.")
+        callback.on_message(
+            f"The curves could not be drawn ({error}); the run itself is not touched."
+        )
     try:
         place = story.folder / REPORT
         with atomic_file(place, "w") as file:
             file.write(page(story, charts))
         return place
     except Exception as error:
-        callback.note(f"The report could not be written ({error}); the run itself is not touched.")
+        callback.on_message(
+            f"The report could not be written ({error}); the run itself is not touched."
+        )
         return None
 
 

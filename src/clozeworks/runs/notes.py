@@ -10,47 +10,38 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clozeworks.engine.trainer import Callback
+from clozeworks.engine.callbacks import Callback
 from clozeworks.runs.folder import NOTES, RECIPE
 
 
-class Notes:
-    """Passes on what a run says, and writes it down.
+class Notes(Callback):
+    """Writes down what a run says.
 
     Args:
-        callback: Who is told.
         folder: The run.
     """
 
-    def __init__(self, callback: Callback, folder: Path) -> None:
-        self._watcher = callback
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._step = 0
         self._waiting: list[str] = []
 
-    def note(self, sentence: str) -> None:
-        """Writes it down, with the step of the last numbers, and passes it on."""
-        self._watcher.note(sentence)
+    def on_message(self, message: str) -> None:
+        """Writes it down, with the step of the last numbers."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        line = json.dumps({"at": at, "step": self._step, "note": sentence}, ensure_ascii=False)
+        line = json.dumps({"at": at, "step": self._step, "note": message}, ensure_ascii=False)
         self._waiting.append(line + "\n")
         self._write()
 
-    def began(self, steps: int) -> None:
-        """Passes it on."""
-        self._watcher.began(steps)
-
-    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
-        """Passes it on."""
+    def on_log(self, step: int, record: Mapping[str, Any]) -> None:
+        """Takes note of the step."""
         self._step = step
         self._write()
-        self._watcher.stepped(step, record)
 
-    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
-        """Passes it on."""
+    def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
+        """Takes note of the step."""
         self._step = step
         self._write()
-        self._watcher.evaluated(step, record)
 
     def _write(self) -> None:
         # A full disk is complained about where it matters.

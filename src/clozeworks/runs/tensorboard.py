@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from clozeworks.engine.trainer import Callback
+from clozeworks.engine.callbacks import Callback
 from clozeworks.errors import MissingExtra
 from clozeworks.runs.folder import TENSORBOARD
 
@@ -20,43 +20,31 @@ def check_board() -> None:
         raise MissingExtra("logging.tensorboard", "tensorboard", "tensorboard")
 
 
-class Board:
-    """Passes on what a run says, and writes its numbers for TensorBoard.
+class Board(Callback):
+    """Writes the numbers of a run for TensorBoard.
 
     Args:
-        callback: Who is told.
         folder: The run.
         step: The step the run goes on from; points behind it are dropped.
     """
 
-    def __init__(self, callback: Callback, folder: Path, step: int | None) -> None:
+    def __init__(self, folder: Path, step: int | None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._watcher = callback
         self._writer = SummaryWriter(
             str(folder / TENSORBOARD), purge_step=0 if step is None else step + 1
         )
 
-    def note(self, sentence: str) -> None:
-        """Passes it on."""
-        self._watcher.note(sentence)
-
-    def began(self, steps: int) -> None:
-        """Passes it on."""
-        self._watcher.began(steps)
-
-    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+    def on_log(self, step: int, record: Mapping[str, Any]) -> None:
         """Writes the numbers of some steps of training."""
         for name, value in _numbers(record):
             self._writer.add_scalar(f"training/{name}", value, step)
-        self._watcher.stepped(step, record)
 
-    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+    def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
         """Writes what was measured on held-out text."""
         for name, value in _numbers(record["evaluation"]):
             self._writer.add_scalar(f"held-out/{name}", value, step)
         self._writer.flush()
-        self._watcher.evaluated(step, record)
 
     def close(self) -> None:
         """Writes what is left."""

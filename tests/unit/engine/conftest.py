@@ -7,6 +7,7 @@ import torch
 
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, Corpus
 from clozeworks.data.examples.loader import Loader
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
 from clozeworks.engine.metrics import Metrics
@@ -25,22 +26,19 @@ CPU = torch.device("cpu")
 SIZES = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
 
 
-class Notebook:
+class Notebook(Callback):
     """Remembers what it is told."""
 
     def __init__(self):
         self.notes, self.steps, self.evaluations = [], [], []
 
-    def note(self, sentence):
+    def on_message(self, sentence):
         self.notes.append(sentence)
 
-    def stepped(self, step, record):
+    def on_log(self, step, record):
         self.steps.append(record)
 
-    def began(self, steps):
-        pass
-
-    def evaluated(self, step, record):
+    def on_evaluate(self, step, record):
         self.evaluations.append(record)
 
 

@@ -6,27 +6,20 @@ from typing import Any
 
 import pytest
 
+from clozeworks.engine.callbacks import Callback
+
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY |= {"intermediate_size": 32, "max_position_embeddings": 64}
 
 
-class Listener:
+class Listener(Callback):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def note(self, sentence: str) -> None:
+    def on_message(self, sentence: str) -> None:
         self.notes.append(sentence)
-
-    def stepped(self, step: int, record: object) -> None:
-        pass
-
-    def began(self, steps: int) -> None:
-        pass
-
-    def evaluated(self, step: int, record: object) -> None:
-        pass
 
 
 @pytest.fixture

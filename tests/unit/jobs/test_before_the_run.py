@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from clozeworks.data.corpus.corpus import TRAIN, Corpus
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import StepLoss, StepResult
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs.pretrain import checks
 from clozeworks.jobs.pretrain.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.pretrain.checks import first_loss
-from clozeworks.jobs.pretrain.summary import Quiet
 from clozeworks.objectives.batch import Batch
 from clozeworks.wording import size_in_words
 
@@ -130,7 +130,7 @@ class Notebook:
     def __init__(self):
         self.notes = []
 
-    def note(self, sentence):
+    def on_message(self, sentence):
         self.notes.append(sentence)
 
 
@@ -153,7 +153,7 @@ def test_memory_that_will_not_do(monkeypatch):
     monkeypatch.setattr(checks, "available", lambda: 1_000_000)
     checks._memory(100_000, None, 2, notes)
     assert notes.notes == [
-        "Weights, gradients and optimiser need 2.0 MB of memory, 1.0 MB are available.",
+        "Weights, gradients and optimizer need 2.0 MB of memory, 1.0 MB are available.",
         "This will not fit: use a smaller model, or a machine with more memory.",
     ]
     assert size_in_words(999) == "999 bytes" and size_in_words(3.2e12) == "3.2 TB"
@@ -164,8 +164,8 @@ class TestFirstLoss:
     def said(loss: float, *, fresh: bool) -> list[str]:
         notes: list[str] = []
 
-        class Watcher(Quiet):
-            def note(self, sentence: str) -> None:
+        class Watcher(Callback):
+            def on_message(self, sentence: str) -> None:
                 notes.append(sentence)
 
         measured = StepResult({"masked_lm": StepLoss(loss, 0.0, 1.0, 1.0)}, 10)

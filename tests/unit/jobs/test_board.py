@@ -30,13 +30,13 @@ def test_numbers_of_a_run(tiny_recipe, listener):
 
 
 def test_no_point_twice_after_a_stop(tmp_path, listener):
-    first = Board(listener, tmp_path, None)
+    first = Board(tmp_path, None)
     for step in range(1, 6):
-        first.stepped(step, {"step": step, "loss": 1.0})
+        first.on_log(step, {"step": step, "loss": 1.0})
     first.close()
-    second = Board(listener, tmp_path, 3)  # the last snapshot is that of step 3
+    second = Board(tmp_path, 3)  # the last snapshot is that of step 3
     for step in range(4, 8):
-        second.stepped(step, {"step": step, "loss": 2.0})
+        second.on_log(step, {"step": step, "loss": 2.0})
     second.close()
     found = points(tmp_path / "tensorboard")["training/loss"]
     assert found == [(step, 1.0 if step <= 3 else 2.0) for step in range(1, 8)]
@@ -44,8 +44,8 @@ def test_no_point_twice_after_a_stop(tmp_path, listener):
 
 def test_a_run_begun_again_begins_again_here(tmp_path, listener):
     for value in (1.0, 2.0):
-        found = Board(listener, tmp_path, None)
-        found.evaluated(0, {"evaluation": {"loss": value}})
+        found = Board(tmp_path, None)
+        found.on_evaluate(0, {"evaluation": {"loss": value}})
         found.close()
     assert points(tmp_path / "tensorboard")["held-out/loss"] == [(0, 2.0)]
 

@@ -8,12 +8,13 @@ from types import TracebackType
 from typing import Any
 
 from clozeworks.cli.display.progress import duration
+from clozeworks.engine.callbacks import Callback
 
 # Seconds between two plain lines.
 EVERY = 10.0
 
 
-class TrainingProgress:
+class TrainingProgress(Callback):
     """Tells a person what a run does.
 
     Args:
@@ -38,16 +39,16 @@ class TrainingProgress:
     ) -> None:
         self._clear()
 
-    def note(self, sentence: str) -> None:
+    def on_message(self, message: str) -> None:
         """Prints a sentence."""
         self._clear()
-        _print(sentence + "\n")
+        _print(message + "\n")
 
-    def began(self, steps: int) -> None:
+    def on_train_begin(self, steps: int) -> None:
         """Notes how many steps there are."""
         self.steps, self._began, self._shown = steps, None, 0.0
 
-    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
+    def on_log(self, step: int, record: Mapping[str, Any]) -> None:
         """Shows the newest numbers."""
         now = time.monotonic()
         self._began = self._began or (step, now)
@@ -58,11 +59,11 @@ class TrainingProgress:
             self._shown = now
             _print(self._line(step, record, now) + "\n")
 
-    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
+    def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
         """Prints what was measured on held-out text."""
         judged = record.get("judged")
         more = f"; {_judgement(judged)}" if judged else ""
-        self.note(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}{more}")
+        self.on_message(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}{more}")
 
     def _line(self, step: int, record: Mapping[str, Any], now: float) -> str:
         assert self._began is not None

@@ -14,13 +14,13 @@ from clozeworks import config
 from clozeworks.checkpoints.folder import NOTES
 from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.engine.trainer import Callback, Outcome
+from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import OutputError
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult
-from clozeworks.jobs.pretrain.summary import Quiet
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.reports.finetune_page import tell
 from clozeworks.reports.summary import RunSummary
@@ -115,6 +115,7 @@ def finetune(
     recipe: FinetuneRecipe | Path | str | dict[str, Any],
     *changes: str,
     callback: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     device: str | None = None,
 ) -> Finetuned:
     """Fine-tunes a model on labelled files, or goes on with a run that was stopped.
@@ -122,7 +123,8 @@ def finetune(
     Args:
         recipe: A recipe, a TOML file, or what it would hold.
         changes: Settings to change: `training.epochs=5`.
-        callback: Who is told what happens.
+        callback: Who is told what happens, such as a display.
+        callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
@@ -134,15 +136,15 @@ def finetune(
         recipe = read_finetune_recipe(recipe, changes)
     elif changes:
         recipe = read_finetune_recipe(config.plain(recipe), changes)
-    callback = callback or Quiet()
     folder = Path(recipe.run)
     start = load(recipe.model, dtype=torch.float32)
     data = labelled_task(recipe, start)
     with ProcessGroup(device) as ranks:
         if not ranks.leads:
-            return _run(recipe, folder, start, data, ranks, Quiet())
+            return _run(recipe, folder, start, data, ranks, Callback())
         with held(folder):
-            return _run(recipe, folder, start, data, ranks, Notes(callback, folder))
+            own = [callback or Callback(), Notes(folder)]
+            return _run(recipe, folder, start, data, ranks, CallbackList(own, callbacks))
 
 
 def _run(
@@ -164,8 +166,8 @@ def _run(
             part.check()
         _write_recipe(recipe, folder)
     for sentence in (*data.said, *filter(None, [head])):
-        callback.note(sentence)
-    callback.note(
+        callback.on_message(sentence)
+    callback.on_message(
         f"{counted(len(data.train), 'item')} to learn from, {len(data.dev):,} to be judged by."
     )
     results: list[RunResult] = []

@@ -18,6 +18,7 @@ from clozeworks.compress.lora import add_lora
 from clozeworks.core.model import Model
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.data.examples.loader import Loader
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
 from clozeworks.engine.metrics import FILE, Metrics
@@ -25,7 +26,7 @@ from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
-from clozeworks.engine.trainer import Callback, Outcome, Trainer
+from clozeworks.engine.trainer import Outcome, Trainer
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.adapting import (
     merged_pairs,
@@ -158,7 +159,7 @@ class FinetuneRun:
             return None, RunResult.read(self.folder)
         self.recipe.training.check_device(self.ranks.device)
         for said in (self.plan.message(), *told_said(self.recipe, self.plan.steps)):
-            self.callback.note(f"Seed {self.seed}: {said}")
+            self.callback.on_message(f"Seed {self.seed}: {said}")
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
@@ -178,7 +179,7 @@ class FinetuneRun:
         plan, snapshots = self.plan, self.snapshots
         snapshot, damaged = snapshots.read_latest()
         for sentence in damaged:
-            self.callback.note(f"{sentence} The one before it is used.")
+            self.callback.on_message(f"{sentence} The one before it is used.")
         step = snapshot.step if snapshot else 0
         metrics = None
         if self.ranks.leads:
@@ -206,11 +207,13 @@ class FinetuneRun:
             best=best,
         )
         if said := frozen_message(network):
-            self.callback.note(said)
+            self.callback.on_message(said)
         if snapshot is not None:
             trainer.resume(snapshot)
             snapshot.tensors.clear()
-            self.callback.note(f"Seed {self.seed}: going on from step {step:,} of {plan.steps:,}.")
+            self.callback.on_message(
+                f"Seed {self.seed}: going on from step {step:,} of {plan.steps:,}."
+            )
         outcome = trainer.run()
         if metrics is not None:
             metrics.close()
@@ -243,7 +246,7 @@ class FinetuneRun:
         tuned, measured = self._measured(said, intervals=True)
         if tuned == self.data.task:
             return model, measured
-        self.callback.note(
+        self.callback.on_message(
             f'Seed {self.seed}: the threshold for "no answer" is the best on the dev set, which '
             "flatters what is measured there a little."
         )

@@ -25,16 +25,16 @@ from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
+from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.settings import at_least
-from clozeworks.engine.trainer import Callback, Outcome
+from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import InputError, OutputError, SettingError
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult, identity
 from clozeworks.jobs.pretrain.recipe import FREE, changed, differences
-from clozeworks.jobs.pretrain.summary import Quiet
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.reports.finetune_page import tell
 from clozeworks.reports.summary import RunSummary, Trial
@@ -171,6 +171,7 @@ def search(
     source: Path | str | dict[str, Any],
     *changes: str,
     callback: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     device: str | None = None,
 ) -> Searched:
     """Tries settings, then trains the best one with the recipe's seeds.
@@ -178,7 +179,8 @@ def search(
     Args:
         source: A recipe of fine-tuning with a table `search`, as a TOML file or as plain data.
         changes: Settings to change: `search.trials=4`.
-        callback: Who is told what happens.
+        callback: Who is told what happens, such as a display.
+        callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
@@ -199,9 +201,9 @@ def search(
     folder = Path(recipe.run)
     with ProcessGroup(device) as ranks:
         if not ranks.leads:
-            return _Searching(recipe, budget, start, labelled, ranks, Quiet()).run()
+            return _Searching(recipe, budget, start, labelled, ranks, Callback()).run()
         with held(folder):
-            notes = Notes(callback or Quiet(), folder)
+            notes = CallbackList([callback or Callback(), Notes(folder)], callbacks)
             return _Searching(recipe, budget, start, labelled, ranks, notes).run()
 
 
@@ -237,14 +239,14 @@ class _Searching:
         if self.ranks.leads:
             self._begin(settings)
         for sentence in (*self.data.said, *filter(None, [head])):
-            self.callback.note(sentence)
-        self.callback.note(
+            self.callback.on_message(sentence)
+        self.callback.on_message(
             f"{len(settings)} trials. {len(self.data.dev):,} items of the dev set choose; the "
             f"other {len(self.apart):,} have no say, and the result is reported on them."
         )
         found = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
         for number, setting in enumerate(settings):
-            self.callback.note(f"Trial {number}: {_said(setting)}.")
+            self.callback.on_message(f"Trial {number}: {_said(setting)}.")
             outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
             found = replace(found, outcome=outcome)
             if result is None:
@@ -253,7 +255,7 @@ class _Searching:
         # All ranks must train the same, whatever the last bits on each.
         number = int(self.ranks.agreed(found.best_trial))
         best = settings[number]
-        self.callback.note(f"The best is trial {number}: {_said(best)}.")
+        self.callback.on_message(f"The best is trial {number}: {_said(best)}.")
         if self.ranks.leads:
             self._reuse(number)
         self.ranks.agreed(0.0)  # the others wait for it

@@ -19,10 +19,10 @@ from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.second_network import SecondNetwork
 from clozeworks.core.model import Model
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.gradients import StepResult
 from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.stages import MicroBatches, Stages
-from clozeworks.engine.trainer import Callback
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs.pretrain.baseline import Baseline
 from clozeworks.jobs.pretrain.recipe import Recipe
@@ -67,14 +67,14 @@ def preflight(
     loader = stages.stages[0].loader
     start = recipe.model
     weights = "fresh weights" if start.fresh else f"weights of {start.start}"
-    callback.note(
+    callback.on_message(
         f"{count:,} parameters, {weights}; {counted(steps, 'step')} of {sizes} tokens, "
         f"{total / 1e6:,.1f} million in all, "
         f"{stages.epoch_of(steps):,.1f} epochs; {counted(loader.examples, 'example')} a step on "
         f"{counted(lanes.count, 'thread')}."
     )
     if recipe.objective.couples_examples and loader.ranks > 1:
-        callback.note(
+        callback.on_message(
             f"Each of the {loader.ranks} processes compares its own examples alone: this is not "
             "the run that one process would make."
         )
@@ -84,7 +84,7 @@ def preflight(
     looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
     pieces = [piece for step in range(looked) for piece in loader.batch(step)]
     for sentence in asked(pieces, looked, loader.ranks):
-        callback.note(sentence)
+        callback.on_message(sentence)
 
 
 def first_loss(
@@ -102,17 +102,17 @@ def first_loss(
         return
     part = baseline.part
     loss = measured.parts[part].loss
-    callback.note(
+    callback.on_message(
         f"Guessing every token alike costs {baseline.uniform:.3f}, guessing by frequency "
         f"{baseline.loss:.3f}."
     )
     if fresh and loss > _FAR * baseline.uniform:
-        callback.note(
+        callback.on_message(
             f"{part} begins at {loss:.3f}, far above that: the first weights are too large; lower "
             "model.config.initializer_range."
         )
     if not fresh and loss > baseline.loss:
-        callback.note(
+        callback.on_message(
             f"{part} begins at {loss:.3f}, above guessing by frequency: a trained model should do "
             "better; is the text in its language, and is the head among its weights?"
         )
@@ -176,7 +176,7 @@ def _room(folder: Path, count: int, keep: int, callback: Callback) -> None:
             f"{size_in_words(needed)}; make room, keep fewer (checkpointing.keep), or choose "
             "another disk."
         )
-    callback.note(
+    callback.on_message(
         f"Snapshots and model need {size_in_words(needed)} of disk, {size_in_words(free)} are free."
     )
 
@@ -186,9 +186,13 @@ def _memory(count: int, recipe: Recipe, lanes: int, callback: Callback) -> None:
     needed = count * (4 + 8 + 4 * lanes)
     have = available()
     said = f", {size_in_words(have)} are available" if have else ""
-    callback.note(f"Weights, gradients and optimiser need {size_in_words(needed)} of memory{said}.")
+    callback.on_message(
+        f"Weights, gradients and optimizer need {size_in_words(needed)} of memory{said}."
+    )
     if have and needed > have:
-        callback.note("This will not fit: use a smaller model, or a machine with more memory.")
+        callback.on_message(
+            "This will not fit: use a smaller model, or a machine with more memory."
+        )
 
 
 def check_lengths(

@@ -11,6 +11,7 @@ from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.loader import Loader
+from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import FILE, Metrics
@@ -18,13 +19,13 @@ from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
-from clozeworks.engine.trainer import Callback, Outcome, Trainer
+from clozeworks.engine.trainer import Outcome, Trainer
 from clozeworks.errors import OutputError, SettingError, UnsupportedError
 from clozeworks.jobs.pretrain.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.pretrain.checks import check_lengths, first_loss, preflight
 from clozeworks.jobs.pretrain.recipe import Recipe, read_recipe
 from clozeworks.jobs.pretrain.starting import starting_model, trained_network
-from clozeworks.jobs.pretrain.summary import Pretrained, Quiet, beginning_of, example_of
+from clozeworks.jobs.pretrain.summary import Pretrained, beginning_of, example_of
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
@@ -41,6 +42,7 @@ def pretrain(
     recipe: Recipe | Path | str | dict[str, Any],
     *changes: str,
     callback: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     device: str | None = None,
 ) -> Pretrained:
     """Pre-trains a model, or goes on with a run that was stopped.
@@ -48,7 +50,8 @@ def pretrain(
     Args:
         recipe: A recipe, a TOML file, or what it would hold.
         changes: Settings to change: `training.steps=2000`.
-        callback: Who is told what happens.
+        callback: Who is told what happens, such as a display.
+        callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
@@ -62,20 +65,20 @@ def pretrain(
     recipe = recipe.settled()
     if recipe.logging.tensorboard:
         check_board()
-    callback = callback or Quiet()
     folder = Path(recipe.run)
     with ProcessGroup(device) as ranks:
         if not ranks.leads:
-            return _Run(recipe, folder, ranks, Quiet()).run()
+            return _Run(recipe, folder, ranks, CallbackList([])).run()
         with held(folder):
-            return _Run(recipe, folder, ranks, Notes(callback, folder)).run()
+            own = [callback or Callback(), Notes(folder)]
+            return _Run(recipe, folder, ranks, CallbackList(own, callbacks)).run()
 
 
 class _Run:
     """One session of a run."""
 
     def __init__(
-        self, recipe: Recipe, folder: Path, ranks: ProcessGroup, callback: Callback
+        self, recipe: Recipe, folder: Path, ranks: ProcessGroup, callback: CallbackList
     ) -> None:
         self.recipe = recipe
         self.folder = folder
@@ -118,7 +121,7 @@ class _Run:
         recipe = self.recipe
         snapshot, damaged = self.snapshots.read_latest()
         for sentence in damaged:
-            self.callback.note(f"{sentence} The one before it is used.")
+            self.callback.on_message(f"{sentence} The one before it is used.")
         if snapshot is None and (self.folder / MODEL).exists():
             raise OutputError(
                 f"{self.folder / MODEL} is there, but no snapshot to go on from; the run would "
@@ -153,8 +156,8 @@ class _Run:
             begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
             if recipe.logging.tensorboard:
-                self.board = Board(self.callback, self.folder, step if snapshot else None)
-                self.callback = self.board
+                self.board = Board(self.folder, step if snapshot else None)
+                self.callback.own.append(self.board)
         trainer = Trainer(
             model=network,
             loss=objective.loss,
@@ -173,7 +176,7 @@ class _Run:
             callback=self.callback,
         )
         if message := frozen_message(network):
-            self.callback.note(message)
+            self.callback.on_message(message)
         baseline = unigram_baseline(self.corpus, held_out, self.ranks)
         if snapshot is not None:
             trainer.resume(snapshot)
@@ -181,7 +184,7 @@ class _Run:
             left = f"Going on from step {step:,} of {loaders.steps:,}."
             steps = "The only step is" if loaders.steps == 1 else f"All {loaders.steps:,} steps are"
             done = f"{steps} done; nothing is left to train."
-            self.callback.note(left if step < loaders.steps else done)
+            self.callback.on_message(left if step < loaders.steps else done)
         else:
             first_loss(trainer.evaluate(), baseline, self.callback, fresh=recipe.model.fresh)
         try:
@@ -329,4 +332,4 @@ class _Run:
             except UnsupportedError as error:
                 if made is model:
                     raise
-                self.callback.note(f"The {folder.name} is not saved: {error}")
+                self.callback.on_message(f"The {folder.name} is not saved: {error}")

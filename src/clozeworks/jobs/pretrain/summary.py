@@ -1,7 +1,7 @@
 """What a pre-training run came to, and how it is said in a few lines."""
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,19 +108,3 @@ def beginning_of(blueprint: Blueprint, loss_names: Collection[str]) -> str | Non
         loss_names: What it was asked in training.
     """
     return "A text" if blueprint.can_generate and not FILLS_SPANS & set(loss_names) else None
-
-
-class Quiet:
-    """Tells nobody."""
-
-    def note(self, sentence: str) -> None:
-        """Forgets it."""
-
-    def began(self, steps: int) -> None:
-        """Forgets it."""
-
-    def stepped(self, step: int, record: Mapping[str, Any]) -> None:
-        """Forgets it."""
-
-    def evaluated(self, step: int, record: Mapping[str, Any]) -> None:
-        """Forgets it."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clozeworks.data.corpus.build import BuildSettings, build_corpus
 from clozeworks.data.corpus.corpus import Corpus
-from clozeworks.engine.trainer import Callback
+from clozeworks.engine.callbacks import Callback
 from clozeworks.errors import OutputError
 from clozeworks.inference.fill import Filled
 from clozeworks.jobs.pretrain.job import pretrain

@@ -15,7 +15,7 @@ from typing import Any
 from clozeworks.data.labelled.items import TextItem
 from clozeworks.data.labelled.reading import read_labelled
 from clozeworks.data.labelled.splitting import split
-from clozeworks.engine.trainer import Callback
+from clozeworks.engine.callbacks import Callback
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.probe.job import probe
 from clozeworks.jobs.quickstart.python_areas import area_items
