@@ -130,7 +130,7 @@ def make_model(size: str, folder: Path, *, quick: bool) -> int:
         config |= {"n_layer": 2} if size == "gpt2" else {"num_layers": 2, "num_decoder_layers": 2}
     parts = frozenset({"vocabulary"} if size == "gpt2" else {"vocabulary", "decoder"})
     model = family.blueprint(Config(config), parts).build()
-    initialize(model, seed=0, spread=0.02, spreads=family.spreads(model.blueprint))
+    initialize(model, seed=0, std=0.02, stds=family.stds(model.blueprint))
     with torch.no_grad():  # so that texts do not come round to one token
         model.embeddings.tokens.weight.mul_(3)
     checkpoint = folders.Checkpoint(

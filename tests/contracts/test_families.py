@@ -47,7 +47,7 @@ def small(family, parts) -> Blueprint:
 def built(family, name, spread=0.2):
     blueprint = small(family, family.architectures[name].parts)
     model = blueprint.build()
-    initialize(model, seed=1, spread=spread)
+    initialize(model, seed=1, std=spread)
     return model
 
 
@@ -77,7 +77,7 @@ def run(model, texts):
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_the_key_for_places_is_one_of_its_config(family):
     blueprint = small(family, frozenset())
-    if blueprint.room() is not None:
+    if blueprint.max_length() is not None:
         assert family.places in family.config(blueprint)
 
 
@@ -118,7 +118,7 @@ def test_neighbours_change_nothing(family, name):
 @pytest.mark.parametrize(("family", "name"), CASES)
 def test_every_parameter_learns(family, name):
     model = built(family, name).train()
-    lengths = [5, 9, model.blueprint.room() or 50]
+    lengths = [5, 9, model.blueprint.max_length() or 50]
     types = torch.arange(sum(lengths)) % max(1, model.blueprint.embeddings.types)
     layout = Layout(lengths)
     hidden = model(torch.cat(tokens(lengths)), layout, types)

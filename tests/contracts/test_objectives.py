@@ -182,7 +182,7 @@ def built(objective):
     else:
         raise refused[0]
     model = equipped.build()
-    initialize(model, seed=2, spread=0.3)
+    initialize(model, seed=2, std=0.3)
     return model.double().train()
 
 

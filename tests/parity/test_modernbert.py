@@ -166,7 +166,7 @@ def test_a_text_longer_than_those_of_training_goes_on(peer, batch, tmp_path):
     theirs = peer("ModernBertModel")
     assert theirs.config.max_position_embeddings == 16
     model = loaded(theirs, tmp_path / "peer").model
-    assert model.blueprint.room() is None
+    assert model.blueprint.max_length() is None
     lengths = [700, 33]
     data = batch(lengths, types=False)
     expected = theirs(input_ids=data["padded_ids"], attention_mask=data["mask"])

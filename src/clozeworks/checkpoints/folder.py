@@ -166,7 +166,7 @@ def save(
         write_weights(place, put_together(weights, forms), shard_bytes)
         notes: dict[str, Any] = {"format": 1}
         if checkpoint.tokenizer is not None:
-            checkpoint.tokenizer.save(place, max_length=blueprint.room())
+            checkpoint.tokenizer.save(place, max_length=blueprint.max_length())
             notes["tokenizer"] = checkpoint.tokenizer.fingerprint
         if own:
             notes["heads"] = {name: plain(head) for name, head in own.items()}

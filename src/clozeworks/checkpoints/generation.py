@@ -73,8 +73,8 @@ def places_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
     Rotary positions have no end of their own, but nothing was learned behind the last one of
     training, which a config states. What an encoder-decoder writes has no limit.
     """
-    if blueprint.decoder is not None or blueprint.room() is not None:
-        return blueprint.room()
+    if blueprint.decoder is not None or blueprint.max_length() is not None:
+        return blueprint.max_length()
     stated = config.get("max_position_embeddings")
     return stated if blueprint.can_generate and type(stated) is int and stated > 0 else None
 

@@ -40,10 +40,10 @@ class Blueprint:
         """Returns itself, or says which rule is broken and where."""
         _at_least("width", self.width, 1)
         _at_least("embeddings.tokens", self.embeddings.tokens, 1)
-        room = self.room()
-        if room is not None and room < 1:
+        longest = self.max_length()
+        if longest is not None and longest < 1:
             raise SettingError(
-                f"embeddings.positions has room for {room} tokens; it needs at least 1; "
+                f"embeddings.positions has room for {longest} tokens; it needs at least 1; "
                 f"raise count or lower offset."
             )
         for name, tower in self.towers().items():
@@ -71,7 +71,7 @@ class Blueprint:
         tower = self.decoder or self.encoder
         parts = [sub.part for layer in tower.layers for sub in layer]
         looking = [part for part in parts if isinstance(part, SelfAttention)]
-        return bool(looking) and all(isinstance(part.sees, Causal) for part in looking)
+        return bool(looking) and all(isinstance(part.mask, Causal) for part in looking)
 
     def _check_tower(self, name: str, tower: Tower) -> None:
         for index, layer in enumerate(tower.layers):
@@ -106,10 +106,10 @@ class Blueprint:
                 f"divisible by the heads; change one of them, or set head_width."
             )
 
-    def room(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest text the model can take; None if there is no limit."""
         positions = self.embeddings.positions
-        return positions.room() if positions else None
+        return positions.max_length() if positions else None
 
     def build(self, device: str = "cpu") -> "Model":
         """Makes the model, its weights not yet meaningful: initialise or load them.

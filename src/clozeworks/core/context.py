@@ -54,7 +54,7 @@ class ForwardContext:
     """The segment type of each token, (N,), for positions that ask for it."""
     source: AttentionSource | None = None
     """What attention looks at; the tokens themselves if not given."""
-    sees: MaskSpec | None = None
+    mask: MaskSpec | None = None
     """Who sees whom in this pass, in place of what the layers say."""
     shared: SharedPositions | None = None
     """What the position schemes of all layers share: made once per pass by the tower."""

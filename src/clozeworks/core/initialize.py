@@ -46,8 +46,8 @@ def initialize(
     model: nn.Module,
     *,
     seed: int = 0,
-    spread: float = 0.02,
-    spreads: Mapping[str, float] | None = None,
+    std: float = 0.02,
+    stds: Mapping[str, float] | None = None,
     known: Collection[str] = (),
 ) -> None:
     """Fills all parameters in place.
@@ -55,12 +55,12 @@ def initialize(
     Args:
         model: A built model; its parameters may be on any device.
         seed: Two calls with the same seed give the same values.
-        spread: The nominal standard deviation, before cutting.
-        spreads: The same for parameters whose names fit a pattern; the first that fits counts.
+        std: The nominal standard deviation, before cutting.
+        stds: The same for parameters whose names fit a pattern; the first that fits counts.
         known: The names of parameters that have their values already.
     """
     done: set[int] = set()
-    special = tuple((spreads or {}).items())
+    special = tuple((stds or {}).items())
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix=path, recurse=False):
             if id(parameter) in done:
@@ -77,7 +77,7 @@ def initialize(
                     parameter.zero_()
                 else:
                     own = (value for pattern, value in special if fnmatchcase(name, pattern))
-                    _cut_normal(parameter, next(own, spread), _stream(seed, name))
+                    _cut_normal(parameter, next(own, std), _stream(seed, name))
 
 
 def _stream(seed: int, name: str) -> torch.Generator:
@@ -87,8 +87,8 @@ def _stream(seed: int, name: str) -> torch.Generator:
     return generator
 
 
-def _cut_normal(parameter: torch.Tensor, spread: float, generator: torch.Generator) -> None:
+def _cut_normal(parameter: torch.Tensor, std: float, generator: torch.Generator) -> None:
     # Drawn on the CPU in float32 whatever the device, so that a seed means the same everywhere.
     values = torch.empty(parameter.shape, dtype=torch.float32)
-    nn.init.trunc_normal_(values, std=spread, a=-2 * spread, b=2 * spread, generator=generator)
+    nn.init.trunc_normal_(values, std=std, a=-2 * std, b=2 * std, generator=generator)
     parameter.copy_(values)

@@ -177,7 +177,7 @@ class Family:
     """Parts that belong to no architecture alone: kept where a folder holds them, or added by the
     objective that trains them. Their names stand in `head`, or in `body` where the published
     encoder holds them."""
-    spreads: Callable[[Blueprint], Mapping[str, float]] = lambda blueprint: {}
+    stds: Callable[[Blueprint], Mapping[str, float]] = lambda blueprint: {}
     """First values that are not spread like all others: patterns of our names, the first counts."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""

@@ -56,7 +56,7 @@ def layer_parts(
     return (
         SelfAttention(
             heads=config.heads("n_head", "n_embd", config.whole("n_head", 12), width),
-            sees=Causal(),
+            mask=Causal(),
             dropout=config.share("attn_pdrop", 0.1),
         ),
         Mlp(
@@ -217,7 +217,7 @@ def _forms(config: Config) -> Sequence[Form]:
     return FORMS
 
 
-def spreads(blueprint: Blueprint) -> dict[str, float]:
+def stds(blueprint: Blueprint) -> dict[str, float]:
     """First values of what joins the residual stream are smaller, the deeper the network."""
     smaller = 0.02 / (2 * len(blueprint.encoder.layers)) ** 0.5
     return {"*.attention.part.output.weight": smaller, "*.feed_forward.part.down.weight": smaller}
@@ -251,7 +251,7 @@ FAMILY = Family(
     head=HEAD,
     ignored=("h.{layer}.attn.bias", "h.{layer}.attn.masked_bias"),
     forms=_forms,
-    spreads=spreads,
+    stds=stds,
     sizes={
         "gpt2": _size(12, 768),
         "gpt2-medium": _size(24, 1024),

@@ -58,7 +58,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         heads=heads,
         kv_heads=kv_heads,
         head_width=head_width,
-        sees=Causal(),
+        mask=Causal(),
         positions=_positions(config),
         dropout=config.share("attention_dropout", 0.0),
         bias=config.truth("attention_bias", False),

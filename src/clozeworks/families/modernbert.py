@@ -90,7 +90,7 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
     attentions = {
         kind: SelfAttention(
             heads=heads,
-            sees=sees[kind],
+            mask=sees[kind],
             positions=Rotary(theta=_theta(config, kind)),
             dropout=dropout,
             bias=config.truth("attention_bias", False),
@@ -181,7 +181,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     """The config of a ModernBERT blueprint."""
     embeddings, layers = blueprint.embeddings, blueprint.encoder.layers
     attentions = [layer[0].part for layer in layers]
-    types = [LOCAL if isinstance(getattr(a, "sees", None), Window) else FULL for a in attentions]
+    types = [LOCAL if isinstance(getattr(a, "mask", None), Window) else FULL for a in attentions]
     one_of = dict(zip(reversed(types), reversed(attentions), strict=True))  # the first of each type
     first, feed_forward = attentions[0], layers[0][1].part
     config = {
@@ -208,7 +208,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         },
     }
     if LOCAL in one_of:
-        config["local_attention"] = 2 * getattr(getattr(one_of[LOCAL], "sees", None), "reach", 0)
+        config["local_attention"] = 2 * getattr(getattr(one_of[LOCAL], "mask", None), "reach", 0)
     for name, head in blueprint.heads.items():
         config |= _written_head(name, head)
     return config

@@ -60,7 +60,7 @@ FAMILY = Family(
     head=t5.FAMILY.head,
     ignored=t5.FAMILY.ignored,
     spellings=_spellings,
-    spreads=t5.spreads,
+    stds=t5.stds,
     sizes={
         "mt5-small": _size(8, 512, 1024, 6),
         "mt5-base": _size(12, 768, 2048, 12),

@@ -72,7 +72,7 @@ def _tower(config: Config, depth: int, *, is_decoder: bool) -> Tower:
         "scale": 1.0,
     }
     attention = SelfAttention(
-        sees=Causal() if is_decoder else Full(), positions=Bucketed(), **shape
+        mask=Causal() if is_decoder else Full(), positions=Bucketed(), **shape
     )
     inner: tuple[PartSpec, ...] = (CrossAttention(**shape),) if is_decoder else ()
     layer: Layer = tuple(
@@ -203,7 +203,7 @@ def _spellings(config: Config) -> Sequence[Rule]:
     )
 
 
-def spreads(blueprint: Blueprint) -> dict[str, float]:
+def stds(blueprint: Blueprint) -> dict[str, float]:
     """First values that make up for scores without a scale."""
     attention, feed_forward = (blueprint.encoder.layers[0][place].part for place in (0, -1))
     width, head_width = blueprint.width, getattr(attention, "head_width", None) or 1
@@ -259,7 +259,7 @@ FAMILY = Family(
         "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
     ),
     spellings=_spellings,
-    spreads=spreads,
+    stds=stds,
     sizes={
         "t5-small": _size(6, 512, 2048, 8),
         "t5-base": _size(12, 768, 3072, 12),

@@ -61,7 +61,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-12))
     attention = SelfAttention(
         heads=heads,
-        sees=SEES[sees],
+        mask=SEES[sees],
         positions=TransformerXl(farthest=_farthest(config), dropout=dropout),
         dropout=dropout,
         bias=False,
@@ -128,7 +128,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "n_head": getattr(part, "heads", None),
         "d_inner": getattr(feed_forward.part, "inner", None),
         "ff_activation": _published(getattr(feed_forward.part, "activation", "gelu")),
-        "attn_type": "uni" if getattr(part, "sees", None) == SEES["uni"] else "bi",
+        "attn_type": "uni" if getattr(part, "mask", None) == SEES["uni"] else "bi",
         "clamp_len": -1 if farthest is None else farthest,
         "dropout": blueprint.embeddings.dropout,
         "layer_norm_eps": getattr(attention.norm, "eps", None),  # type: ignore[attr-defined]

@@ -95,7 +95,7 @@ def new(
         raise SettingError(
             f"{size} with these settings is too large for this machine ({error}); lower them."
         ) from error
-    initialize(model, seed=seed, spread=spread, spreads=found.spreads(blueprint))
+    initialize(model, seed=seed, std=spread, stds=found.stds(blueprint))
     config = {
         **values,
         "pad_token_id": tokenizer.pad_id,

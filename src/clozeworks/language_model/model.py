@@ -369,7 +369,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         return Path(folder)
 
     def _limit(self, asked: int | None, usual: int | None = None) -> int | None:
-        room = self.blueprint.room()
+        room = self.blueprint.max_length()
         if asked is not None:
             if asked < 1:
                 raise SettingError("max_length", asked, "it must be at least 1")

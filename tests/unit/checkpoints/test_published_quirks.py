@@ -51,7 +51,7 @@ def test_a_missing_architecture_is_guessed_aloud(bert_model):
 
 def test_saved_folders_state_their_limit(bert_model):
     stated = json.loads((bert_model / "tokenizer_config.json").read_text())
-    assert stated["model_max_length"] == cw.load(bert_model).blueprint.room()
+    assert stated["model_max_length"] == cw.load(bert_model).blueprint.max_length()
 
 
 def test_dtype_as_torch_says_it(bert_model, tmp_path):

@@ -28,7 +28,7 @@ def tiny(dtype=torch.float32):
         "attention_probs_dropout_prob": 0.0,
     }
     model = FAMILY.blueprint(Config(settings), frozenset({"pooler", "classes"})).build()
-    initialize(model, seed=1, spread=0.3)
+    initialize(model, seed=1, std=0.3)
     return model.to(dtype)
 
 

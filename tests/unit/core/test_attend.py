@@ -51,7 +51,7 @@ def test_against_the_formula(sees, allowed, lengths, same):
     q = torch.randn(queries.total, 2, 8, generator=generator)
     k, v = (torch.randn(keys.total, 2, 8, generator=generator) for _ in range(2))
     weights: list[torch.Tensor] = []
-    mixed = attend(q, k, v, queries=queries, keys=keys, sees=sees, weights=weights)
+    mixed = attend(q, k, v, queries=queries, keys=keys, mask=sees, weights=weights)
     expected, shares = by_formula(q, k, v, queries, keys, allowed)
     torch.testing.assert_close(mixed, expected, atol=2e-6, rtol=1e-5)
     assert len(weights) == len(queries)
@@ -91,7 +91,7 @@ class Nothing(MaskSpec):
 def test_a_query_that_sees_nothing_gives_zeros(grad):
     layout = Layout([5, 70, 5, 6])
     q, k, v = (torch.randn(layout.total, 2, 16, requires_grad=grad) for _ in range(3))
-    mixed = attend(q, k, v, queries=layout, keys=layout, sees=Nothing())
+    mixed = attend(q, k, v, queries=layout, keys=layout, mask=Nothing())
     blind = torch.tensor(layout.starts) + 1
     assert torch.equal(mixed[blind], torch.zeros_like(mixed[blind]))
     assert mixed.isfinite().all()
@@ -112,7 +112,7 @@ def test_positions_inside_attention():
     queries, keys = Layout([3, 64, 4, 9]), Layout([5, 64, 4, 30])
     q = torch.randn(queries.total, 2, 8)
     k, v = (torch.randn(keys.total, 2, 8) for _ in range(2))
-    mixed = attend(q, k, v, queries=queries, keys=keys, sees=Causal(), relate=Slope())
+    mixed = attend(q, k, v, queries=queries, keys=keys, mask=Causal(), relate=Slope())
     expected, _ = by_formula(
         2 * q, k, v, queries, keys, VIEWS[1][1],
         bias=lambda a, b: -0.5 * (a[:, None] - b[None]).abs().float(),
@@ -144,9 +144,9 @@ def test_tables_made_while_inferring_serve_training_too():
     layout = Layout([3, 5])
     with torch.inference_mode():
         q = torch.randn(8, 1, 4)
-        attend(q, q, q, queries=layout, keys=layout, sees=Causal())
+        attend(q, q, q, queries=layout, keys=layout, mask=Causal())
     q = torch.randn(8, 1, 4, requires_grad=True)
-    attend(q, q, q, queries=layout, keys=layout, sees=Causal()).sum().backward()
+    attend(q, q, q, queries=layout, keys=layout, mask=Causal()).sum().backward()
     assert q.grad is not None
 
 

@@ -74,7 +74,7 @@ def test_who_brings_a_head_asks_it(blueprint):
 
 def test_a_head_says_what_its_answers_cost(blueprint):
     model = blueprint.build()
-    initialize(model, seed=2, spread=0.3)
+    initialize(model, seed=2, std=0.3)
     hidden, targets, layout = torch.randn(5, 32), torch.tensor([3, 49]), Layout([2, 3])
     head, positions = model.vocabulary, torch.tensor([1, 4])
     assert head is model.head("vocabulary")
@@ -97,7 +97,7 @@ def test_a_pooled_head_reads_the_pooler_without_owning_it(blueprint):
     names = [name for name in model.state_dict() if "pooler" in name]
     assert names == ["pooler.dense.weight", "pooler.dense.bias"]
     twin = copy.deepcopy(model)
-    initialize(twin, seed=2, spread=0.3)
+    initialize(twin, seed=2, std=0.3)
     hidden, layout = torch.randn(5, 32), Layout([2, 3])
     expected = twin.heads["classes"].project(torch.tanh(twin.pooler.dense(hidden[[0, 2]])))
     assert torch.equal(twin.head("classes").logits(hidden, layout), expected)

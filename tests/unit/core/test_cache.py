@@ -23,11 +23,11 @@ from clozeworks.errors import InputError
 
 NORM = RmsNorm()
 ATTENTIONS = {
-    "learned": SelfAttention(heads=4, sees=Causal()),
-    "rotary": SelfAttention(heads=4, sees=Causal(), positions=Rotary(theta=100.0)),
-    "grouped": SelfAttention(heads=4, kv_heads=2, sees=Causal(), positions=Rotary(theta=9.0)),
-    "one key": SelfAttention(heads=4, kv_heads=1, sees=Causal(), positions=Rotary(theta=9.0)),
-    "bucketed": SelfAttention(heads=4, sees=Causal(), positions=Bucketed(), scale=1.0),
+    "learned": SelfAttention(heads=4, mask=Causal()),
+    "rotary": SelfAttention(heads=4, mask=Causal(), positions=Rotary(theta=100.0)),
+    "grouped": SelfAttention(heads=4, kv_heads=2, mask=Causal(), positions=Rotary(theta=9.0)),
+    "one key": SelfAttention(heads=4, kv_heads=1, mask=Causal(), positions=Rotary(theta=9.0)),
+    "bucketed": SelfAttention(heads=4, mask=Causal(), positions=Bucketed(), scale=1.0),
 }
 
 
@@ -52,7 +52,7 @@ def built(name, *, answers=False):
         decoder=tower(attention, CrossAttention(heads=4)) if answers else None,
     )
     model = blueprint.build()
-    initialize(model, seed=3, spread=0.4)
+    initialize(model, seed=3, std=0.4)
     return model.double().eval()
 
 
@@ -218,6 +218,6 @@ def test_who_writes():
         built("rotary").blueprint.can_generate
         and built("bucketed", answers=True).blueprint.can_generate
     )
-    layer = (PreNorm(part=SelfAttention(heads=4, sees=Window(reach=2)), norm=NORM),)
+    layer = (PreNorm(part=SelfAttention(heads=4, mask=Window(reach=2)), norm=NORM),)
     looking = Blueprint(width=16, embeddings=Embeddings(tokens=5), encoder=Tower(layers=(layer,)))
     assert not looking.can_generate

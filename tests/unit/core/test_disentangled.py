@@ -33,8 +33,8 @@ def built(scheme):
     scale = (WIDTH / HEADS * (1 + len(scheme.terms))) ** -0.5
     attention = SelfAttention(heads=HEADS, positions=scheme, scale=scale).build(WIDTH).double()
     table = DistanceTable(count=2 * scheme.span).build(WIDTH).double()
-    initialize(attention, seed=3, spread=0.5)
-    initialize(table, seed=4, spread=0.5)
+    initialize(attention, seed=3, std=0.5)
+    initialize(table, seed=4, std=0.5)
     return attention, table
 
 
@@ -131,7 +131,7 @@ def test_short_texts_need_the_middle_rows_only(farthest):
 
 def test_a_convolution_hears_its_own_text_only():
     part = Convolution(size=5, groups=2).build(WIDTH).double().eval()
-    initialize(part, seed=1, spread=0.5)
+    initialize(part, seed=1, std=0.5)
     lengths = [1, 6, 2, 11]
     x = torch.randn(sum(lengths), WIDTH, generator=torch.Generator().manual_seed(0)).double()
     with torch.no_grad():

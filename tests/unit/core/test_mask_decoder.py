@@ -28,7 +28,7 @@ def built(size, passes=2, seed=1):
     blueprint = family.blueprint(Config({**family.published(size), **SMALL}), frozenset())
     heads = {"mask_decoder": MaskDecoder(count=30, passes=passes)}
     model = dataclasses.replace(blueprint, heads=heads).build().double().eval()
-    initialize(model, seed=seed, spread=0.3)
+    initialize(model, seed=seed, std=0.3)
     return model
 
 

@@ -25,7 +25,7 @@ SIZES = {
 def model(request):
     family = families()[request.param]
     made = family.blueprint(Config(SIZES[request.param]), frozenset({"vocabulary"})).build()
-    initialize(made, seed=2, spread=0.05)
+    initialize(made, seed=2, std=0.05)
     return made.eval()
 
 

@@ -148,7 +148,7 @@ def test_a_role_may_stand_twice_in_a_layer():
     assert sublayer_names(layer) == ("feed_forward", "attention", "feed_forward_1")
     made = blueprint(encoder=Tower(layers=(layer,)))
     model = made.build()
-    initialize(model, spread=0.5)
+    initialize(model, std=0.5)
     parts = model.encoder.layers[0]
     x = torch.randn(10, 8)
     expected = parts["attention"](parts["feed_forward"](x, FLOW), FLOW)
@@ -220,7 +220,7 @@ def test_initialisation_depends_on_seed_and_name_alone():
 def test_dropout_only_in_training():
     layer = (PostNorm(part=SelfAttention(heads=2, dropout=0.5), norm=LayerNorm(), dropout=0.5),)
     model = blueprint(encoder=Tower(layers=(layer,))).build()
-    initialize(model, spread=0.5)
+    initialize(model, std=0.5)
     ids, layout = torch.arange(10), Layout([10])
     model.eval()
     assert torch.equal(model(ids, layout), model(ids, layout))

@@ -37,7 +37,7 @@ def built(family="xlnet", **changes):
     found = FAMILIES[family]
     parts = frozenset({"vocabulary", "query_start"} & set(found.paths))
     model = found.blueprint(Config({**SIZES[family], **changes}), parts).build().double().eval()
-    initialize(model, seed=3, spread=0.3)
+    initialize(model, seed=3, std=0.3)
     return model
 
 
@@ -91,7 +91,7 @@ def test_a_token_is_known_to_its_own_place_in_the_content_stream_alone():
             two_streams(model, own, layout, asked=asked, ranks=ranks) for own in (ids, other)
         )
         # What the first layer's attention says at this place, if it sees what stands there or not.
-        blind = ForwardContext(layout, sees=Permutation(ranks.sees, seen, itself=False))
+        blind = ForwardContext(layout, mask=Permutation(ranks.sees, seen, itself=False))
         attention, feed_forward = model.encoder.layers[0].children()
         unaware = feed_forward(attention(one.content[0], blind), blind)
     for before, after in zip(one.content, two.content, strict=True):

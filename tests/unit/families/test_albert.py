@@ -29,7 +29,7 @@ def blueprint(*parts, **changes):
 def test_a_shared_layer_learns_from_every_place_it_runs_at(groups, blocks):
     shared = blueprint(num_hidden_groups=groups, inner_group_num=blocks)
     model = shared.build().double()
-    initialize(model, seed=1, spread=0.3)
+    initialize(model, seed=1, std=0.3)
     order = shared.encoder.running_order()
     assert order == tuple(place * groups // 6 for place in range(6))
     apart = replace(

@@ -43,7 +43,7 @@ def test_every_third_layer_sees_everything():
     for number, (attention, _) in enumerate(layers):
         assert isinstance(attention.part, SelfAttention)
         sees, theta = (Window(reach=64), 10_000.0) if number % 3 else (Full(), 160_000.0)
-        assert attention.part.sees == sees and attention.part.positions == Rotary(theta=theta)
+        assert attention.part.mask == sees and attention.part.positions == Rotary(theta=theta)
         assert isinstance(attention, PreNorm if number else Residual)
 
 
@@ -172,7 +172,7 @@ def test_what_a_config_cannot_say_is_not_saved():
     plain = blueprint()
     first, *others = plain.encoder.layers
     narrow = PreNorm(
-        part=dataclasses.replace(others[0][0].part, sees=Window(reach=3)), norm=others[0][0].norm
+        part=dataclasses.replace(others[0][0].part, mask=Window(reach=3)), norm=others[0][0].norm
     )
     changed = dataclasses.replace(
         plain.encoder, layers=(first, others[0], (narrow, others[1][1]), others[2])
@@ -184,7 +184,7 @@ def test_what_a_config_cannot_say_is_not_saved():
 def test_a_local_layer_sees_no_further_than_its_window():
     """Two tokens further apart than all layers reach together do not know of each other."""
     made = blueprint(layer_types=["sliding_attention"] * 4, local_attention=4).build().double()
-    initialize(made, seed=1, spread=0.3)
+    initialize(made, seed=1, std=0.3)
     ids = torch.arange(20)
     other = ids.clone()
     other[0] = 29
@@ -236,7 +236,7 @@ def test_it_is_shown_with_its_parts(capsys):
     assert run(["show", "modernbert-base", "--heads", "vocabulary"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("modernbert-base (modernbert, Warner et al. 2024)\ntexts of any length")
-    for line in ("sees: Window(reach=64)", "positions: Rotary(theta=160000.0)", "Su et al. 2021"):
+    for line in ("mask: Window(reach=64)", "positions: Rotary(theta=160000.0)", "Su et al. 2021"):
         assert line in shown
     assert "149,655,232" in shown
     # Layers take turns; each kind is spelled out once.

@@ -33,7 +33,7 @@ def model(request):
         Config(SIZES[request.param]), frozenset(PARTS[request.param])
     )
     made = blueprint.build()
-    initialize(made, seed=4, spread=0.7)
+    initialize(made, seed=4, std=0.7)
     return made.double().eval()
 
 

@@ -218,7 +218,7 @@ def test_what_to_do_about_long_examples_depends_on_the_model(size, places, advic
     with pytest.raises(SettingError) as caught:
         check_lengths(blueprint, objective, 9_000, places=places)
     assert str(caught.value) == (
-        f"the examples have up to 9,000 tokens; the model takes at most {blueprint.room():,}; "
-        f"shorten them (data.stages), or {advice}"
+        "the examples have up to 9,000 tokens; the model takes at most "
+        f"{blueprint.max_length():,}; shorten them (data.stages), or {advice}"
     )
     assert places in (None, family.places)

@@ -114,7 +114,7 @@ def model():
         blueprint = FAMILY.blueprint(Config(settings), parts)
         assert blueprint.pooler in (None, Pooler())
         built = objective.equip(blueprint).build()
-        initialize(built, seed=3, spread=0.3)
+        initialize(built, seed=3, std=0.3)
         return built.double().train()
 
     return make
@@ -131,7 +131,7 @@ def tiny():
         settings = {**family.published(size), **small, **none, "vocab_size": VOCABULARY, **changes}
         parts = objective.required_heads(family.paths)
         built = objective.equip(family.blueprint(Config(settings), parts)).build()
-        initialize(built, seed=3, spread=0.3)
+        initialize(built, seed=3, std=0.3)
         return built.double().train()
 
     return make

@@ -46,7 +46,7 @@ def test_the_loss_is_that_of_the_decoder_s_vectors(examples):
     objective = DecodedLM()
     assert objective.required_heads(SECOND.paths) == {"vocabulary", "mask_decoder"}
     model = objective.equip(blueprint(*objective.required_heads(SECOND.paths))).build().double()
-    initialize(model, seed=1, spread=0.3)
+    initialize(model, seed=1, std=0.3)
     tensors = objective.batch(examples([30, 12, 25]), 3, SOURCE).tensors()
     part = tensors.targets["masked_lm"]
     vectors = hidden_states_at(model, tensors.ids, tensors.layout, tensors.types, part["places"])
@@ -97,7 +97,7 @@ def test_it_learns(examples):
     """A word that depends on its place in the text alone: the decoder can know it."""
     objective = DecodedLM()
     model = objective.equip(blueprint("vocabulary", "mask_decoder")).build()
-    initialize(model, seed=1, spread=0.05)
+    initialize(model, seed=1, std=0.05)
     ids = [[[10 + place for place in range(20)]]] * 8
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []

@@ -33,7 +33,7 @@ def blueprint(**changes):
 
 def built(objective=DISENTANGLED, **changes):
     model = objective.equip(blueprint(**changes)).build()
-    initialize(model, seed=3, spread=0.3)
+    initialize(model, seed=3, std=0.3)
     return model.double().train()
 
 
@@ -121,7 +121,7 @@ def test_a_narrow_table_and_positions_from_an_offset(examples, source):
     plain = electra.FAMILY.blueprint(Config(settings), frozenset({"replaced"}))
     objective = ReplacedTokens(sharing="disentangled")
     model = objective.equip(plain).build()
-    initialize(model, seed=3, spread=0.3)
+    initialize(model, seed=3, std=0.3)
     batch = objective.batch(examples(SIZES), 5, source)
     objective.loss(model, batch.tensors()).value().backward()
     differences = model.heads["table_differences"]
@@ -153,7 +153,7 @@ def test_a_narrower_generator_scales_its_scores_by_its_own_heads():
 
 def test_its_head_hears_the_first_token():
     model = blueprint().build().double().eval()
-    initialize(model, seed=3, spread=0.3)
+    initialize(model, seed=3, std=0.3)
     layout, hidden = Layout([3, 5]), torch.randn(8, 32, dtype=torch.float64)
     first = hidden[[0, 0, 0, 3, 3, 3, 3, 3]]
     head = model.heads["replaced"]

@@ -112,7 +112,7 @@ def test_what_it_needs(model):
 def test_a_small_model_learns_thirty_two_examples_by_heart(examples, source, model):
     objective = Sum(parts=(MaskedLM(masks=1), NextSentence()))
     built = model(objective, width=64).float()
-    initialize(built, seed=1, spread=0.05)
+    initialize(built, seed=1, std=0.05)
     optimizer = torch.optim.Adam(built.parameters(), lr=3e-3)
     labels = [number % 2 for number in range(32)]
     for epoch in range(80):

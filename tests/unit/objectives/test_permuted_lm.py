@@ -40,7 +40,7 @@ def part_of(objective, clean, seed=5):
 def xlnet(objective, dtype=torch.float64):
     blueprint = XLNET.blueprint(Config(SMALL), frozenset({"vocabulary", "query_start"}))
     model = objective.equip(blueprint).build().to(dtype)
-    initialize(model, seed=1, spread=0.3)
+    initialize(model, seed=1, std=0.3)
     return model
 
 

@@ -38,7 +38,7 @@ def blueprint_of(size=None, **changes):
 
 def built(objective, **changes):
     model = objective.equip(blueprint_of(**changes)).build()
-    initialize(model, seed=3, spread=0.3)
+    initialize(model, seed=3, std=0.3)
     return model.double().train()
 
 

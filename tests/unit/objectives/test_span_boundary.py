@@ -109,7 +109,7 @@ def norm(x, scale, shift):
 def test_the_head_is_the_papers_formula(examples, source, model):
     built = model(SPANBERT)
     head = built.heads["span_boundary"]
-    initialize(head, seed=5, spread=0.4)
+    initialize(head, seed=5, std=0.4)
     for bias in (head.first.bias, head.second.bias, head.decoder.bias, head.first_norm.bias):
         torch.nn.init.normal_(bias, generator=torch.Generator().manual_seed(1))
     generator = torch.Generator().manual_seed(2)
@@ -193,7 +193,7 @@ def test_both_parts_learn(with_boundary, examples, source, model):
     parts = (MaskedLM.spanbert(), SpanBoundary())
     objective = Sum(parts=parts if with_boundary else parts[:1])
     built = model(objective, width=32).float()
-    initialize(built, seed=1, spread=0.05)
+    initialize(built, seed=1, std=0.05)
     optimizer = torch.optim.Adam(built.parameters(), lr=5e-3)
     ids = [[[20 + place % 6 for place in range(40)]]] * 12
     costs = []

@@ -45,7 +45,7 @@ def attend(
     *,
     queries: Layout,
     keys: Layout,
-    sees: MaskSpec | None = None,
+    mask: MaskSpec | None = None,
     relate: Relate | None = None,
     scale: float | None = None,
     dropout: float = 0.0,
@@ -59,7 +59,7 @@ def attend(
         v: Packed values, as many heads.
         queries: Where the texts of q begin and end.
         keys: The same for k and v; the same texts in the same order, lengths may differ.
-        sees: Which keys a query may look at; everything in its text if not given. A query that
+        mask: Which keys a query may look at; everything in its text if not given. A query that
             may look at nothing gets zeros.
         relate: How positions enter; not at all if not given.
         scale: What scores are multiplied by; 1 / sqrt(D) if not given.
@@ -72,7 +72,7 @@ def attend(
     plan = queries.plan(keys, q.device)
     pieces = []
     shares: dict[int, Tensor] = {}
-    sees = sees or Full()
+    rule = mask or Full()
     k, v = shared_heads(k, q.shape[1]), shared_heads(v, q.shape[1])
     by_hand = bool(dropout) and current_generator() is not None
     for group in plan.groups:
@@ -81,18 +81,18 @@ def attend(
         if relate is not None:
             _check_memory(q_rows, k_rows)
             q_rows, k_rows, bias = relate(q_rows, k_rows, group)
-        causal = bias is None and weights is None and not by_hand and sees.is_causal(group)
-        mask = None if causal else merged(bias, _allowed(group, sees))
+        causal = bias is None and weights is None and not by_hand and rule.is_causal(group)
+        allowed = None if causal else merged(bias, _allowed(group, rule))
         if weights is not None:
-            shares.update(_weights(group, q_rows, k_rows, mask, scale))
+            shares.update(_weights(group, q_rows, k_rows, allowed, scale))
         if by_hand:
-            mixed = _shares(q_rows, k_rows, mask, scale, dropout) @ v_rows
+            mixed = _shares(q_rows, k_rows, allowed, scale, dropout) @ v_rows
         else:
             mixed = F.scaled_dot_product_attention(
                 q_rows,
                 k_rows,
                 v_rows,
-                attn_mask=mask,
+                attn_mask=allowed,
                 dropout_p=dropout,
                 is_causal=causal,
                 scale=scale,
@@ -122,17 +122,17 @@ def _check_memory(q: Tensor, k: Tensor) -> None:
         )
 
 
-def _allowed(group: Group, sees: MaskSpec) -> Tensor | None:
+def _allowed(group: Group, mask: MaskSpec) -> Tensor | None:
     """Which keys count for which query, (B or 1, 1, Lq or 1, Lk); None when all do."""
 
     def make() -> Tensor | None:
-        allowed = sees.allowed(group)  # (B or 1, Lq, Lk)
+        allowed = mask.allowed(group)  # (B or 1, Lq, Lk)
         real = group.real_keys()  # (B, Lk)
         if real is not None:
             allowed = real[:, None] if allowed is None else allowed & real[:, None]
         return None if allowed is None else allowed[:, None]
 
-    allowed: Tensor | None = group.once(("allowed", sees), make)
+    allowed: Tensor | None = group.once(("allowed", mask), make)
     return allowed
 
 

@@ -34,7 +34,7 @@ class SelfAttention(PartSpec):
     smaller; as many as there are heads if not given."""
     head_width: int | None = None
     """Width of one head; the model's width divided by the heads if not given."""
-    sees: MaskSpec = Full()
+    mask: MaskSpec = Full()
     positions: PositionSpec | None = None
     dropout: float = 0.0
     """The share of attention weights dropped in training."""
@@ -52,7 +52,7 @@ class SelfAttention(PartSpec):
             heads=self.heads,
             kv_heads=self.kv_heads or self.heads,
             head_width=head_width,
-            sees=self.sees,
+            mask=self.mask,
             positions=(
                 self.positions.build(width, self.heads, head_width) if self.positions else None
             ),
@@ -137,11 +137,11 @@ class SelfAttentionModule(AttentionModule):
     """Projects, attends, joins the heads."""
 
     def __init__(
-        self, width: int, *, sees: MaskSpec, positions: PositionModule | None, **rest: Any
+        self, width: int, *, mask: MaskSpec, positions: PositionModule | None, **rest: Any
     ) -> None:
         super().__init__(width, **rest)
         self.positions = positions
-        self.sees = sees
+        self.mask = mask
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""
@@ -158,7 +158,7 @@ class SelfAttentionModule(AttentionModule):
             v,
             queries=context.layout,
             keys=context.seen_layout,
-            sees=context.sees or self.sees,
+            mask=context.mask or self.mask,
             relate=relate,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,

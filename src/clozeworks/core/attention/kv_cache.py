@@ -163,7 +163,7 @@ class GrowingCache(KVCache):
         *,
         queries: Layout,
         keys: Layout,
-        sees: MaskSpec | None = None,
+        mask: MaskSpec | None = None,
         relate: Relate | None = None,
         scale: float | None = None,
         **rest: Any,
@@ -172,7 +172,7 @@ class GrowingCache(KVCache):
         turn, self._turn = self._turn, self._turn + 1
         if not self.used:
             self._kept.append(LayerKeysValues(k, v, keys, self.room))
-            own = {"sees": sees, "relate": relate, "scale": scale, **rest}
+            own = {"mask": mask, "relate": relate, "scale": scale, **rest}
             return attend(q, k, v, queries=queries, keys=keys, **own)
         traced = rest.get("weights") is not None
         assert not traced and not rest.get("dropout"), "cached passes are for generation"
@@ -185,14 +185,14 @@ class GrowingCache(KVCache):
         bias = None
         if relate is not None:
             rows, k_rows, bias = relate(rows, k_rows, group)
-        allowed = (sees or Full()).allowed(group)  # (1, Lq, L)
+        allowed = (mask or Full()).allowed(group)  # (1, Lq, L)
         real = _real(self.begins, group.keys.at)  # (B, 1, L)
         if allowed is None or real is None:
             allowed = real if allowed is None else allowed
         else:
             allowed = allowed & real
-        mask = merged(bias, None if allowed is None else allowed[:, None])
-        return _mixed(rows, k_rows, v_rows, mask, scale)
+        both = merged(bias, None if allowed is None else allowed[:, None])
+        return _mixed(rows, k_rows, v_rows, both, scale)
 
     def attend_source(
         self,

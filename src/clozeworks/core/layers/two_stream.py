@@ -127,14 +127,14 @@ def two_streams(
     tower = model.encoder
     before = _Before(memory, layout, ids.device)
     h = model.embeddings(ids, layout, types)
-    content_flow = ForwardContext(layout, types=types, sees=before.order(ranks, None))
+    content_flow = ForwardContext(layout, types=types, mask=before.order(ranks, None))
     tower.begin(content_flow)
     streams = Streams([h], [])
     if asked is not None:
         g = model.embeddings.at(asked.start, asked.tokens, layout, types)
         own_types = None if types is None else types[asked.tokens]
         query_flow = ForwardContext(
-            asked.layout, types=own_types, sees=before.order(ranks, asked.tokens)
+            asked.layout, types=own_types, mask=before.order(ranks, asked.tokens)
         )
         streams.queries.append(g)
         places = before.places(asked.tokens)

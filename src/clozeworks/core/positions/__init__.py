@@ -25,7 +25,7 @@ class InputPositionSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.core.positions"
 
-    def room(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest text the scheme can number; None if there is no limit."""
         raise NotImplementedError
 

@@ -30,7 +30,7 @@ class Learned(InputPositionSpec):
     offset: int = 0
     """The row of a text's first token."""
 
-    def room(self) -> int:
+    def max_length(self) -> int:
         """The longest text the table can number."""
         return self.count - self.offset
 
@@ -49,12 +49,12 @@ class LearnedModule(nn.Module):
 
     def forward(self, layout: Layout) -> Tensor:
         """One vector per token, (N, W)."""
-        room = self.table.num_embeddings - self.offset
+        max_length = self.table.num_embeddings - self.offset
         longest = max(layout.ends, default=0)
-        if longest > room:
+        if longest > max_length:
             where = layout.ends.index(longest) + 1
             raise InputError(
-                f"text {where} has {longest:,} tokens; this model takes at most {room:,}; "
+                f"text {where} has {longest:,} tokens; this model takes at most {max_length:,}; "
                 f"cut the text, or ask for truncation."
             )
         positions: Tensor = self.table(layout.positions(self.table.weight.device) + self.offset)

@@ -158,7 +158,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
                 f"task.writing.num_beams is {self.writing.num_beams:,}; the vocabulary has "
                 f"{entries:,} entries; a search cannot be wider; lower it."
             )
-        room, longest = blueprint.room(), self.lengths.source
+        room, longest = blueprint.max_length(), self.lengths.source
         if room is not None and longest is not None and longest > room:
             raise SettingError(
                 f"task.lengths.source is {longest:,}; this model takes at most {room:,} tokens; "
