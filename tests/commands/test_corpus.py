@@ -352,7 +352,7 @@ def test_whether_texts_were_swapped_or_one_is_random(command, built, tokenizer_f
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--objective", "{kind = "], "which is no table"),
+        (["--objective", "{kind = "], "which is not a table"),
         (["--objective", '{kind = "masked_ml"}'], "Did you mean 'masked_lm'?"),
         (["--objective", '{kind = "masked_lm"}', "--length", 9], "state the length in its arr"),
         (["--objective", '{kind = "masked_lm"}'], "it must say what stands side by side"),

@@ -22,7 +22,7 @@ class Trace:
     """Keeps what happens inside a forward pass, for those who want to look.
 
     `hidden` holds the embeddings and then the output of every layer, each (N, W), the last one
-    behind the tower's last norm if it has one. `attention` holds, per attention in running order,
+    after the tower's last norm if it has one. `attention` holds, per attention in running order,
     one (heads, queries, keys) tensor per text; None leaves them out, which saves computing them.
     """
 

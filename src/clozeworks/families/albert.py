@@ -8,7 +8,7 @@ Trap: sharing saves memory, not time: every layer is still computed. The paper's
 1.5 points on average at this table width, nearly all of them by the shared feed-forward.
 Where paper and code differ: the released code leaves the projection out where both widths are
 equal, Hugging Face's never does, and checkpoints follow it. While training, Hugging Face drops
-nothing behind the feed-forward and something before the sentence-order head; the released code does
+nothing after the feed-forward and something before the sentence-order head; the released code does
 the opposite, and this file does as the code that trained the checkpoints. Without dropout, as v2
 was trained, they are the same.
 Trap: the released configs say `gelu` and mean its tanh approximation, `gelu_new` in this layout.

@@ -6,7 +6,7 @@ where a word stands in its text enters only before the vocabulary head (the mask
 Where paper and code differ: the distance of the term from position to content is measured from the
 query in code, from the key in the paper; the released code can also let heads talk, which no
 published model does and this file refuses.
-Compat: published folders hold the vocabulary head as `lm_predictions`, trained behind the mask
+Compat: published folders hold the vocabulary head as `lm_predictions`, trained after the mask
 decoder, and the decoder's positions inside the embeddings. Hugging Face computes the head alone
 (`legacy` false), or one of another name (`legacy` true).
 """

@@ -106,7 +106,7 @@ def _normed(config: Config) -> bool:
 
 
 def _with_convolution(config: Config, blueprint: Blueprint) -> Tower:
-    """The tower, its first layer with a convolution behind it where a config asks for one."""
+    """The tower, its first layer with a convolution after it where a config asks for one."""
     size = config.whole("conv_kernel_size", 0, least=0)
     if not size:
         return blueprint.encoder

@@ -22,7 +22,7 @@ Parts = frozenset[str]
 MOST = 2**31 - 1
 DEEPEST = 10_000
 
-# Parts of a model that are no heads.
+# Parts of a model that are not heads.
 BESIDE = ("pooler", "decoder")
 
 # Published names of activations, and ours.

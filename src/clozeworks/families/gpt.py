@@ -2,7 +2,7 @@
 
 Paper: Radford et al. 2018.
 The idea: learn to write what comes next, then read classes from the last token.
-Where paper and code differ: none that matter here; norms stand behind the parts and there is no
+Where paper and code differ: none that matter here; norms stand after the parts and there is no
 last one, unlike in GPT-2.
 Compat: `afn = "gelu"` means the approximation by tanh, here alone. Published matrices are
 (in, out).

@@ -5,7 +5,7 @@ The idea: what language models learned since BERT, in an encoder: rotary positio
 parts, gated feed-forward, no biases. Every third layer sees the whole text, the others a window, so
 a text twice as long costs little more than twice as much in most layers.
 Where paper and code differ: the first layer has no norm before its attention, because one stands
-behind the embeddings already. `local_attention` is the width of the whole window: 128 is 64 places
+after the embeddings already. `local_attention` is the width of the whole window: 128 is 64 places
 to each side, and the token itself.
 Compat: configs before transformers 5 state `global_attn_every_n_layers`, `global_rope_theta` and
 `local_rope_theta`; newer ones `layer_types` and `rope_parameters`. Both are read, the newer ones

@@ -37,7 +37,7 @@ def rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
 class Form:
     """A published weight that is several of ours, or one of another shape.
 
-    Its pieces go by the published name with `:piece` behind it, and rules name those.
+    Its pieces go by the published name with `:piece` after it, and rules name those.
     """
 
     ending: str

@@ -9,7 +9,7 @@ the end, and the last token speaks for its text.
 Where paper and code differ: the released model computes GELU's tanh form, Hugging Face's config
 says `gelu` and computes the exact one, and this file does as the config says. Backward copies of
 the data (`bi_data`) turn distances around for half of a batch; texts here are read forward only.
-Compat: projections are published as (width, heads, head width). Dropout stands once more behind
+Compat: projections are published as (width, heads, head width). Dropout stands once more after
 the last layer; here it belongs to the heads. The question-answering class that searches with a beam
 (`XLNetForQuestionAnswering`) is read as an encoder; the plain one is known. Where the query stream
 begins is kept through fine-tuning if a folder has it, and filling gaps asks that stream; a model

@@ -1,4 +1,4 @@
-"""What may not come next, or should come less: rules about scores, one behind the other.
+"""What may not come next, or should come less: rules about scores, one after the other.
 
 Paper: Keskar et al. 2019 (repetition); Paulus et al. 2018 (n-grams); Holtzman et al. 2020 (top-p);
 Fan et al. 2018 (top-k); Nguyen et al. 2024 (min-p); Meister et al. 2023 (typical).
@@ -329,7 +329,7 @@ def _begun(tokens: list[int], word: tuple[int, ...]) -> int:
 
 
 def check_finite(name: str, value: float) -> None:
-    """Complains about a setting that is no number, or infinite."""
+    """Complains about a setting that is not a finite number."""
     if not isfinite(value):
         raise SettingError(name, value, "it must be a finite number")
 
@@ -348,7 +348,7 @@ def _share(name: str, value: float) -> None:
 def applied(
     rules: Sequence[LogitsProcessorSpec], scores: Tensor, history: History, ends: Sequence[int]
 ) -> Tensor:
-    """The scores behind all rules, one after the other; (n, V).
+    """The scores after all rules, one after the other; (n, V).
 
     Where nothing may come any more, a text may end; without an end token rules count no longer.
     """

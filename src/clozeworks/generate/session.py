@@ -49,7 +49,7 @@ class DecoderSession:
         return self.model.embeddings.tokens.weight.device
 
     def prefill(self) -> Tensor:
-        """What comes behind the prompts, (B, V)."""
+        """What comes after the prompts, (B, V)."""
         texts = self._prompts
         if self.model.decoder is not None:
             layout = Layout([len(text) for text in texts])
@@ -62,7 +62,7 @@ class DecoderSession:
         return self._scores(hidden[layout.last(hidden.device)])
 
     def step(self, tokens: Tensor) -> Tensor:
-        """What comes behind one more token of every row, (n,) to (n, V)."""
+        """What comes after one more token of every row, (n,) to (n, V)."""
         return self._scores(self._pass(tokens, self._cache.following()))
 
     def reorder(self, rows: Sequence[int]) -> None:

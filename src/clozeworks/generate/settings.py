@@ -34,7 +34,7 @@ class Ending:
     min_new_tokens: int = 0
     """The fewest: before that the model may not end the text."""
     stop: tuple[str, ...] = ()
-    """A text ends before the first of these strings that comes behind the fewest tokens and behind
+    """A text ends before the first of these strings that comes after the fewest tokens and after
     all required words."""
 
     def __post_init__(self) -> None:
@@ -218,8 +218,8 @@ class Generation:
             named: Fields of `Ending`, `Wording` and `Drawing`.
 
         Raises:
-            SettingError: Settings contradict each other, or have no effect.
-            UnknownName: There is no such setting.
+            SettingError: If settings contradict each other, or have no effect.
+            UnknownName: If a setting does not exist.
         """
         parts: dict[type[Any], dict[str, Any]] = {Ending: {}, Wording: {}, Drawing: {}}
         known = {name: part for part in parts for name in part.__dataclass_fields__}

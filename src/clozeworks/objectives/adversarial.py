@@ -139,12 +139,12 @@ class Adversarial(Objective):
         """Checks what the wrapped objective needs, and that embeddings have a norm.
 
         Raises:
-            SettingError: What is missing.
+            SettingError: If something is missing.
         """
         self.objective.check(blueprint)
         if blueprint.embeddings.norm is None:
             raise SettingError(
-                "adversarial is set and the model's embeddings have no norm behind them; a move "
+                "adversarial is set and the model's embeddings have no norm after them; a move "
                 "would mean something else for every vector; leave adversarial out."
             )
 

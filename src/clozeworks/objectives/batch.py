@@ -38,7 +38,7 @@ class Vocabularies:
         vocabulary: The number of token ids.
         mask_id: The id that stands for a gap; None if the tokenizer has none.
         special_ids: The ids that are not text.
-        split: The tokens random ones may be taken from; None if there are none at hand.
+        split: The tokens random ones may be taken from; None if there are none.
         named: The special tokens by name.
         start_id: What a decoder begins with, which is the padding token; None if there is none.
         end_id: What ends a text; None if there is none.
@@ -76,7 +76,7 @@ class Vocabularies:
         """The id that stands for a gap.
 
         Raises:
-            TokenizerError: There is none.
+            TokenizerError: If the tokenizer has none.
         """
         if self.mask_id is None:
             raise TokenizerError(
@@ -90,7 +90,7 @@ class Vocabularies:
         """The ids of `<extra_id_0>`, `<extra_id_1>` and so on, as many as there are without a gap.
 
         Raises:
-            TokenizerError: There is none.
+            TokenizerError: If the tokenizer has none.
         """
         names = takewhile(self.named.__contains__, map(sentinel_name, count()))
         found = np.array([self.named[name] for name in names], dtype=np.int64)
@@ -105,7 +105,7 @@ class Vocabularies:
         """What a decoder begins with.
 
         Raises:
-            TokenizerError: There is no such token.
+            TokenizerError: If the tokenizer has no such token.
         """
         if self.start_id is None:
             raise TokenizerError(
@@ -118,7 +118,7 @@ class Vocabularies:
         """What ends a text.
 
         Raises:
-            TokenizerError: There is no such token.
+            TokenizerError: If the tokenizer has no such token.
         """
         if self.end_id is None:
             raise TokenizerError(
@@ -131,11 +131,11 @@ class Vocabularies:
         """The tokens random ones are taken from.
 
         Raises:
-            UnsupportedError: There are none.
+            UnsupportedError: If there is no split, or it is empty.
         """
         if self.split is None or not self.split.tokens:
             raise UnsupportedError(
-                "show.random_from is 'corpus' and no corpus is at hand; random tokens then have "
+                "show.random_from is 'corpus' and no corpus is available; random tokens then have "
                 "nowhere to come from; give a split, or set it to 'vocabulary' or 'ordinary'."
             )
         return self.split

@@ -47,7 +47,7 @@ class CausalLM(TeacherForced):
     """What stands side by side; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks for `answers`, each behind the token at `before`; nothing is random."""
+        """Asks for `answers`, each after the token at `before`; nothing is random."""
         clean = builder.clean
         last = np.zeros(len(clean.ids) + 1, dtype=np.bool_)
         last[np.cumsum(clean.lengths)[clean.lengths > 0]] = True
@@ -63,7 +63,7 @@ class CausalLM(TeacherForced):
         """Complains about a model that sees what it is asked for.
 
         Raises:
-            SettingError: It does, or answers another text than the one it reads.
+            SettingError: If tokens see later ones, or the model has a decoder.
         """
         check_writes(blueprint, self.name)
         super().check(blueprint)
@@ -85,7 +85,8 @@ def check_writes(blueprint: Blueprint, name: str) -> None:
     """Complains about a model that cannot write a text on its own.
 
     Raises:
-        SettingError: Its tokens see later ones, or it has a decoder, which answers another text.
+        SettingError: If its tokens see later ones, or it has a decoder, which answers another
+            text.
     """
     if blueprint.decoder is not None:
         raise SettingError(

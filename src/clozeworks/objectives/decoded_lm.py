@@ -110,7 +110,7 @@ def check_decodable(blueprint: Blueprint) -> None:
     """Complains about towers whose last layer cannot be a decoder.
 
     Raises:
-        SettingError: It reads the embeddings again, or normalises first.
+        SettingError: If it reads the embeddings again, or normalises first.
     """
     tower = blueprint.encoder
     last = tower.layers[tower.running_order()[-1]]

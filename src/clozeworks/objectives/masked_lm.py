@@ -77,7 +77,7 @@ class MaskedLM(Objective):
 
     @classmethod
     def roberta(cls) -> "MaskedLM":
-        """RoBERTa: 15 % on average, a new mask every epoch, random tokens are no special ones.
+        """RoBERTa: 15 % on average, a new mask every epoch, random tokens are never special ones.
 
         fairseq also hides `<s>` and `</s>`, and may draw `<mask>` as a random token; this does
         neither.

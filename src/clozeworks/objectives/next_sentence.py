@@ -61,7 +61,7 @@ def ask_for_labels(builder: BatchBuilder, name: str) -> None:
     """Asks each example for the label its arrangement gave it.
 
     Raises:
-        SettingError: The arrangement gives none.
+        SettingError: If the arrangement gives no labels.
     """
     if builder.clean.labels is None:
         raise SettingError(

@@ -131,7 +131,7 @@ class Objective(Slot):
         """Complains if the model lacks a part that its family could have given it.
 
         Raises:
-            SettingError: The part, and what to do.
+            SettingError: If the model lacks a head or part that the objective needs.
         """
         have = parts_of(blueprint)
         missing = sorted(self.required_heads(have) - have)

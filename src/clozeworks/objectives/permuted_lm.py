@@ -64,7 +64,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 
 TARGETS, SEES, SEEN, ASKED, BEFORE = "targets", "sees", "seen", "asked", "before"
-# What the ranks behind `reuse` are raised by; above any length.
+# What the ranks after `reuse` are raised by; above any length.
 _LATER = 2**28
 
 
@@ -166,7 +166,7 @@ class PermutedLM(Objective):
         """Complains about a missing head, and about layers that two streams cannot share.
 
         Raises:
-            SettingError: What it is, and what to do.
+            SettingError: If a head is missing, or two streams cannot share the layers.
         """
         super().check(blueprint)
         for index, layer in enumerate(blueprint.encoder.layers):

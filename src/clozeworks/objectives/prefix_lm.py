@@ -3,7 +3,7 @@
 Paper: Liu et al. 2018; Raffel et al. 2020 (T5 compares it).
 Data: any text of two tokens or more.
 Hides and asks: a text is cut in two, every place to cut equally likely, at least one token on each
-side. The first half is shown; the second is asked for, and the end token behind it.
+side. The first half is shown; the second is asked for, and the end token after it.
 Loss: -log p(token) at every token of the second half and at the end, summed.
 Relations: an encoder-decoder reads the first half with its encoder and writes the second. A model
 without an encoder reads both as one text, and its attention stays causal: also in the first half no
@@ -65,7 +65,7 @@ class PrefixLM(TeacherForced):
         shown, start = ~hidden, source.start_id
         if start is None:
             # A tokenizer without padding belongs to models without an encoder: they read no start,
-            # and an end behind the first half would stand in the middle of the text.
+            # and an end after the first half would stand in the middle of the text.
             start = source.end()
             shown &= inner | (before < of_row)
         builder.rewrite(clean.ids[shown], np.bincount(rows[shown], minlength=len(clean)))
@@ -76,7 +76,7 @@ class PrefixLM(TeacherForced):
         """Complains about a model that cannot write.
 
         Raises:
-            SettingError: Its tokens see later ones.
+            SettingError: If tokens of the model see later ones.
         """
         if blueprint.decoder is None:
             check_writes(blueprint, self.name)

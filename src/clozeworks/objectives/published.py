@@ -150,7 +150,7 @@ PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
     "spanbert": (_spanbert, 512),
     "t5": (_t5, _shown(512, 3.0)),  # 569 for inputs of 512 tokens
     "ul2": (_ul2, 512),
-    "xlnet": (_xlnet, 896),  # windows of 512 tokens behind a memory of 384
+    "xlnet": (_xlnet, 896),  # windows of 512 tokens after a memory of 384
 }
 
 
@@ -162,8 +162,8 @@ def written(text: str, length: int | None = None) -> Objective:
         length: The most tokens of an example, for a name.
 
     Raises:
-        SettingError: The table cannot be read, or a length is given beside it.
-        UnknownName: There is no such name.
+        SettingError: If the table cannot be read, or a length is given beside it.
+        UnknownName: If no objective has this name.
     """
     if not text.lstrip().startswith("{"):
         return published(text, length)
@@ -176,7 +176,7 @@ def written(text: str, length: int | None = None) -> Objective:
         table = tomllib.loads(f"objective = {text}")["objective"]
     except tomllib.TOMLDecodeError as error:
         raise SettingError(
-            f"objective is {text!r}, which is no table ({error}); write it as in a recipe: "
+            f"objective is {text!r}, which is not a table ({error}); write it as in a recipe: "
             '{kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.'
         ) from error
     objective: Objective = config.read(Objective, table, "objective")
@@ -191,7 +191,7 @@ def published(name: str, length: int | None = None) -> Objective:
         length: The most tokens of an example; the paper's if not given.
 
     Raises:
-        UnknownName: There is no such name.
+        UnknownName: If no objective has this name.
     """
     if name not in PUBLISHED:
         raise UnknownName("objective", name, PUBLISHED)

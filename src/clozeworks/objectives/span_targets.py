@@ -67,7 +67,7 @@ class CorruptedSpans(TeacherForced):
         """Complains about a model without a decoder.
 
         Raises:
-            SettingError: It has none.
+            SettingError: If the model has no decoder.
         """
         if blueprint.decoder is None:
             raise SettingError(
@@ -85,8 +85,8 @@ def sentinel_ids(kind: Sentinels, source: Vocabularies) -> Int64Array:
     """The ids of the sentinels, the first to be used first.
 
     Raises:
-        TokenizerError: The tokenizer has none by name.
-        SettingError: Its ids are not those of bytes.
+        TokenizerError: If the tokenizer has no sentinels.
+        SettingError: If the ids of the tokenizer are not those of bytes.
     """
     if kind == "named":
         return source.sentinels

@@ -46,7 +46,7 @@ class FallingShare(TeacherForcingSpec):
     fall: float
     """What is taken away at each step."""
     begin: float = 1.0
-    """The share at step 0, the first behind `hold`."""
+    """The share at step 0, the first after `hold`."""
     least: float = 0.0
     """Where it stays in the end."""
 

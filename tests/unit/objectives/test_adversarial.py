@@ -322,7 +322,7 @@ def test_embeddings_without_a_norm_are_refused():
     with pytest.raises(SettingError) as caught:
         Adversarial(objective=ONE).check(dataclasses.replace(blueprint, embeddings=bare))
     assert str(caught.value) == (
-        "adversarial is set and the model's embeddings have no norm behind them; a move would mean "
+        "adversarial is set and the model's embeddings have no norm after them; a move would mean "
         "something else for every vector; leave adversarial out."
     )
 

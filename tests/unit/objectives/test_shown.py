@@ -187,8 +187,8 @@ def test_what_cannot_be_shown(examples, corpus):
     with pytest.raises(UnsupportedError) as caught:
         write(Corruption(random_from="corpus"), Vocabularies(VOCABULARY, mask_id=4))
     assert str(caught.value) == (
-        "show.random_from is 'corpus' and no corpus is at hand; random tokens then have nowhere to "
-        "come from; give a split, or set it to 'vocabulary' or 'ordinary'."
+        "show.random_from is 'corpus' and no corpus is available; random tokens then have nowhere "
+        "to come from; give a split, or set it to 'vocabulary' or 'ordinary'."
     )
     with pytest.raises(SettingError) as caught:
         Corruption(mask=0.8, random=0.2, keep=0.1)

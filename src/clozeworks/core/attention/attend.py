@@ -105,10 +105,10 @@ def attend(
 
 
 def _check_memory(q: Tensor, k: Tensor) -> None:
-    """Complains where a score for every pair of places would fill the memory.
+    """Complains where a score for every pair of positions would fill the memory.
 
     Raises:
-        InputError: A text is too long.
+        InputError: If a text is too long.
     """
     size = q.shape[1] * q.shape[2] * k.shape[2] * q.element_size()
     if size < _LARGE:
@@ -117,8 +117,8 @@ def _check_memory(q: Tensor, k: Tensor) -> None:
     if have is not None and size > have * _SHARE:
         raise InputError(
             f"a text has {k.shape[2]:,} tokens; scores of all pairs of places take "
-            f"{size_in_words(size)} in each layer, and {size_in_words(have)} are at hand; shorten "
-            f"it, or cut it into several."
+            f"{size_in_words(size)} in each layer, and {size_in_words(have)} are available; "
+            f"shorten it, or cut it into several."
         )
 
 

@@ -76,7 +76,7 @@ class Window(MaskSpec):
 class Permutation(MaskSpec):
     """A query of rank a sees the keys of rank b < a: any order of prediction, in one pass.
 
-    It belongs to a pass and not to a blueprint: ranks are values of the tokens at hand, and two
+    It belongs to a pass and not to a blueprint: ranks are values of the tokens of a batch, and two
     orders are the same only if they are the same object. A permutation, halves that may not see
     each other, tokens all may see (a low rank) and a memory before them (a lower one) are ranks.
     """

@@ -4,7 +4,7 @@ The idea: keys and values of beginnings are kept as they are, packed; endings ar
 own, of any lengths, whose keys are those of their beginning and their own. The answers to a text
 that an encoder read begin with nothing, but look at that text together: no place counts there, so
 they are one long query, and its keys and values are made once.
-Used by: how likely several labels are behind a prompt.
+Used by: how likely several labels are after a prompt.
 
 Shapes: N tokens of endings, M tokens of beginnings, L tokens of both for each ending, H query
 heads, K key heads, D head width.
@@ -93,7 +93,7 @@ class PrefixCache(KVCache):
             both, counts = Layout(endings.ends), torch.tensor(self._counts, device=device)
             before = self._beginnings.sizes(device).repeat_interleave(counts)
             first = self._beginnings.first(device).repeat_interleave(counts)
-            # An ending stands behind all beginnings, and its first place is that behind its own.
+            # An ending stands after all beginnings, and its first place is that after its own.
             own = self._beginnings.total + endings.first(device) - before
             rows, places = both.rows(device), both.positions(device)
             return both, places + torch.where(places < before[rows], first[rows], own[rows])

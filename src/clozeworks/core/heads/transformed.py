@@ -1,4 +1,4 @@
-"""Classes of texts or tokens behind one more transformation, as a masked model's logits have.
+"""Classes of texts or tokens after one more transformation, as a masked model's logits have.
 
 Paper: Warner et al. 2024 (ModernBERT).
 The idea: a masked language model transforms a token once more before it names it, and that layer

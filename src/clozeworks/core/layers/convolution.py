@@ -1,6 +1,6 @@
 """A convolution over the tokens as they came into the tower.
 
-Paper: He, Liu, Gao, Chen 2021: the second version of DeBERTa has one behind its first layer.
+Paper: He, Liu, Gao, Chen 2021: the second version of DeBERTa has one after its first layer.
 The idea: a token hears its direct neighbours in a fixed way, so that layers need not learn n-grams
 by attention.
 Trap: tokens of all texts stand one after the other; a text's end must hear nothing of the next one.

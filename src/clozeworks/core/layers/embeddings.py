@@ -28,7 +28,7 @@ class Embeddings:
     tokens: int
     """Size of the vocabulary."""
     width: int | None = None
-    """Width of a table with a projection behind it (ALBERT); None: the model's, without one."""
+    """Width of a table with a projection after it (ALBERT); None: the model's, without one."""
     types: int = 0
     """Number of segment types; 0 where a family has none."""
     types_added: bool = True
@@ -37,7 +37,7 @@ class Embeddings:
     norm: NormSpec | None = None
     dropout: float = 0.0
     widen_first: bool = False
-    """Whether the projection stands before the norm, without a bias (DeBERTa), or behind it."""
+    """Whether the projection stands before the norm, without a bias (DeBERTa), or after it."""
 
     def build(self, width: int) -> "EmbeddingsModule":
         """Makes the module for a model of this width."""

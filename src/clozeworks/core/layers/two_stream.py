@@ -67,7 +67,7 @@ class PermutationRanks:
 
 @dataclass(frozen=True)
 class Streams:
-    """Both streams, as they were before each layer and behind the last."""
+    """Both streams, as they were before each layer and after the last."""
 
     content: list[Tensor]
     """Each (N, W); the last is missing where nobody asked for it."""

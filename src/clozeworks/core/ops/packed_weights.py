@@ -24,7 +24,7 @@ from clozeworks.runtime.memory import available
 _TOKENS = 8
 # Smaller weights stay in the cache, and the kernel takes longer to begin than to compute.
 _LEAST = 1 << 17
-# The share of the memory at hand that a second copy may take.
+# The fraction of the available memory that a second copy may take.
 _SHARE = 0.5
 _Stamp = tuple[tuple[int, int], ...]
 _making = Lock()

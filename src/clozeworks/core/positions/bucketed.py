@@ -36,7 +36,7 @@ class BucketTable(SharedPositionSpec):
 
     heads: int
     both_sides: bool
-    """Whether keys behind the query have buckets of their own; a decoder never sees them."""
+    """Whether keys after the query have buckets of their own; a decoder never sees them."""
     count: int = 32
     farthest: int = 128
     """Distances from here on share the last bucket."""

@@ -58,7 +58,7 @@ def check_chance(name: str, value: float) -> None:
     """Complains about a chance that changes nothing or is none.
 
     Raises:
-        SettingError: It is not above 0 and at most 1.
+        SettingError: If it is not above 0 and at most 1.
     """
     if not 0 < value <= 1:
         raise SettingError(f"augment.{name} is {value}; it must be above 0 and at most 1.")

@@ -15,7 +15,7 @@ class Edit(NamedTuple):
 
     Attributes:
         begin: The first character that goes.
-        end: Behind the last; the same as `begin` if something is only put in.
+        end: After the last; the same as `begin` if something is only put in.
         text: What stands there instead.
     """
 
@@ -46,7 +46,7 @@ class Edited:
         self._begins = [edit.begin for edit in edits]
         self._ends = [edit.end for edit in edits]
         self._sizes = list(map(len, put))
-        # How far what stands behind the first n edits has moved.
+        # How far what stands after the first n edits has moved.
         grown = (len(edit.text) - (edit.end - edit.begin) for edit in edits)
         self._moves = list(accumulate(grown, initial=0))
 

@@ -44,7 +44,7 @@ class ReplaceByModel(AugmentSpec):
         """Makes what replaces words by guesses.
 
         Raises:
-            SettingError: There is no model.
+            SettingError: If no model is given.
         """
         if guess is None:
             raise SettingError(

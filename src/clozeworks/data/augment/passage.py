@@ -3,7 +3,7 @@
 A way of augmenting says which words become which; it never sees labels, answers or white space.
 What must stay as it is, is not offered to it:
 
-- Punctuation is no word.
+- Punctuation is not a word.
 - A word that touches an answer stays, and so does the white space of an answer.
 - A tagged word is never moved or deleted, nothing is put between two of them, and of what stands
   between two of them something stays: in some schemes of tags they would become one entity.
@@ -78,7 +78,7 @@ class Passage:
         return since + len(self.text[since:begin].rstrip()), begin
 
     def gap_after(self, number: int) -> Span:
-        """The white space directly behind a word."""
+        """The white space directly after a word."""
         end = self.spans[number][1]
         until = self.spans[number + 1][0] if number + 1 < len(self.spans) else len(self.text)
         return end, until - len(self.text[end:until].lstrip())

@@ -1,6 +1,6 @@
 """White space around words that change.
 
-A deleted word takes one of its two gaps with it. No gap comes up before a comma or behind an
+A deleted word takes one of its two gaps with it. No gap comes up before a comma or after an
 opening bracket where there was none, none between Chinese characters, and no two words grow
 together.
 """
@@ -127,7 +127,7 @@ def _closes(mark: str) -> bool:
 
 
 def _opens(text: str, end: int) -> bool:
-    """Whether the marks before a place belong to what stands behind them."""
+    """Whether the marks before a place belong to what stands after them."""
     begin = end
     while begin and unicodedata.category(text[begin - 1]).startswith("P"):
         begin -= 1

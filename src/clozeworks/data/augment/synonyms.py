@@ -1,6 +1,6 @@
 """Words and what may stand for each: from settings, or from a small file.
 
-A `.tsv` file has one word per line, and behind it, each after a tab, what may stand for it; a
+A `.tsv` file has one word per line, and after it, each after a tab, what may stand for it; a
 `.json` file is an object `{"word": ["other", ...]}`. Capital letters make no difference. A word may
 consist of several: `New York`, or of Chinese characters.
 """
@@ -44,7 +44,7 @@ class Synonyms:
             origin: How messages name the table.
 
         Raises:
-            InputError: There is nothing in it, or something that is no word.
+            InputError: If it is empty, or holds something that is not a word.
         """
         self._others: dict[str, tuple[str, ...]] = {}
         for word, others in table:
@@ -140,7 +140,7 @@ def checked_word(word: str, where: str) -> str:
         where: How messages name the place.
 
     Raises:
-        InputError: There is nothing in it.
+        InputError: If it is empty.
     """
     plain = " ".join(word.split())
     if not plain:

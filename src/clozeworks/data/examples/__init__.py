@@ -41,10 +41,10 @@ class ExamplesSpec(Slot):
             split: Where the tokens are.
             tokenizer: The tokenizer that made them; it says which special tokens are added.
             seed: Decides every random choice.
-            cache: A folder for index files. One that cannot be written is no error.
+            cache: A folder for index files. One that cannot be written is not an error.
 
         Raises:
-            SettingError: A setting cannot be used, such as a length without room for a token.
-            InputError: The split holds nothing that can be arranged.
+            SettingError: If a setting cannot be used, such as a length without room for a token.
+            InputError: If the split holds nothing that can be arranged.
         """
         raise NotImplementedError

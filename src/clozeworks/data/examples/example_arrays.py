@@ -126,7 +126,7 @@ class ExampleArrays:
         )
 
     def rows(self, x: NDArray[Any], fill: Any) -> NDArray[Any]:
-        """Packed values (N,) as rows (B, L), filled behind the end of each example."""
+        """Packed values (N,) as rows (B, L), filled after the end of each example."""
         rows = np.full(self.real.shape, fill, dtype=x.dtype)
         rows[self.real] = x
         return rows

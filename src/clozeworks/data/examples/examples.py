@@ -40,7 +40,7 @@ class Examples(ABC):
             indices: Any of 0 to size(epoch) - 1, in any order, (B,).
 
         Raises:
-            IndexError: There is no such example.
+            IndexError: If an index is outside the epoch.
         """
 
     def documents(self, epoch: int, indices: Int64Array) -> Int64Array | None:
@@ -65,7 +65,7 @@ def room_within(length: int, added: int, texts: int = 1) -> int:
         texts: How many texts share the room; each needs a token.
 
     Raises:
-        SettingError: There is no room.
+        SettingError: If there is no room.
     """
     if length < added + texts:
         tokens = counted(added, "special token")
@@ -80,7 +80,7 @@ def check_tokens(split: Split) -> None:
     """Complains about a split without tokens.
 
     Raises:
-        InputError: It has none.
+        InputError: If it has none.
     """
     if split.tokens == 0:
         raise InputError(
@@ -98,7 +98,7 @@ def check_filled(arrangement: Examples, split: Split, rule: str) -> None:
         rule: Why nothing fits, and what to do.
 
     Raises:
-        InputError: It has none.
+        InputError: If it has no examples.
     """
     check_tokens(split)
     if arrangement.size(0) == 0:

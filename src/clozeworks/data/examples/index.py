@@ -1,4 +1,4 @@
-"""The arrays behind an arrangement: built when first asked for, kept in a file where possible.
+"""The arrays after an arrangement: built when first asked for, kept in a file where possible.
 
 An index file holds flat arrays with one entry per example and a checksum of them. Its name is a
 hash of everything the arrays depend on, so a file never has to be thrown away for being out of

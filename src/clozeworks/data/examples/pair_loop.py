@@ -102,7 +102,7 @@ class PairLoop(ABC):
         }
 
     def chunk_ends(self, chunks: Int64Array) -> Int64Array:
-        """The sentence behind each chunk: the first at which the target is reached."""
+        """The sentence after each chunk: the first at which the target is reached."""
         sentences, documents = self.outline.sentences, self.outline.documents
         numbers = self.outline.document_of(chunks)
         reached = np.searchsorted(sentences, sentences[chunks] + self.targets[numbers])
@@ -113,7 +113,7 @@ class PairLoop(ABC):
         return self._chunks.words(self._copy, chunks, 4)
 
     def split(self, chunks: Int64Array, ends: Int64Array, words: Uint32Array) -> Int64Array:
-        """The sentence behind the first text: neither text is without a sentence if it can be."""
+        """The sentence after the first text: neither text is without a sentence if it can be."""
         counts = ends - chunks
         return chunks + 1 + below(words[:, _SPLIT], np.maximum(counts - 1, 1))
 
@@ -127,7 +127,7 @@ class PairLoop(ABC):
         """Sentences from a random place of another document, as long as the chunk wants them.
 
         Returns:
-            The first sentence of each, and the one behind it.
+            The first sentence of each, and the one after it.
         """
         sentences, documents = self.outline.sentences, self.outline.documents
         own = self.outline.document_of(chunks)
@@ -167,7 +167,7 @@ class NextSentenceLoop(PairLoop):
     """The second text follows the first, or comes from another document."""
 
     def following(self, chunks: Int64Array) -> Int64Array:
-        """Behind the chunk; behind its first text if the rest was not used."""
+        """After the chunk; after its first text if the rest was not used."""
         ends, words = self.chunk_ends(chunks), self.words(chunks)
         # Trap: without putting back what a random second text leaves over, half the text is lost.
         return np.where(self._random(chunks, ends, words), self.split(chunks, ends, words), ends)
@@ -200,7 +200,7 @@ class SentenceOrderLoop(PairLoop):
     """The second text follows the first, or the two are swapped; one sentence gets a random one."""
 
     def following(self, chunks: Int64Array) -> Int64Array:
-        """Behind the chunk: nothing is put back."""
+        """After the chunk: nothing is put back."""
         return self.chunk_ends(chunks)
 
     def pairs(self, chunks: Int64Array) -> Pairs:

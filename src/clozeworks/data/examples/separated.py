@@ -57,7 +57,7 @@ class Separated(Examples):
 
     @cached_property
     def _ends(self) -> list[Int64Array]:
-        """Ends of text with a separator behind them: of sentences, of documents."""
+        """Ends of text with a separator after them: of sentences, of documents."""
         outline = Outline.of(self._split)
         found = []
         if self._separators.after_sentences:

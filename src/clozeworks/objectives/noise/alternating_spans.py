@@ -147,7 +147,7 @@ def raw_length(inputs: int, share: float, mean: float) -> tuple[int, int]:
         mean: Tokens of a span.
 
     Raises:
-        SettingError: There is no room for a token.
+        SettingError: If there is no room for a token.
     """
 
     def both(length: int) -> tuple[int, int]:
