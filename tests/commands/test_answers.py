@@ -64,6 +64,21 @@ def test_fill_ranks_only_the_words_named(command, bert):
         assert guess["score"] == pytest.approx(score[guess["word"]], rel=1e-5)
 
 
+def test_fill_reads_files_and_standard_input(command, bert, tmp_path, monkeypatch):
+    texts = ["the [MASK] sat", "a [MASK]"]
+    expected = command("fill", bert, *texts, "--json").out
+    table = tmp_path / "gaps.csv"
+    table.write_text("1,the [MASK] sat\n2,a [MASK]\n", encoding="utf-8")
+    assert command("fill", bert, table, "--no-header", "--column", "2", "--json").out == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    assert command("fill", bert, "-", "--json").out == expected
+    refused = command("fill", bert, *texts, "--column", "2")
+    assert refused.code == 2 and refused.err == (
+        "clozeworks: several texts are given, and an option that is about files; leave the option "
+        "out, or name one file.\n"
+    )
+
+
 def test_fill_prints_for_people(command, bert):
     lines = command("fill", bert, "the [MASK] and the [MASK]", "a [MASK]", "-k", "2").out.split(
         "\n"

@@ -9,8 +9,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.cli import items as asked_items
-from clozeworks.cli import rows as asked_rows
-from clozeworks.data.files import tables as separated
+from clozeworks.data.files import tables
 from clozeworks.language_model.model import LanguageModel
 from clozeworks.tasks.classify import Classify
 
@@ -103,7 +102,7 @@ def test_a_file_is_read_and_answered_piece_by_piece(command, folder, tmp_path, m
     ask = LanguageModel.ask
     monkeypatch.setattr(LanguageModel, "ask", noted)
     monkeypatch.setattr(asked_items, "CHUNK_CHARACTERS", 100)
-    monkeypatch.setattr(asked_rows, "HEAD_ROWS", 3)
+    monkeypatch.setattr(tables, "HEAD_ROWS", 3)
     pieces = objects(command("classify", folder, path))
     assert [each["text"] for each in pieces] == [f"the cat {n}" for n in range(40)]
     assert [each["label"] for each in pieces] == [each["label"] for each in whole]
@@ -245,7 +244,7 @@ def test_bad_rows_are_refused_or_dropped_and_counted(
             '{"text": 1}\n{"text": "a"}',
             "line 1: the text is a number; it must be a string; correct it",
         ),
-        "c.jsonl": ("[]\n", "line 1: this is a list; it must be an object with a text; mend it"),
+        "c.jsonl": ("[]\n", "line 1: this is a list; it must be an object with a text; fix it"),
         "d.jsonl": (
             "{\n",
             f"line 1, character 2: this is not valid JSON ({no_key}); write one whole JSON object "
@@ -292,7 +291,7 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
         "cells; convert the file.",
         *("classify", folder, tmp_path / "a.csv"),
     )
-    monkeypatch.setattr(separated, "LONGEST_LINE", 30)
+    monkeypatch.setattr(tables, "LONGEST_LINE", 30)
     (tmp_path / "c.csv").write_text('text,n\na,1\n"b' + ",1\n" * 20, encoding="utf-8")
     refused(
         f"{tmp_path}/c.csv, row 3 has more than 30 characters; a row must fit in memory; check "

@@ -8,7 +8,7 @@ import pytest
 from clozeworks.data.corpus import build as building
 from clozeworks.data.corpus import duplicates
 from clozeworks.data.corpus.corpus import Corpus
-from clozeworks.data.files import documents, streaming
+from clozeworks.data.files import documents, lines
 
 OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "electra", "simcse")
 KNOWN = ".csv, .jsonl, .parquet, .tsv, .txt, all but .parquet also with .gz, .bz2, .xz, .zst"
@@ -69,7 +69,7 @@ def test_links_that_lead_nowhere_and_pipes(refused, options, tmp_path):
     link = folder / "a.txt"
     link.symlink_to(folder / "gone.txt")
     refused(
-        f"{link} is a link that leads nowhere; mend it, or remove it.",
+        f"{link} is a link that leads nowhere; fix it, or remove it.",
         *("corpus", "build", folder, *options),
     )
     link.unlink()
@@ -108,12 +108,12 @@ def test_very_little_text(command, options, tmp_path, text, counts):
 
 
 def test_a_line_that_does_not_fit(unreadable, command, options, tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
     source = tmp_path / "a.txt"
     source.write_text("The cat.\n" + "mat " * 300)
     unreadable(
         f"{source}, line 2 has more than 1,000 characters; a line must fit in memory; fold it into "
-        "several (fold -s), or write one document per line.",
+        "several (fold -s).",
         source,
     )
     monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 100)
@@ -135,7 +135,7 @@ def test_a_line_of_two_hundred_million_characters(unreadable, tmp_path):
             file.write(b"the cat " * 125_000)
     unreadable(
         f"{source}, line 1 has more than 64,000,000 characters; a line must fit in memory; fold it "
-        "into several (fold -s), or write one document per line.",
+        "into several (fold -s).",
         source,
     )
 
@@ -163,7 +163,7 @@ ENCODED = {
     ),
     "packed": (
         b"\x1f\x8b\x08\0some",
-        " is packed with gzip; end its name in .gz, or unpack it with gzip -dc.",
+        " is compressed with gzip; end its name in .gz, or decompress it with gzip -dc.",
     ),
 }
 

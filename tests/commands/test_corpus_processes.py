@@ -17,10 +17,10 @@ import sys
 from clozeworks.cli import main
 from clozeworks.cli.display import progress
 from clozeworks.data.corpus import build, routes
-from clozeworks.data.files import streaming
+from clozeworks.data.files import compression
 progress.ProgressBar.__init__.__kwdefaults__["every"] = 0.0
 build.PIECE_CHARACTERS, routes.SHARD_TOKENS = int(sys.argv[1]), int(sys.argv[2])
-streaming._BLOCK = 1 << 16
+compression._BLOCK = 1 << 16
 main.main(["corpus", "build", *sys.argv[3:]])
 """
 GO_ON = "\nStopped. Run the same command again to go on.\n"

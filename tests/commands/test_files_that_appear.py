@@ -5,8 +5,8 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.cli.commands.data_split import PARTS
-from clozeworks.cli.interrupted import keeping
 from clozeworks.cli.main import Terminated
+from clozeworks.cli.outputs import open_output
 from clozeworks.errors import InputError
 from clozeworks.tasks.classify import Classify
 
@@ -59,7 +59,7 @@ def test_who_stops_is_told_where_results_are(taken, capsys, tmp_path, stop):
 
     with (
         pytest.raises(type(stop)) as caught,
-        keeping(path, "texts", done, overwrite=False, errors=True) as file,
+        open_output(path, "texts", done, overwrite=False, errors=True) as file,
     ):
         file.write("ours")
         taken(path.name)

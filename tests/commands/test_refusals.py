@@ -18,8 +18,8 @@ def bert(tiny_models):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([""], "text 1 ('') has no gap; write [MASK] where a word is missing."),
-        ([" \t"], "text 1 (' \\t') has no gap; write [MASK] where a word is missing."),
+        ([""], "The input is blank; give a text, the name of a file, or - to pipe one."),
+        ([" \t"], "The input is blank; give a text, the name of a file, or - to pipe one."),
         (
             ["The [MASK].", "The cat sat on the mat and the dog lay on the rug."],
             "text 2 ('The cat sat on the mat and the dog lay …') has no gap; write [MASK] where a "
@@ -27,8 +27,8 @@ def bert(tiny_models):
         ),
         (
             ["a \ud83d [MASK]"],
-            "text 1 has a lone surrogate (U+D83D) at character 3; it is not valid Unicode; remove "
-            "it or repair the file's encoding.",
+            "The input holds the lone surrogate \\ud83d; that is half a character; write the whole "
+            "character.",
         ),
         (
             ["The [MASK].", "--words", "cat,zebra"],
@@ -45,7 +45,7 @@ def bert(tiny_models):
             ["a [MASK]", "--topp", "3"],
             "Unknown option: --topp. Did you mean --top? See: clozeworks fill --help",
         ),
-        ([], "Parameter TEXT requires an argument. See: clozeworks fill --help"),
+        ([], "Parameter SOURCE requires an argument. See: clozeworks fill --help"),
     ],
 )
 def test_fill(refused, bert, arguments, sentence):

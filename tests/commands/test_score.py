@@ -91,8 +91,8 @@ def test_what_is_not_read_of_a_prompt_is_said(command, folder):
 
 def test_score_refuses(refused, folder, texts, tmp_path):
     refused(
-        "--skip-blank and --continuations are both given; texts and what follows them would no "
-        "longer belong together; leave one out.",
+        "--skip-blank and --continuations are both given; texts and continuations would no longer "
+        "belong together; leave one out.",
         *("score", folder, texts, "--skip-blank", "--continuations", texts),
     )
     refused(

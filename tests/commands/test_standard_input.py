@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli import lines as asked_lines
-from clozeworks.cli.lines import arriving_lines, whole_input
+from clozeworks.data.files import lines as stdin_lines
+from clozeworks.data.files.lines import read_text, stream_lines
 from clozeworks.errors import InputError
 from clozeworks.tasks.classify import Classify
 
@@ -40,7 +40,7 @@ def given(monkeypatch):
     """Puts bytes into standard input, which come a few at a time."""
 
     def put(content, block=3):
-        monkeypatch.setattr(asked_lines, "_BLOCK", block)
+        monkeypatch.setattr(stdin_lines, "_STREAM_BLOCK", block)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     return put
@@ -93,15 +93,17 @@ def test_an_interrupted_command_leaves_no_part_of_a_file(start, folder, tmp_path
 def test_lines_are_whole_wherever_blocks_end(given, block):
     text = "the cat\r\n\n北京🙂\tx\u2028y\x85z\x0c\nlast"
     given("\ufeff".encode() + text.encode(), block)
-    pieces = list(arriving_lines("utf-8"))
+    pieces = list(stream_lines(sys.stdin.buffer))
     assert [line for lines in pieces for line in lines] == text.replace("\r\n", "\n").split("\n")
     assert len(pieces) == {7: 3, 100: 2}.get(block, 4)
     given(text.encode(), block)
-    assert whole_input("utf-8") == text
+    assert read_text(sys.stdin.buffer) == text
     given("ä\nö\n".encode("utf-16"), block)
-    assert [line for lines in arriving_lines("utf-16") for line in lines] == ["ä", "ö"]
+    assert [
+        line for lines in stream_lines(sys.stdin.buffer, encoding="utf-16") for line in lines
+    ] == ["ä", "ö"]
     given(b"", block)
-    assert list(arriving_lines("utf-8")) == []
+    assert list(stream_lines(sys.stdin.buffer)) == []
 
 
 @pytest.mark.parametrize("block", [1, 3, 100])
@@ -133,7 +135,7 @@ def test_what_stands_before_a_wrong_byte_is_given_first(given, block, content, b
     given(content, block)
     found = []
     with pytest.raises(InputError) as wrong:
-        for lines in arriving_lines("utf-8"):
+        for lines in stream_lines(sys.stdin.buffer):
             found += lines
     assert str(wrong.value) == sentence and found == before
 
@@ -141,14 +143,15 @@ def test_what_stands_before_a_wrong_byte_is_given_first(given, block, content, b
 def test_what_is_no_text(given, monkeypatch):
     given(gzip.compress(b"text"), 100)
     with pytest.raises(InputError) as wrong:
-        list(arriving_lines("utf-8"))
+        list(stream_lines(sys.stdin.buffer))
     assert str(wrong.value) == (
-        "standard input is packed with gzip; end its name in .gz, or unpack it with gzip -dc."
+        "standard input is compressed with gzip; end its name in .gz, or decompress it with "
+        "gzip -dc."
     )
-    monkeypatch.setattr(asked_lines, "LONGEST_LINE", 10)
+    monkeypatch.setattr(stdin_lines, "LONGEST_LINE", 10)
     given(b"one\nmore than ten characters\n", 5)
     with pytest.raises(InputError) as wrong:
-        list(arriving_lines("utf-8"))
+        list(stream_lines(sys.stdin.buffer))
     assert str(wrong.value) == (
         "standard input, line 2 has more than 10 characters; a line must fit in memory; fold it "
         "into several (fold -s)."

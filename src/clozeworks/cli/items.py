@@ -1,17 +1,19 @@
 """What a model is asked about: a text, the rows of a file, or the lines of standard input."""
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from clozeworks.cli.lines import arriving_lines, whole_input
-from clozeworks.cli.rows import LineReader, TableRows, Whole, refuse
-from clozeworks.data.files.encodings import decode, missing_file, open_file, printable, read_bytes
-from clozeworks.data.files.streaming import PACKINGS
-from clozeworks.data.files.texts import STANDARD_INPUT, resolve_input
+from clozeworks.cli.inputs import Whole, refuse, resolve_input
+from clozeworks.data.files.compression import COMPRESSIONS
+from clozeworks.data.files.encodings import missing_file, open_file, printable
+from clozeworks.data.files.lines import STANDARD_INPUT, LineReader, read_text, stream_lines
+from clozeworks.data.files.tables import Table, TableReader
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns, parse_columns
 from clozeworks.data.labelled.items import (
@@ -25,7 +27,6 @@ from clozeworks.data.labelled.items import (
 )
 from clozeworks.data.labelled.readers.conll import CONLL_SUFFIXES, CONLLU_SUFFIX
 from clozeworks.data.labelled.readers.squad import wrong_text
-from clozeworks.data.labelled.readers.tables import Table
 from clozeworks.data.labelled.reading import Reading, read_labelled
 from clozeworks.errors import ClozeworksError, InputError, SettingError
 
@@ -118,8 +119,8 @@ def asked_items(
         _check_unused(unused, f"each line of {printable(path)} is a text")
         lines = LineReader(path, encoding)
         items = _numbered(lines, task, lines.origin, bad)
-        return InputItems(lines.origin, in_chunks(items, task), lines.share)
-    return _table(TableRows(path, suffix, encoding, bad), task, named, header, bad)
+        return InputItems(lines.origin, in_chunks(items, task), lines.fraction_read)
+    return _table(TableReader(path, encoding, partial(refuse, bad)), task, named, header, bad)
 
 
 def one_item(texts: tuple[str, ...], task: CommandTask) -> InputItems:
@@ -139,7 +140,7 @@ def whole_text(source: str, encoding: str) -> str:
     """One text, to the character: as it was given, or what a file or standard input holds.
 
     Args:
-        source: A text, the name of a file, packed with gzip or not, or - for standard input.
+        source: A text, the name of a file, compressed or not, or - for standard input.
         encoding: What a file and standard input are written in.
 
     Raises:
@@ -148,9 +149,7 @@ def whole_text(source: str, encoding: str) -> str:
     found = resolve_input(source)
     if isinstance(found, str):
         return found
-    if found is None:
-        return whole_input(encoding)
-    return decode(read_bytes(found), printable(found), encoding)
+    return read_text(sys.stdin.buffer if found is None else found, encoding=encoding)
 
 
 def in_chunks(items: Iterable[Item], task: CommandTask) -> Iterator[list[Item]]:
@@ -185,7 +184,7 @@ def _resolved(source: str, task: CommandTask) -> str | Path | None:
     """What the source is; a name that only looks like a file's is no text."""
     found = resolve_input(source)
     name = source.lower()
-    for packing in PACKINGS:
+    for packing in COMPRESSIONS:
         name = name.removesuffix(packing)
     named_like_file = name.endswith(SUFFIXES[task]) and not any(map(str.isspace, source))
     if isinstance(found, str) and named_like_file:
@@ -209,7 +208,7 @@ def _check_unused(options: Mapping[str, object], because: str) -> None:
 
 
 def _suffix(path: Path, task: CommandTask) -> str:
-    packed = path.suffix.lower() in PACKINGS
+    packed = path.suffix.lower() in COMPRESSIONS
     suffix = (Path(path.stem) if packed else path).suffix.lower()
     if suffix in SUFFIXES[task] and not (packed and suffix == ".parquet"):
         return suffix
@@ -219,7 +218,7 @@ def _suffix(path: Path, task: CommandTask) -> str:
     has = f"has the suffix {shown!r}" if shown else "has no suffix"
     raise InputError(
         f"{printable(path)} {has}; {task} reads {', '.join(SUFFIXES[task])}, all but .parquet also "
-        f"with {', '.join(PACKINGS)}; rename or convert the file, or pipe its lines in with -."
+        f"with {', '.join(COMPRESSIONS)}; rename or convert the file, or pipe its lines in with -."
     )
 
 
@@ -268,7 +267,7 @@ def _numbered(
 
 def _arriving(task: CommandTask, encoding: str, bad: BadRows) -> Iterator[list[Item]]:
     first = 1
-    for lines in arriving_lines(encoding):
+    for lines in stream_lines(sys.stdin.buffer, encoding=encoding):
         yield from in_chunks(_numbered(lines, task, STANDARD_INPUT, bad, first), task)
         first += len(lines)
 
@@ -277,7 +276,7 @@ def _document(path: Path, task: CommandTask, reading: Reading, bad: BadRows) -> 
     """A JSON document, which can only be read as a whole."""
     labelled = read_labelled(path, task, reading, bad=bad)
     items = Whole(labelled.items)
-    return InputItems(printable(path), in_chunks(items, task), items.share, labelled.found)
+    return InputItems(printable(path), in_chunks(items, task), items.fraction_read, labelled.found)
 
 
 def _peeked(lines: LineReader) -> tuple[Iterator[str], bool]:
@@ -303,7 +302,7 @@ def _words_in_columns(
     items = _sentences(given, origin, int(column), bad, conllu)
     said = "Each line is a word" + (f", in column {column}" if column != "1" else "")
     return InputItems(
-        origin, in_chunks(items, "tag"), lines.share, f"{said}; blank lines end sentences."
+        origin, in_chunks(items, "tag"), lines.fraction_read, f"{said}; blank lines end sentences."
     )
 
 
@@ -334,7 +333,11 @@ def _sentences(
 
 
 def _table(
-    rows: TableRows, task: CommandTask, named: Mapping[str, str], header: bool | None, bad: BadRows
+    rows: TableReader,
+    task: CommandTask,
+    named: Mapping[str, str],
+    header: bool | None,
+    bad: BadRows,
 ) -> InputItems:
     words = task == "tag" and "text" not in named and ("words" in named or _has_lists(rows.head))
     wanted = "classify" if task == "tag" and not words else task
@@ -346,7 +349,7 @@ def _table(
     used = [*columns, *([name] if name else [])]
     said = f"Columns: {', '.join(map(str, used))}" + ("." if any(head.names) else "; no header.")
     items = _items(rows, head, columns, name, task, bad)
-    return InputItems(head.origin, in_chunks(items, task), rows.share, said)
+    return InputItems(head.origin, in_chunks(items, task), rows.fraction_read, said)
 
 
 def _has_lists(head: Table) -> bool:
@@ -354,7 +357,7 @@ def _has_lists(head: Table) -> bool:
 
 
 def _items(
-    rows: TableRows,
+    rows: TableReader,
     head: Table,
     columns: list[Column],
     name: Column | None,
@@ -362,7 +365,7 @@ def _items(
     bad: BadRows,
 ) -> Iterator[Item]:
     places = [column.number - 1 for column in columns]
-    for number, cells in rows.all(head):
+    for number, cells in rows.rows(head):
         given, place = tuple(cells[each] for each in places), head.place(number)
         if isinstance(given[0], list):
             words = given[0]

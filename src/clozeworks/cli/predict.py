@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
-from clozeworks.cli.interrupted import keeping
+from clozeworks.cli.outputs import open_output
 from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import counted
 
@@ -167,7 +167,7 @@ def answer_all(
         return pace(count, what, time.monotonic() - begin) if count else ""
 
     with ExitStack() as stack:
-        opened = keeping(options.out, "answers", done, overwrite=options.overwrite)
+        opened = open_output(options.out, "answers", done, overwrite=options.overwrite)
         file = stack.enter_context(opened)
         tokens = None
         if not (file is sys.stdout and sys.stdout.isatty()):  # answers would run into a bar

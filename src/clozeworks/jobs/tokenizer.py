@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from clozeworks.data.files.documents import Documents, find_files, read_documents
-from clozeworks.data.files.streaming import DEFAULT_ENCODING
+from clozeworks.data.files.discovery import find_files
+from clozeworks.data.files.documents import Documents, read_documents
+from clozeworks.data.files.lines import DEFAULT_ENCODING
+from clozeworks.data.files.texts import check_header
 from clozeworks.errors import InputError
 from clozeworks.text.tokenizer.styles import Style, StyleKind
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -20,6 +22,7 @@ def train_tokenizer(
     style: Style | None = None,
     min_frequency: int = 2,
     columns: Sequence[str] | None = None,
+    header: bool | None = None,
     encoding: str = DEFAULT_ENCODING,
     progress: ReadingProgress | None = None,
 ) -> Tokenizer:
@@ -28,21 +31,23 @@ def train_tokenizer(
     The same text gives the same tokenizer, whatever files it is in.
 
     Args:
-        inputs: Files, folders and globs: `.txt`, `.jsonl`, `.csv`, `.tsv`, `.parquet`, packed or
-            not; their order does not matter.
+        inputs: Files, folders and globs: `.txt`, `.csv`, `.tsv`, `.jsonl`, `.parquet`, compressed
+            or not, and `.json` files by name; their order does not matter.
         kind: "wordpiece" (BERT), "bpe" (byte-level, RoBERTa) or "unigram" (ALBERT, T5).
         size: Entries of the vocabulary; fewer only if the text has no more to offer.
         style: How text is written; the kind's usual style if None.
         min_frequency: How often a new piece must occur.
-        columns: The columns or fields that hold the text; `text`, or the only one of strings, if
-            not given.
-        encoding: What text files are written in.
+        columns: The columns or fields that hold the text, by name or number; `text`, or the only
+            column of strings, if not given.
+        header: Whether the first row of csv and tsv files is a header; it is if not given.
+        encoding: The encoding of text files.
         progress: Called as `progress(stage, done, total)`, in bytes while reading.
 
     Raises:
-        InputError: A file cannot be used, or there is no text.
-        MissingExtra: A file needs a library that is not installed.
-        SettingError: A setting is impossible; a size too small names the smallest possible.
+        InputError: If a file cannot be used, or there is no text.
+        MissingExtra: If a file needs a library that is not installed.
+        SettingError: If a setting is impossible; of a size that is too small, the message names
+            the smallest that is possible.
     """
     if isinstance(inputs, str | Path):
         raise InputError(
@@ -53,6 +58,7 @@ def train_tokenizer(
         find_files(inputs).files,
         documents="line",  # words do not cross lines, and a document would have to fit in memory
         columns=columns,
+        header=header,
         encoding=encoding,
         progress=lambda done, total: tell("read", done, total),
     )
@@ -66,6 +72,7 @@ def read_texts(
     *,
     documents: Documents = "blank-line",
     columns: Sequence[str] | None = None,
+    header: bool | None = None,
     encoding: str = DEFAULT_ENCODING,
     progress: Callable[[int, int], None],
 ) -> Iterator[str]:
@@ -74,13 +81,15 @@ def read_texts(
     Args:
         files: The files, as `find_files` finds them.
         documents: What is a document in a `.txt` file.
-        columns: The columns or fields that hold the text.
-        encoding: What text files are written in.
+        columns: The columns or fields that hold the text, by name or number.
+        header: Whether the first row of csv and tsv files is a header; it is if not given.
+        encoding: The encoding of text files.
         progress: Called with the bytes of all files that were read, and their number.
 
     Raises:
-        InputError: A file cannot be used as it is, with the line where that is.
+        InputError: If a file cannot be used as it is, with the line where that is.
     """
+    check_header(files, header)
     sizes = [path.stat().st_size for path in files]
     total, before = sum(sizes), 0
     for path, size in zip(files, sizes, strict=True):
@@ -89,7 +98,12 @@ def read_texts(
             progress(before + read, total)
 
         found = read_documents(
-            path, documents=documents, columns=columns, encoding=encoding, position=tell
+            path,
+            documents=documents,
+            columns=columns,
+            header=header,
+            encoding=encoding,
+            position=tell,
         )
         for document in found:
             yield document.text

@@ -178,10 +178,10 @@ class TestJson:
                 "a.jsonl, line 2, character 10: this is not valid JSON (Expecting value); "
                 "write one whole JSON object per line.",
             ),
-            ("[1]\n", "a.jsonl, line 1 is a list; it must be an object or a string."),
+            ("[1]\n", "a.jsonl, line 1: this is a list; it must be an object with a text; fix it."),
             (
-                '{"text": "a"}\n"b"\n',
-                "a.jsonl, line 2 is a string; it must be an object with the field 'text'.",
+                '{"body": "a"}\n"b"\n',
+                "a.jsonl, line 2 has no field 'body'; its fields: text; choose one with --column.",
             ),
             (
                 '{"text": "a"}\n{"Text": "b"}\n',
@@ -249,20 +249,20 @@ class TestTables:
 
     def test_a_column_that_is_there_twice(self, complaint, read):
         assert complaint(read, "a.csv", "text,text\none,two\n") == (
-            "a.csv, row 1: the header has 2 columns 'text'; a name must be unique; "
-            "rename the others."
+            "a.csv, row 1 has 2 columns 'text'; a name must be unique; rename the others, or give "
+            "the number of one: --column 1."
         )
 
     def test_another_separator(self, complaint, read):
         assert complaint(read, "a.csv", "id;text\n1;one\n") == (
-            "a.csv, row 1: the header is one column, 'id;text'; in a .csv file a comma separates "
-            "columns; convert the file, or name this column with --column."
+            "a.csv, row 1: this is one cell, 'id;text'; in a .csv file a comma separates cells; "
+            "convert the file."
         )
 
     def test_cells_missing(self, complaint, read):
         assert complaint(read, "a.csv", "id,text\n1,one\n2\n") == (
-            "a.csv, row 3 has 1 cell; the header has 2, and each row must have as many; put "
-            "quotation marks around a text with commas in it, or mend the row."
+            "a.csv, row 3: there is 1 cell; the first row has 2; put quotation marks around a text "
+            "with commas in it."
         )
 
     def test_an_open_quotation_mark(self, complaint, read):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data.files.discovery import FoundFiles, file_format, find_files
+from clozeworks.data.files.discovery import FoundFiles, find_files
+from clozeworks.data.files.texts import text_rows
 from clozeworks.errors import MissingExtra
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -134,6 +135,11 @@ class TestFiles:
         assert names("data/a.txt", "./data/a.txt", "data", "data/*") == ["data/a.txt"]
         assert len(names("data/a.txt", Path("data/a.txt").resolve())) == 1
 
+    def test_json_files_must_be_named(self, touch):
+        touch("data/a.json", "data/b.jsonl")
+        assert names("data") == ["data/b.jsonl"]
+        assert names("data", "data/a.json") == ["data/a.json", "data/b.jsonl"]
+
     def test_hidden_ones_may_be_named(self, touch):
         touch(".a.txt")
         assert names(".a.txt") == [".a.txt"]
@@ -149,9 +155,10 @@ class TestFiles:
     )
     def test_one_of_an_unknown_kind(self, touch, complaint, name, has):
         touch(name)
-        expected = f"{name} {has}; {KNOWN}rename or convert the file."
+        known = KNOWN.replace(".csv,", ".csv, .json,")
+        expected = f"{name} {has}; {known}rename or convert the file."
         assert complaint(find_files, [name]) == expected
-        assert complaint(file_format, Path(name)) == expected
+        assert complaint(text_rows, Path(name)) == expected
 
     def test_one_that_is_missing(self, touch, complaint):
         touch("data/reviews.jsonl")
@@ -160,7 +167,7 @@ class TestFiles:
             "Did you mean 'data/reviews.jsonl'?"
         )
         assert complaint(find_files, ["data/review.jsonl"]) == expected
-        assert complaint(file_format, Path("data/review.md")).startswith("data/review.md does not")
+        assert complaint(text_rows, Path("data/review.md")).startswith("data/review.md does not")
 
     def test_a_name_that_is_too_long(self, complaint):
         name = "a" * 300

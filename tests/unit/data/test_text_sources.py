@@ -1,30 +1,41 @@
 """Where texts come from: packed files, other encodings, files that fail, standard input."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 from pathlib import Path
 
 import pytest
 
-from clozeworks.data.files.texts import read_texts, resolve_input
+from clozeworks.cli.inputs import resolve_input
+from clozeworks.data.files.texts import read_texts
+from clozeworks.errors import SettingError
 
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-class TestPacking:
+class TestCompression:
     @pytest.mark.parametrize(
         ("name", "content"),
         [
-            ("a.txt.gz", "one\n"),
-            ("a.jsonl.gz", '"one"\n'),
-            ("a.csv.gz", "text\none\n"),
-            ("a.tsv.gz", "text\none\n"),
-            ("A.TXT.GZ", "one\n"),
+            ("a.txt", "one\n"),
+            ("a.jsonl", '"one"\n'),
+            ("a.json", '["one"]\n'),
+            ("a.csv", "text\none\n"),
+            ("a.tsv", "text\none\n"),
+            ("A.TXT", "one\n"),
         ],
     )
-    def test_every_format_may_be_packed(self, read, name, content):
-        assert read(name, content).texts == ["one"]
+    def test_every_format_may_be_compressed(self, save, name, content):
+        compressors = {".GZ": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+        if zstandard := pytest.importorskip("zstandard"):
+            compressors[".zst"] = zstandard.compress
+        assert read_texts(save(name, content)).texts == ["one"]
+        for suffix, compress in compressors.items():
+            Path(name + suffix).write_bytes(compress(content.encode()))
+            assert read_texts(Path(name + suffix)).texts == ["one"]
 
     def test_several_packed_parts_are_one_file(self):
         Path("a.txt.gz").write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
@@ -43,19 +54,19 @@ class TestPacking:
         data[position] ^= 0xFF
         Path("a.txt.gz").write_bytes(data)
         assert complaint(read_texts, Path("a.txt.gz")) == (
-            "a.txt.gz is damaged; its gzip data does not unpack; copy or download it again."
+            "a.txt.gz is damaged; its gzip data cannot be decompressed; copy or download it again."
         )
 
     def test_a_file_that_is_not_packed(self, complaint):
         Path("a.txt.gz").write_bytes(b"one\n")
         assert complaint(read_texts, Path("a.txt.gz")) == (
             "a.txt.gz is not a gzip file, although its name says so; "
-            "take .gz off the name, or pack it with gzip."
+            "take .gz off the name, or compress it with gzip."
         )
 
     def test_a_packed_file_without_the_suffix(self, read, complaint):
         assert complaint(read, "a.txt", gzip.compress(b"one\n")) == (
-            "a.txt is packed with gzip; end its name in .gz, or unpack it with gzip -dc."
+            "a.txt is compressed with gzip; end its name in .gz, or decompress it with gzip -dc."
         )
 
 
@@ -94,13 +105,16 @@ class TestEncodings:
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
     def test_a_byte_order_mark_names_the_encoding(self, read, complaint, encoding):
-        assert complaint(read, "notes.txt", "one\n".encode(encoding)) == (
+        assert read("notes.txt", "one\n".encode(encoding)).texts == ["one"]
+        assert complaint(read, "notes.txt", "one\n".encode(encoding), encoding="cp1252") == (
             f"notes.txt begins with the byte order mark of {encoding.upper()} but is read as "
-            f"UTF-8; convert the file, or say what it is with --encoding {encoding}."
+            f"CP1252; convert the file, or say what it is with --encoding {encoding}."
         )
 
     def test_a_byte_order_mark_of_the_other_order(self, read, complaint):
-        assert "mark of UTF-16 but" in complaint(read, "notes.txt", b"\xfe\xff\0a")
+        assert "mark of UTF-16 but" in complaint(
+            read, "notes.txt", b"\xfe\xff\0a", encoding="latin-1"
+        )
         assert read("notes.txt", b"\xfe\xff\0a", encoding="utf-16").texts == ["a"]
         assert read("notes.txt", b"\xff\xfea\0", encoding="utf-16-le").texts == ["a"]
 
@@ -140,12 +154,12 @@ class TestFiles:
     @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
     def test_an_empty_file(self, read, complaint, name, content):
         assert complaint(read, name, content) == (
-            f"{name} is empty; it must hold at least one text; check where it comes from."
+            f"{name} holds no texts; there must be at least one text; check the file."
         )
 
     def test_a_packed_file_of_no_bytes(self, complaint):
         Path("a.txt.gz").touch()
-        assert complaint(read_texts, Path("a.txt.gz")).startswith("a.txt.gz is empty; ")
+        assert complaint(read_texts, Path("a.txt.gz")).startswith("a.txt.gz ends too early; ")
 
     def test_a_missing_file(self, complaint):
         Path("reviews.csv").touch()
@@ -200,14 +214,14 @@ class TestFiles:
     )
     def test_an_unknown_suffix(self, read, complaint, name, found):
         assert complaint(read, name, "one\n") == (
-            f"{name} {found}; known: .csv, .jsonl, .tsv, .txt, each also with .gz; "
-            "rename the file, or pipe its lines in with -."
+            f"{name} {found}; known: .csv, .json, .jsonl, .parquet, .tsv, .txt, all but .parquet "
+            "also with .gz, .bz2, .xz, .zst; rename or convert the file."
         )
 
     def test_a_name_that_no_encoding_holds(self):
         path = Path(os.fsdecode(b"caf\xe9.txt"))
         path.write_bytes(b"one\n")
-        assert read_texts(path).places[0] == "caf\\udce9.txt, line 1"
+        assert read_texts(path).source_locations[0] == "caf\\udce9.txt, line 1"
 
 
 class TestStandardInput:
@@ -215,29 +229,26 @@ class TestStandardInput:
         found = read_texts(io.BytesIO(b"one\ntwo\n"))
         assert found.texts == ["one", "two"]
         assert found.origin == "standard input"
-        assert found.places[1] == "standard input, line 2"
-
-    def test_a_text_stream_is_decoded_by_its_bytes(self):
-        stream = io.TextIOWrapper(io.BytesIO("café\n".encode()), encoding="ascii")
-        assert read_texts(stream).texts == ["café"]
-
-    def test_a_text_stream_without_bytes(self):
-        assert read_texts(io.StringIO("one\ntwo")).texts == ["one", "two"]
+        assert found.source_locations[1] == "standard input, line 2"
 
     def test_mistakes_name_it(self, complaint):
         assert complaint(read_texts, io.BytesIO(b"caf\xe9\n")).startswith(
             "standard input, line 1: byte 0xE9 is not valid UTF-8; "
         )
         assert complaint(read_texts, io.BytesIO(b"")) == (
-            "standard input is empty; it must hold at least one text; check where it comes from."
+            "standard input holds no texts; there must be at least one text; check the file."
         )
-        assert complaint(read_texts, io.BytesIO(b"a\n"), column="body").startswith(
-            "standard input has no columns, "
-        )
+        for name, value in (("column", "body"), ("header", False)):
+            with pytest.raises(SettingError) as caught:
+                read_texts(io.BytesIO(b"a\n"), **{name: value})
+            assert str(caught.value) == (
+                f"--{name} is given, but standard input has no columns; each line is a text; leave "
+                f"--{name} out."
+            )
 
     def test_a_stream_that_fails(self, read, complaint):
         class Failing(io.BytesIO):
-            def read(self, size=-1):
+            def read1(self, size=-1):
                 raise IsADirectoryError(21, "Is a directory")
 
         assert complaint(read_texts, Failing()) == (
@@ -261,6 +272,7 @@ class TestResolveInput:
             "Paris",
             "Either/or is the question.",
             "<mask></s>",
+            "and/or[MASK]",
             "version 1.5",
             "a" * 100_000,
             "巴黎是[MASK]国的首都。",
@@ -272,7 +284,8 @@ class TestResolveInput:
         assert resolve_input(text) == text
 
     @pytest.mark.parametrize(
-        "name", ["reviews.csv", "reviews.CSV.gz", "my notes.txt", "data/reviews", "./x"]
+        "name",
+        ["reviews.csv", "reviews.CSV.gz", "a.json.zst", "my notes.txt", "data/reviews", "./x"],
     )
     def test_a_missing_file(self, complaint, name):
         assert complaint(resolve_input, name) == (

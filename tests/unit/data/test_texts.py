@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeworks.data.files.texts import TextLocations, read_texts
+from clozeworks.errors import SettingError
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -21,13 +22,13 @@ class TestLines:
     def test_one_text_per_line(self, read, content):
         found = read("notes.txt", content)
         assert found.texts == ["one", "two"]
-        assert list(found.places) == ["notes.txt, line 1", "notes.txt, line 2"]
+        assert list(found.source_locations) == ["notes.txt, line 1", "notes.txt, line 2"]
         assert found.origin == "notes.txt"
         assert len(found) == 2
         assert found.skipped == 0
 
     def test_only_line_ends_end_lines(self, read):
-        line = "a\u2028b\u0085c\x0cd\x1ee\rf"
+        line = "a\u2028b\u0085c\x0cd\x1ee"
         assert read("notes.txt", f"{line}\n").texts == [line]
 
     def test_spaces_around_a_text_are_kept(self, read):
@@ -43,17 +44,17 @@ class TestLines:
     def test_blank_lines_can_be_skipped_and_places_stay_right(self, read):
         found = read("notes.txt", "one\n\n  \nfour\n\n", skip_blank=True)
         assert found.texts == ["one", "four"]
-        assert list(found.places) == ["notes.txt, line 1", "notes.txt, line 4"]
+        assert list(found.source_locations) == ["notes.txt, line 1", "notes.txt, line 4"]
         assert found.skipped == 3
 
     def test_a_file_of_blank_lines_has_no_texts(self, read, complaint):
         assert complaint(read, "notes.txt", "\n \n", skip_blank=True) == (
-            "notes.txt holds only blank lines; it must hold at least one text."
+            "notes.txt holds only blank lines; there must be at least one text; check the file."
         )
 
     def test_lines_have_no_columns(self, read, complaint):
         assert complaint(read, "notes.txt", "one\n", column="body") == (
-            "notes.txt has no columns, and --column is 'body'; each line is one text; "
+            "notes.txt has no columns, and --column is 'body'; a .txt file is nothing but text; "
             "leave out --column."
         )
 
@@ -77,7 +78,7 @@ class TestJsonLines:
     def test_objects_and_strings(self, read):
         found = read("posts.jsonl", '{"id": 1, "text": "one"}\r\n"two"\n{"text": "\\ud83d\\ude00"}')
         assert found.texts == ["one", "two", "😀"]
-        assert found.places[2] == "posts.jsonl, line 3"
+        assert found.source_locations[2] == "posts.jsonl, line 3"
 
     def test_another_field(self, read):
         assert read("posts.jsonl", '{"body": "one", "text": 3}\n', column="body").texts == ["one"]
@@ -104,16 +105,16 @@ class TestJsonLines:
 
     def test_a_line_must_be_an_object_or_a_string(self, read, complaint):
         assert complaint(read, "posts.jsonl", '["a"]\n') == (
-            "posts.jsonl, line 1 is a list; it must be an object or a string."
+            "posts.jsonl, line 1: this is a list; it must be an object with a text; fix it."
         )
         assert complaint(read, "posts.jsonl", "null\n") == (
-            "posts.jsonl, line 1 is null; it must be an object or a string."
+            "posts.jsonl, line 1: this is null; it must be an object with a text; fix it."
         )
         assert complaint(read, "posts.jsonl", '"a"\n', column="body") == (
-            "posts.jsonl, line 1 is a string; it must be an object with the field 'body'."
+            "posts.jsonl, line 1 has no field 'body'; its fields: text; choose one with --column."
         )
 
-    @pytest.mark.parametrize("line", ["", '""', '{"text": null}', '{"text": " "}'])
+    @pytest.mark.parametrize("line", ['""', '{"text": null}', '{"text": " "}'])
     def test_blank_texts(self, read, complaint, line):
         content = f'"one"\n{line}\n"three"\n'
         assert complaint(read, "posts.jsonl", content) == (
@@ -121,7 +122,7 @@ class TestJsonLines:
             "fill it in, or leave out such lines with --skip-blank."
         )
         found = read("posts.jsonl", content, skip_blank=True)
-        assert list(found.places) == ["posts.jsonl, line 1", "posts.jsonl, line 3"]
+        assert list(found.source_locations) == ["posts.jsonl, line 1", "posts.jsonl, line 3"]
 
     def test_what_is_not_json(self, read, complaint):
         assert complaint(read, "posts.jsonl", '"a"\n{"text": }\n') == (
@@ -133,7 +134,7 @@ class TestJsonLines:
     def test_json_that_cannot_be_read(self, read, complaint, line):
         assert complaint(read, "posts.jsonl", line) == (
             "posts.jsonl, line 1: a number is too long or the nesting too deep to read; "
-            "write one JSON object with the text per line."
+            "write one JSON object."
         )
 
     def test_half_a_character(self, read, complaint):
@@ -156,7 +157,7 @@ class TestTables:
     def test_the_column_text(self, read):
         found = read("reviews.csv", 'id,text\n1,"Good, but\nslow"\n2,"a ""b"" c"\r\n')
         assert found.texts == ["Good, but\nslow", 'a "b" c']
-        assert list(found.places) == ["reviews.csv, row 2", "reviews.csv, row 3"]
+        assert list(found.source_locations) == ["reviews.csv, row 2", "reviews.csv, row 3"]
 
     def test_another_column(self, read):
         content = "\ufefftitle,text\na,b\n"
@@ -170,54 +171,54 @@ class TestTables:
         assert read("reviews.tsv", content).texts == ['"so, he said', '5" pipe']
 
     def test_a_missing_column_lists_the_others(self, read, complaint):
-        assert complaint(read, "reviews.csv", "id,review\n1,a\n") == (
-            "reviews.csv, row 1 has no column 'text'; its columns: id, review; "
+        assert complaint(read, "reviews.csv", "title,review\nx,a\n") == (
+            "reviews.csv, row 1 has no column 'text'; its columns: title, review; "
             "choose one with --column."
         )
         assert complaint(read, "reviews.csv", "id,review\n1,a\n", column="Reviews") == (
             "reviews.csv, row 1 has no column 'Reviews'; its columns: id, review; "
             "choose one with --column. Did you mean 'review'?"
         )
-        assert complaint(read, "reviews.tsv", "id\t TEXT\n1\ta\n") == (
+        assert complaint(read, "reviews.tsv", "id\t TEXT\nx\ta\n") == (
             "reviews.tsv, row 1 has no column 'text'; its columns: id,  TEXT; "
             "choose one with --column. Did you mean ' TEXT'?"
         )
 
     def test_a_column_may_not_occur_twice(self, read, complaint):
         assert complaint(read, "reviews.csv", "text,text\na,b\n") == (
-            "reviews.csv, row 1: the header has 2 columns 'text'; "
-            "a name must be unique; rename the others."
+            "reviews.csv, row 1 has 2 columns 'text'; a name must be unique; rename the others, or "
+            "give the number of one: --column 1."
         )
 
     def test_another_separator_is_noticed(self, read, complaint):
         assert complaint(read, "reviews.csv", "id;text\n1;a\n") == (
-            "reviews.csv, row 1: the header is one column, 'id;text'; in a .csv file a comma "
-            "separates columns; convert the file, or name this column with --column."
+            "reviews.csv, row 1: this is one cell, 'id;text'; in a .csv file a comma separates "
+            "cells; convert the file."
         )
         assert complaint(read, "reviews.tsv", "id,text\n1,a\n") == (
-            "reviews.tsv, row 1: the header is one column, 'id,text'; in a .tsv file a tab "
-            "separates columns; convert the file, or name this column with --column."
+            "reviews.tsv, row 1: this is one cell, 'id,text'; in a .tsv file a tab separates "
+            "cells; convert the file."
         )
         assert read("reviews.csv", "id;text\n1;a\n", column="id;text").texts == ["1;a"]
 
     def test_rows_with_too_few_or_too_many_cells(self, read, complaint):
         assert complaint(read, "reviews.csv", "id,text\n1,a\n2\n") == (
-            "reviews.csv, row 3 has 1 cell; the header has 2, and each row must have as "
-            "many; put quotation marks around a text with commas in it, or mend the row."
+            "reviews.csv, row 3: there is 1 cell; the first row has 2; put quotation marks around "
+            "a text with commas in it."
         )
         assert complaint(read, "reviews.csv", "id,text\n1,Good, but slow\n") == (
-            "reviews.csv, row 2 has 3 cells; the header has 2, and each row must have as "
-            "many; put quotation marks around a text with commas in it, or mend the row."
+            "reviews.csv, row 2: there are 3 cells; the first row has 2; put quotation marks "
+            "around a text with commas in it."
         )
         assert complaint(read, "reviews.tsv", "id\ttext\n1\ta\tb\n") == (
-            "reviews.tsv, row 2 has 3 cells; the header has 2, and each row must have as "
-            "many; take tabs and line ends out of the texts, or mend the row."
+            "reviews.tsv, row 2: there are 3 cells; the first row has 2; take tabs and line ends "
+            "out of the texts."
         )
 
     def test_large_row_numbers_are_readable(self, read, complaint):
         content = "id,text\n" + "1,a\n" * 8_410 + "2\n"
         assert complaint(read, "reviews.csv", content).startswith(
-            "reviews.csv, row 8,412 has 1 cell; "
+            "reviews.csv, row 8,412: there is 1 cell; "
         )
 
     def test_blank_cells(self, read, complaint):
@@ -226,16 +227,20 @@ class TestTables:
             "reviews.csv, row 3: the text is blank; "
             "fill it in, or leave out such rows with --skip-blank."
         )
-        assert list(read("reviews.csv", content, skip_blank=True).places) == [
+        assert list(read("reviews.csv", content, skip_blank=True).source_locations) == [
             "reviews.csv, row 2",
             "reviews.csv, row 4",
         ]
 
-    @pytest.mark.parametrize("suffix", ["csv", "tsv"])
+    @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
     def test_lines_without_cells_count_but_are_no_rows(self, read, suffix):
-        found = read(f"reviews.{suffix}", "text\na\n\nb\n\n")
-        assert found.texts == ["a", "b"]
-        assert found.places[1] == f"reviews.{suffix}, row 4"
+        lines = ["text", "a", "", "b", "", ""]
+        if suffix == "jsonl":
+            lines = [line and f'"{line}"' for line in lines]
+        found = read(f"reviews.{suffix}", "\n".join(lines))
+        assert found.texts[-2:] == ["a", "b"]
+        unit = "line" if suffix == "jsonl" else "row"
+        assert found.source_locations[-1] == f"reviews.{suffix}, {unit} 4"
 
     @pytest.mark.parametrize(
         ("content", "reason"),
@@ -253,13 +258,46 @@ class TestTables:
     @pytest.mark.parametrize("suffix", ["csv", "tsv"])
     def test_a_header_alone_has_no_texts(self, read, complaint, suffix):
         assert complaint(read, f"reviews.{suffix}", "text\n") == (
-            f"reviews.{suffix} holds a header but no rows; it must hold at least one text."
+            f"reviews.{suffix} holds no texts; there must be at least one text; check the file."
         )
 
-    def test_empty_lines_alone_have_no_columns(self, read, complaint):
+    def test_empty_lines_alone_have_no_texts(self, read, complaint):
         assert complaint(read, "reviews.csv", "\n\n") == (
-            "reviews.csv, row 1 has no column 'text'; its columns: none; choose one with --column."
+            "reviews.csv holds no texts; there must be at least one text; check the file."
         )
+
+    def test_a_column_by_its_number(self, read):
+        assert read("reviews.csv", "id,text\n1,a\n", column="1").texts == ["1"]
+        assert read("reviews.jsonl", '{"id": "1", "text": "a"}\n', column="1").texts == ["1"]
+        assert read("reviews.csv", "2,1\na,b\n", column="2").texts == ["a"]  # a name goes first
+
+    def test_a_table_without_a_header(self, read):
+        found = read("reviews.csv", "1,one\n2,two\n", header=False)
+        assert found.texts == ["one", "two"]
+        assert list(found.source_locations) == ["reviews.csv, row 1", "reviews.csv, row 2"]
+        assert read("a.tsv", "x\tone\ny\ttwo\n", header=False, column="1").texts == ["x", "y"]
+
+    def test_a_header_where_there_is_none(self, read):
+        for header, option in ((True, "--header"), (False, "--no-header")):
+            with pytest.raises(SettingError) as caught:
+                read("a.jsonl", '"one"', header=header)
+            assert str(caught.value) == (
+                f"{option} is given, but no input is a .csv or .tsv file, and no other has a "
+                f"header; leave {option} out."
+            )
+
+    def test_json_lists_and_parquet(self, read):
+        found = read("a.json", '[{"text": "one"},\n "two"]')
+        assert found.texts == ["one", "two"]
+        assert found.source_locations[1] == "a.json, object 2"
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({"id": [1, 2], "body": ["one", "two"]}), "a.parquet")
+        found = read_texts(Path("a.parquet"))
+        assert found.texts == ["one", "two"]
+        assert found.source_locations[1] == "a.parquet, row 2"
+        assert read_texts(Path("a.parquet"), column="2").texts == ["one", "two"]
 
     @pytest.mark.parametrize("suffix", ["csv", "tsv"])
     def test_very_long_cells_are_read_and_the_limit_is_put_back(self, read, complaint, suffix):
@@ -274,5 +312,6 @@ class TestTables:
         with_one = ["x", *texts]
         with Path("property.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([["id", "text"], *([1, text] for text in with_one)])
+        with_one = [text.replace("\r\n", "\n").replace("\r", "\n") for text in with_one]
         expected = [text for text in with_one if text.strip()]
         assert read_texts(Path("property.csv"), skip_blank=True).texts == expected

@@ -132,7 +132,7 @@ def test_progress_is_told_in_bytes_of_all_files(lines, tmp_path):
         ("a.txt", b"one\ntwo\xff\n", ", line 2: byte 0xFF is not valid UTF-8; "),
         ("a.jsonl", b'{"text": "a"}\n{"body": "b"}\n', ", line 2 has no field 'text'; "),
         ("a.txt.gz", gzip.compress(b"some words " * 1000, mtime=0)[:-12], " ends too early; "),
-        ("a.pdf", b"%PDF", " has the suffix '.pdf'; known: .csv, .jsonl, "),
+        ("a.pdf", b"%PDF", " has the suffix '.pdf'; known: .csv, .json, "),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(tmp_path, kind, name, content, said):

@@ -1,9 +1,11 @@
 """Chinese as it is written: both scripts, their quotes, and Latin letters and signs in between."""
 
+from io import BytesIO
+
 import numpy as np
 import pytest
 
-from clozeworks.data.files.encodings import decode
+from clozeworks.data.files.lines import read_text
 from clozeworks.errors import InputError
 from clozeworks.text.characters import is_chinese, words_of
 from clozeworks.text.sentences import split_sentences, wrapped_sentences
@@ -151,5 +153,5 @@ def test_words_of_mixed_text(text, words):
 )
 def test_a_file_in_another_encoding_is_guessed(text, encoding, guess):
     with pytest.raises(InputError) as caught:
-        decode(text.encode(encoding), "a.csv", "utf-8")
+        read_text(BytesIO(text.encode(encoding)), origin="a.csv")
     assert str(caught.value).endswith(f"or say what it is with --encoding {guess}.")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.inputs import TextOptions, resolve_input
+from clozeworks.cli.outputs import report_unread
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -44,8 +46,8 @@ def choose(
 
     Args:
         model: A model folder or hub name of a decoder or encoder-decoder with its head.
-        source: A text, a file (.txt one text per line, .csv, .tsv, .jsonl, .json, .parquet), or -
-            for the lines of standard input.
+        source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
+            compressed or not), or - for the lines of standard input.
         labels: What may be chosen, separated by commas; 0=negative,1=positive gives the labels of
             a file words that can follow a text. Those of --from if not given.
         template: How text and label stand together; "{text}\nAnswer: {label}" if not given, with
@@ -87,7 +89,6 @@ def choose(
             )
 
     from clozeworks.cli.display.progress import ProgressBar
-    from clozeworks.cli.texts import say_unread
     from clozeworks.inference import few_shot
     from clozeworks.inference.choose import TEMPLATE
     from clozeworks.language_model import load
@@ -133,14 +134,12 @@ def choose(
             f"{loaded.max_length:,} tokens.",
             file=sys.stderr,
         )
-    say_unread(_unread(runs), loaded.max_length)
+    report_unread(_unread(runs), loaded.max_length)
     _tell(items, words, runs)
 
 
 def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextItem]":
     """The texts; `alone` says that there is no other file that options could be about."""
-    from clozeworks.cli.texts import given_texts
-    from clozeworks.data.files.texts import resolve_input
     from clozeworks.data.labelled.items import TextItem
     from clozeworks.data.labelled.reading import read_labelled
     from clozeworks.errors import SettingError
@@ -155,9 +154,10 @@ def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextIte
             raise SettingError(f"{name} is given, but no table is; leave {name} out.")
     unsaid = reading.encoding == "utf-8" or (isinstance(given, str) and not alone)
     encoding = None if unsaid else reading.encoding
-    texts = given_texts(source, encoding=encoding)
+    texts = TextOptions(encoding=encoding).read(source)
     return [
-        TextItem(text, place=place) for text, place in zip(texts.texts, texts.places, strict=True)
+        TextItem(text, place=place)
+        for text, place in zip(texts.texts, texts.source_locations, strict=True)
     ]
 
 

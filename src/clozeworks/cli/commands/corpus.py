@@ -30,6 +30,7 @@ def build(
     out: Annotated[Path, Parameter(alias="-o")],
     documents: Literal["blank-line", "file", "line"] = "blank-line",
     column: Annotated[list[str] | None, Parameter(negative="")] = None,
+    header: bool | None = None,
     encoding: str = "utf-8",
     sentences: Literal["split", "wrapped", "lines", "whole"] = "split",
     words: str | None = None,
@@ -42,13 +43,16 @@ def build(
     """Build a corpus from text files. A build that was stopped goes on where it was.
 
     Args:
-        inputs: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
+        inputs: Files, folders or globs: .txt, .csv, .tsv, .jsonl, .parquet, compressed or not;
+            .json files must be named.
         tokenizer: A tokenizer or model folder.
         out: The corpus folder.
         documents: A document of a .txt file: what stands between blank lines, the file, or a line.
-        column: The column or field that holds the text; "text" if not given.
-            Several, as pairs and triplets have them, become a line each; see --sentences lines.
-        encoding: What text files are written in.
+        column: The column or field that holds the text, by name or number. If not given: "text", or
+            the only column of strings. Several, as pairs and triplets have them, become a line
+            each; see --sentences lines.
+        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
+        encoding: The encoding of text files.
         sentences: split finds sentences in English and Chinese; the end of a line ends one.
             wrapped is for text wrapped at some column; lines takes each line as a sentence;
             whole keeps a document as it is, ends of lines among it: for models that write.
@@ -70,6 +74,7 @@ def build(
     settings = BuildSettings(
         documents=documents,
         columns=tuple(column or ()),
+        header=header,
         encoding=encoding,
         sentences=sentences,
         words=words,

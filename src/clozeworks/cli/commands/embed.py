@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.inputs import TextOptions
 from clozeworks.wording import counted
 
 app = App(name="clozeworks embed", help_format="plaintext", version_flags=[])
@@ -19,9 +20,6 @@ def embed(
     /,
     *,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
-    column: str | None = None,
-    encoding: str | None = None,
-    skip_blank: Annotated[bool, Parameter(negative="")] = False,
     prompt: str | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
@@ -29,17 +27,15 @@ def embed(
     truncate: Annotated[bool, Parameter(negative="")] = False,
     budget: int | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
+    reading: TextOptions | None = None,
 ) -> None:
     """Turn texts into vectors.
 
     Args:
         model: A model folder or hub name.
-        source: A text, a file (.txt one text per line, .jsonl, .csv, .tsv, each also .gz), or - for
-            the lines of standard input.
+        source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
+            compressed or not), or - for the lines of standard input.
         out: Where vectors go: .npy, .jsonl or .parquet. Without it they are printed as JSON lines.
-        column: The field or column that holds the text; "text" if not given.
-        encoding: What the file is written in; utf-8 if not given.
-        skip_blank: Leave out blank lines instead of complaining about them.
         prompt: What is put before each text: the name of a prompt of the model folder, or any other
             text, "" for nothing. The folder's default, if it names one, if not given.
         pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several with commas. As
@@ -49,8 +45,8 @@ def embed(
         truncate: Cut longer texts instead of complaining about them.
         budget: Tokens per batch.
         overwrite: Replace the output file if it exists.
+        reading: How texts are read.
     """
-    from clozeworks.cli.texts import given_texts
     from clozeworks.data.files.vectors import (
         VECTOR_SUFFIXES,
         check_output,
@@ -60,7 +56,7 @@ def embed(
 
     if out is not None:
         check_output(out, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
-    texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
+    texts = (reading or TextOptions()).read(source)
 
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.language_model import load
@@ -77,7 +73,7 @@ def embed(
             max_length=max_length,
             truncate=truncate,
             batch_tokens=budget,
-            source_locations=texts.places,
+            source_locations=texts.source_locations,
             progress=progress,
         )
     seconds = time.monotonic() - begin

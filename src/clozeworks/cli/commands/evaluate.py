@@ -152,24 +152,21 @@ def task_name(
 def _guessed(
     file: Path, columns: str | None, header: bool | None, encoding: str
 ) -> tuple[EvaluatedTask, str]:
-    from clozeworks.cli.rows import TableRows
-    from clozeworks.data.files.streaming import PACKINGS
+    from clozeworks.data.files.compression import format_suffix
+    from clozeworks.data.files.tables import TableReader, read_table
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.columns import find_columns
-    from clozeworks.data.labelled.readers.tables import read_table
 
     if columns is not None:
         roles = {part.partition("=")[0].strip() for part in columns.split(",")}
         pair = bool(roles & {"first", "second"})
         return ("compare" if pair else "classify"), f"--columns is {columns}"
-    packed = file.suffix.lower() in PACKINGS
-    suffix = (Path(file.stem) if packed else file).suffix.lower()
     bad = BadRows(skip=True)
     try:
-        if suffix == ".json":
-            head = read_table(file, suffix, encoding, bad)
+        if format_suffix(file) == ".json":
+            head = read_table(file, encoding, bad.add)
         else:
-            head = TableRows(file, suffix, encoding, bad).head
+            head = TableReader(file, encoding, bad.add).head
         found = find_columns(head, "compare", {}, header)[1]
     except InputError:  # reading the file as texts says what is wrong with it
         return "classify", f"{file} has no columns of pairs"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.inputs import TextOptions
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -23,10 +24,7 @@ def exposure(
     /,
     *,
     answers: str | None = None,
-    column: str | None = None,
     answer_column: str | None = None,
-    encoding: str | None = None,
-    skip_blank: Annotated[bool, Parameter(negative="")] = False,
     given: int = 16,
     length: int = 64,
     greedy: Annotated[bool, Parameter(negative="")] = False,
@@ -34,6 +32,7 @@ def exposure(
     chart: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    reading: TextOptions | None = None,
 ) -> None:
     """Compare the loss behind right tokens with that behind the model's own, place by place.
 
@@ -42,13 +41,10 @@ def exposure(
 
     Args:
         model: A model folder or hub name of a decoder or encoder-decoder with its head.
-        source: A file of texts (.txt one per line, .jsonl, .csv, .tsv, each also .gz), a text, or -
-            for the lines of standard input.
+        source: A file of texts (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
+            compressed or not), a text, or - for the lines of standard input.
         answers: The answers to the texts, for an encoder-decoder: a file with as many.
-        column: The field or column that holds the text; "text" if not given.
-        answer_column: The same for the answers, whose file may be the same.
-        encoding: What the files are written in; utf-8 if not given.
-        skip_blank: Leave out blank lines instead of complaining about them.
+        answer_column: The column of the answers, whose file may be that of the texts.
         given: How many tokens of each text a decoder is given; it goes on from there.
         length: How many tokens it is followed for.
         greedy: Let the model read its likeliest tokens; otherwise it draws them.
@@ -56,20 +52,15 @@ def exposure(
         chart: Draw both curves into this file (.png).
         overwrite: Replace the chart if it exists.
         as_json: Print one JSON object instead of tables.
+        reading: How texts are read.
     """
-    from clozeworks.cli.texts import given_texts, one_for_each
     from clozeworks.data.files.vectors import check_output
-    from clozeworks.errors import SettingError
 
     if chart is not None:
         check_output(chart, overwrite=overwrite, suffixes=(".png",), name="exposure")
-    if skip_blank and answers is not None:
-        raise SettingError(
-            "--skip-blank and --answers are both given; texts and answers would no longer belong "
-            "together; leave one out."
-        )
-    texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
-    right = one_for_each(texts, answers, "answer", column=answer_column, encoding=encoding)
+    reading = reading or TextOptions()
+    texts = reading.read(source)
+    right = reading.read_paired(texts, answers, "answer", answer_column)
 
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.language_model import load

@@ -6,34 +6,49 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.inputs import TextOptions
+
 app = App(name="clozeworks fill", help_format="plaintext", version_flags=[])
 
 
 @app.default
 def fill(
     model: str,
-    text: str,
+    source: str,
     /,
     *more: str,
     top: Annotated[int, Parameter(alias="-k")] = 5,
     words: str | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    reading: TextOptions | None = None,
 ) -> None:
     """Guess the words missing from a text.
 
     Args:
         model: A model folder or hub name with a masked-language-model head, or an encoder-decoder
             such as T5, which writes any number of words into a gap.
-        text: A text with [MASK], or the model's own mask token or sentinels, at every gap.
+        source: A text with [MASK], or the model's own mask token or sentinels, at every gap; a file
+            of such texts (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
+            compressed or not); or - for the lines of standard input.
         more: Further texts.
         top: How many guesses per gap.
         words: Rank only these words, separated by commas; not for encoder-decoders.
         json_lines: Print one JSON object per text.
+        reading: How texts are read from a file.
     """
+    from clozeworks.errors import SettingError
+
+    if more and reading is not None:
+        raise SettingError(
+            "several texts are given, and an option that is about files; leave the option out, or "
+            "name one file."
+        )
+    texts = [source, *more] if more else (reading or TextOptions()).read(source).texts
+
     from clozeworks.language_model import load
 
     allowed = None if words is None else [word.strip() for word in words.split(",") if word.strip()]
-    for filled in load(model).fill([text, *more], top=top, words=allowed):
+    for filled in load(model).fill(texts, top=top, words=allowed):
         if json_lines:
             print(json.dumps(asdict(filled), ensure_ascii=False))
             continue

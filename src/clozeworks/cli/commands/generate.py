@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.interrupted import keeping
+from clozeworks.cli.outputs import open_output
 from clozeworks.cli.predict import ReadingOptions, nothing
 from clozeworks.errors import SettingError
 from clozeworks.wording import counted
@@ -182,7 +182,7 @@ def generate(
         print(f"{are} may begin in any way.", file=sys.stderr)
     told = _Told()
     lost = "a search keeps nothing of a text before it ends" if chosen.beams is not None else ""
-    kept = keeping(
+    kept = open_output(
         options.out, "texts", told.until, overwrite=options.overwrite, lost=lost, errors=True
     )
     with kept as file, typed():

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.inputs import TextOptions
+from clozeworks.cli.outputs import report_unread
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -22,14 +24,12 @@ def score(
     /,
     *,
     continuations: str | None = None,
-    column: str | None = None,
     continuation_column: str | None = None,
-    encoding: str | None = None,
-    skip_blank: Annotated[bool, Parameter(negative="")] = False,
     max_length: int | None = None,
     overlap: int | None = None,
     budget: int | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    reading: TextOptions | None = None,
 ) -> None:
     """Say how likely texts are to a decoder, or how likely other texts are to follow them.
 
@@ -38,32 +38,21 @@ def score(
 
     Args:
         model: A model folder or hub name of a decoder or encoder-decoder with its head.
-        source: A text, a file (.txt one text per line, .jsonl, .csv, .tsv, each also .gz), or - for
-            the lines of standard input.
+        source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
+            compressed or not), or - for the lines of standard input.
         continuations: What follows each text, and is asked for alone: a text, or a file with as
             many. Of an encoder-decoder: the answers.
-        column: The field or column that holds the text; "text" if not given.
-        continuation_column: The same for the file of continuations, which may be the same file.
-        encoding: What the files are written in; utf-8 if not given.
-        skip_blank: Leave out blank lines instead of complaining about them.
+        continuation_column: The column of the continuations, whose file may be that of the texts.
         max_length: The most tokens of a window; the model's limit if not given.
         overlap: How many tokens a later window has at least before those it asks for; half of a
             window if not given.
         budget: Tokens per batch.
         json_lines: Print one JSON object per text, with the log share of every token.
+        reading: How texts are read.
     """
-    from clozeworks.cli.texts import given_texts, one_for_each, say_unread
-    from clozeworks.errors import SettingError
-
-    if skip_blank and continuations is not None:
-        raise SettingError(
-            "--skip-blank and --continuations are both given; texts and what follows them would no "
-            "longer belong together; leave one out."
-        )
-    texts = given_texts(source, column=column, encoding=encoding, skip_blank=skip_blank)
-    behind = one_for_each(
-        texts, continuations, "continuation", column=continuation_column, encoding=encoding
-    )
+    reading = reading or TextOptions()
+    texts = reading.read(source)
+    following = reading.read_paired(texts, continuations, "continuation", continuation_column)
 
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.inference.likelihood import perplexity
@@ -73,16 +62,21 @@ def score(
     with ProgressBar("tokens") as progress:
         found = loaded.score(
             texts.texts,
-            behind,
+            following,
             max_length=max_length,
             overlap=overlap,
             batch_tokens=budget,
-            source_locations=texts.places,
+            source_locations=texts.source_locations,
             progress=progress,
         )
     for number, scored in enumerate(found):
-        _print(texts.texts[number], None if behind is None else behind[number], scored, json_lines)
-    say_unread([scored.unread for scored in found], max_length or loaded.max_length)
+        _print(
+            texts.texts[number],
+            None if following is None else following[number],
+            scored,
+            json_lines,
+        )
+    report_unread([scored.unread for scored in found], max_length or loaded.max_length)
     count, total = sum(one.count for one in found), sum(one.total for one in found)
     long = sum(one.windows > 1 for one in found)
     said = f"; {counted(long, 'text')} read through several windows" if long else ""

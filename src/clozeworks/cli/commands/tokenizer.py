@@ -33,13 +33,15 @@ def train(
     cased: Annotated[bool, Parameter(negative="")] = False,
     extra: Annotated[list[str] | None, Parameter(negative="")] = None,
     column: Annotated[list[str] | None, Parameter(negative="")] = None,
+    header: bool | None = None,
     encoding: str = "utf-8",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Train a tokenizer from text files, the same that a corpus is built from.
 
     Args:
-        files: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
+        files: Files, folders or globs: .txt, .csv, .tsv, .jsonl, .parquet, compressed or not;
+            .json files must be named.
         out: The folder to make.
         kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5);
             wordpiece if nothing else says it.
@@ -49,8 +51,10 @@ def train(
         min_frequency: How often a piece must occur.
         cased: Keep upper and lower case apart (WordPiece; byte-level and unigram always do).
         extra: A further special token, such as [NLU]; may be given several times.
-        column: The column or field that holds the text; "text" if not given.
-        encoding: What text files are written in.
+        column: The column or field that holds the text, by name or number. If not given: "text", or
+            the only column of strings.
+        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
+        encoding: The encoding of text files.
         overwrite: Replace the folder if it holds something.
     """
     from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
@@ -82,6 +86,7 @@ def train(
             style=style,
             min_frequency=min_frequency,
             columns=column,
+            header=header,
             encoding=encoding,
             progress=progress.staged,
         )

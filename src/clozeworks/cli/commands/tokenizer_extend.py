@@ -39,6 +39,7 @@ def extend(
     out: Annotated[Path, Parameter(alias="-o")],
     least: int = 5,
     column: Annotated[list[str] | None, Parameter(negative="")] = None,
+    header: bool | None = None,
     encoding: str = "utf-8",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -50,12 +51,15 @@ def extend(
 
     Args:
         model: A model or tokenizer folder, or a hub name.
-        files: Files, folders or globs: .txt, .jsonl, .csv, .tsv, .parquet, packed or not.
+        files: Files, folders or globs: .txt, .csv, .tsv, .jsonl, .parquet, compressed or not;
+            .json files must be named.
         add: How many pieces; fewer if no more are worth it.
         out: The folder to make: a model folder if there are weights, else a tokenizer folder.
         least: How often a new piece must be used in the text.
-        column: The column or field that holds the text; "text" if not given.
-        encoding: What text files are written in.
+        column: The column or field that holds the text, by name or number. If not given: "text", or
+            the only column of strings.
+        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
+        encoding: The encoding of text files.
         overwrite: Replace the folder if it holds something.
     """
     from clozeworks import language_model
@@ -78,7 +82,7 @@ def extend(
     loaded = language_model.load(model) if _has_weights(folder) else None
     tokenizer = loaded.tokenizer if loaded else Tokenizer.load(folder)
     held = _HeldOut(tokenizer)
-    texts = _read(found, column, encoding, held)
+    texts = _read(found, column, header, encoding, held)
     gaps: list[ClozeCost] = []
     if loaded is None:
         extension = extending.extend(tokenizer, texts, add, least=least)
@@ -101,6 +105,8 @@ def extend(
     if extension.note:
         print(extension.note)
     inputs = [*files, *(part for name in column or () for part in ("--column", name))]
+    if header is not None:
+        inputs.append("--header" if header else "--no-header")
     inputs += ["--encoding", encoding] if encoding != "utf-8" else []
     # Where each Chinese character is a word, whole words are hidden only if somebody finds them.
     inputs += ["--words", "jieba"] if extension.note else []
@@ -175,14 +181,20 @@ def _costs(
 
 
 def _read(
-    found: "FoundFiles", column: Sequence[str] | None, encoding: str, held: _HeldOut
+    found: "FoundFiles",
+    column: Sequence[str] | None,
+    header: bool | None,
+    encoding: str,
+    held: _HeldOut,
 ) -> Iterator[str]:
     """The texts of all files but those held out."""
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.jobs.tokenizer import read_texts
 
     with ProgressBar("bytes", "read") as progress:
-        texts = read_texts(found.files, columns=column, encoding=encoding, progress=progress)
+        texts = read_texts(
+            found.files, columns=column, header=header, encoding=encoding, progress=progress
+        )
         for number, text in enumerate(texts, start=1):
             if number % HELD_OUT:
                 yield text

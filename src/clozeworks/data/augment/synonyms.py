@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clozeworks.data.augment.passage import Passage
-from clozeworks.data.files.encodings import printable, read_bytes
-from clozeworks.data.files.fields import check_characters, json_type
+from clozeworks.data.files.encodings import check_characters, printable
+from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.lines import read_text
 from clozeworks.errors import InputError, SettingError
 from clozeworks.text.characters import words_of
 
@@ -159,15 +160,7 @@ def _read(path: Path) -> list[tuple[str, Sequence[str]]]:
             f"{origin} ends in {path.suffix!r}; synonyms are read from .tsv and .json files; "
             "convert it, or rename it."
         )
-    data = read_bytes(path)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{origin}, line {line:,}: byte 0x{data[error.start]:02x} is not UTF-8; save the file "
-            "as UTF-8."
-        ) from error
+    text = read_text(path)
     return _of_json(text, origin) if path.suffix.lower() == ".json" else _of_lines(text, origin)
 
 

@@ -27,6 +27,7 @@ from clozeworks.data.corpus.routes import ChangedInputError, Route, write_record
 from clozeworks.data.files.discovery import FoundFiles, find_files
 from clozeworks.data.files.documents import Document, read_documents
 from clozeworks.data.files.encodings import canonical_encoding, printable
+from clozeworks.data.files.texts import check_header
 from clozeworks.errors import InputError, SettingError
 from clozeworks.runtime.progress import Progress
 from clozeworks.storage.locks import locked
@@ -42,7 +43,9 @@ class BuildSettings:
 
     Attributes:
         documents: What separates documents in plain text: `blank-line`, `file` or `line`.
-        columns: The columns or fields that hold the text; empty for `text`, or the only one.
+        columns: The columns or fields that hold the text, by name or number; empty for `text`, or
+            the only column of strings.
+        header: Whether the first row of csv and tsv files is a header; it is if not given.
         encoding: What text files are written in.
         sentences: `split` finds sentences within lines, `wrapped` across them; `lines` takes every
             line as one, `whole` every document.
@@ -54,6 +57,7 @@ class BuildSettings:
 
     documents: Literal["blank-line", "file", "line"] = "blank-line"
     columns: tuple[str, ...] = ()
+    header: bool | None = None
     encoding: str = "utf-8"
     sentences: Sentences = "split"
     words: str | None = None
@@ -120,6 +124,7 @@ def build_corpus(
     piece_settings = ChunkSettings(settings.sentences, settings.words)
     check_usable(tokenizer, piece_settings)
     found = _found(inputs, out)
+    check_header(found.files, settings.header)
     sizes = [path.stat().st_size for path in found.files]
     recipe = _recipe(found.files, sizes, tokenizer, settings)
     # With little to do, starting processes would take longer than doing it.
@@ -165,10 +170,13 @@ def _cores() -> int:
 def _recipe(
     files: Sequence[Path], sizes: Sequence[int], tokenizer: Tokenizer, settings: BuildSettings
 ) -> dict[str, Any]:
+    written = {**asdict(settings), "columns": list(settings.columns)}
+    if settings.header is None:  # as in corpora that were built before there was this setting
+        del written["header"]
     return {
         "version": VERSION,
         "tokenizer": tokenizer.fingerprint,
-        "settings": {**asdict(settings), "columns": list(settings.columns)},
+        "settings": written,
         "files": [[printable(path), size] for path, size in zip(files, sizes, strict=True)],
     }
 
@@ -228,6 +236,7 @@ class _Run:
                     path,
                     documents=self.settings.documents,
                     columns=self.settings.columns or None,
+                    header=self.settings.header,
                     encoding=self.settings.encoding,
                     position=note,
                 ):

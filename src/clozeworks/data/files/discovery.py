@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from clozeworks.data.files.encodings import missing_file, open_file, printable
+from clozeworks.data.files.compression import (
+    check_decompressible,
+    format_suffix,
+    listed_formats,
+    unknown_format,
+)
+from clozeworks.data.files.encodings import missing_file, printable
 from clozeworks.data.files.parquet import check_library
-from clozeworks.data.files.streaming import PACKINGS, check_readable
+from clozeworks.data.files.texts import TEXT_SUFFIXES
 from clozeworks.errors import InputError
 
-DOCUMENT_SUFFIXES = (".csv", ".jsonl", ".parquet", ".tsv", ".txt")
+# Taken from folders; .json files there are mostly settings, and have to be named.
+FOLDER_SUFFIXES = tuple(suffix for suffix in TEXT_SUFFIXES if suffix != ".json")
 # Word lists of tokenizer, model and corpus folders, which often lie among the texts.
 TOKENIZER_FILES = ("merges.txt", "vocab.txt")
-_KNOWN = f"{', '.join(DOCUMENT_SUFFIXES)}, all but .parquet also with {', '.join(PACKINGS)}"
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,9 @@ def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
     """Finds the files of documents.
 
     Args:
-        inputs: Files; folders, of which all files of a known kind are taken, at any depth, without
-            hidden ones and those of tokenizers; patterns such as `news/**/*.jsonl.gz`, likewise. A
-            file named twice counts once.
+        inputs: Files; folders, of which all files of a known kind but `.json` are taken, at any
+            depth, without hidden ones and those of tokenizers; patterns such as
+            `news/**/*.jsonl.gz`, likewise. A file named twice counts once.
 
     Returns:
         The files. Neither the order of the inputs nor that of the disk changes their order.
@@ -53,8 +59,8 @@ def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
         path = Path(given)
         named, inside = _standing_for(path)
         for file in named:
-            if _format(file) is None:
-                raise _unknown(file)
+            if format_suffix(file) not in TEXT_SUFFIXES:
+                raise unknown_format(file, TEXT_SUFFIXES, "rename or convert the file")
         usable = [*named, *filter(_is_text, inside)]
         if not usable:
             raise _nothing_usable(path, inside)
@@ -64,28 +70,11 @@ def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
         raise InputError("there are no inputs; name at least one file, folder or pattern.")
     for file in taken.values():
         _check_plain(file)
-        check_readable(file)
-        if _format(file) == ".parquet":
+        check_decompressible(file)
+        if format_suffix(file) == ".parquet":
             check_library()
     passed_over = [file for real, file in ignored.items() if real not in taken]
     return FoundFiles(*(sorted(files, key=os.fsencode) for files in (taken.values(), passed_over)))
-
-
-def file_format(path: Path) -> str:
-    """Gives the suffix that says how a file of documents is read, packed or not.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InputError: If the suffix is unknown, or else if the file does not exist.
-    """
-    suffix = _format(path)
-    if suffix is None:
-        with open_file(path):  # that a file is missing is worse news than its suffix
-            pass
-        raise _unknown(path)
-    return suffix
 
 
 def _standing_for(path: Path) -> tuple[list[Path], list[Path]]:
@@ -111,7 +100,7 @@ def _check_plain(file: Path) -> None:
         mode = file.stat().st_mode
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
-            f"{printable(file)} is a link that leads nowhere; mend it, or remove it."
+            f"{printable(file)} is a link that leads nowhere; fix it, or remove it."
         ) from error
     if not stat.S_ISREG(mode):
         raise InputError(
@@ -131,42 +120,27 @@ def _nothing_usable(path: Path, inside: Sequence[Path]) -> InputError:
     lists = sorted(file for file in inside if file.name in TOKENIZER_FILES)
     hint = f" {printable(lists[0])} is a tokenizer's; name it to read it." if lists else ""
     return InputError(
-        f"{printable(path)} holds no file of a known kind; known: {_KNOWN}; "
-        f"name a folder with such files, or rename them.{hint}"
+        f"{printable(path)} holds no file of a known kind; known: "
+        f"{listed_formats(FOLDER_SUFFIXES)}; name a folder with such files, or rename them.{hint}"
     )
 
 
-def _unknown(path: Path) -> InputError:
-    packed = path.suffix.lower() in PACKINGS
-    found = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
-    has = f"has the suffix {found!r}" if found else "has no suffix"
-    return InputError(f"{printable(path)} {has}; known: {_KNOWN}; rename or convert the file.")
-
-
 def _is_text(found: Path) -> bool:
-    return _format(found) is not None and found.name not in TOKENIZER_FILES
-
-
-def _format(path: Path) -> str | None:
-    packed = path.suffix.lower() in PACKINGS
-    suffix = (Path(path.stem) if packed else path).suffix.lower()
-    if suffix not in DOCUMENT_SUFFIXES or (packed and suffix == ".parquet"):
-        return None
-    return suffix
+    return format_suffix(found) in FOLDER_SUFFIXES and found.name not in TOKENIZER_FILES
 
 
 def _walk(folder: Path) -> Iterator[Path]:
     """Lists the files in a folder, hidden ones left out; links to folders are followed once."""
     seen: set[tuple[int, int]] = set()
-    for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
-        status = Path(place).stat()
+    for parent, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        status = Path(parent).stat()
         if (status.st_dev, status.st_ino) in seen:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
         # Sorted, so that which of two links to a folder is followed does not depend on the disk.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(place, name) for name in names if not name.startswith("."))
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 
 def _refuse(error: OSError) -> None:

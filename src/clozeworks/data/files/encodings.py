@@ -1,9 +1,7 @@
 """Turns the bytes of a file into characters, or says precisely why that does not work."""
 
 import codecs
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -20,14 +18,13 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
     (codecs.BOM_UTF8, "utf-8"),
 )
-GZIP_MARK = b"\x1f\x8b"
 # Two or more in a row of the usual characters and marks. Korean and Japanese have such rows, too.
 _CHINESE = {
     "gb18030": re.compile(rb"(?:[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]){2,}"),
     "big5": re.compile(rb"(?:[\xa1-\xc6][\x40-\x7e\xa1-\xfe]){2,}"),
 }
 _HIGH = re.compile(rb"[\x80-\xff]")
-# Bytes behind a wrong one that are looked at to guess what they are.
+# Bytes after a wrong one that are looked at to guess what they are.
 _LOOKED_AT = 2_000
 
 
@@ -45,6 +42,23 @@ def lone_surrogate(text: str) -> str | None:
     return None
 
 
+def check_characters(text: str, where: str) -> None:
+    """Insists that a text has whole characters only.
+
+    Args:
+        text: The text.
+        where: How messages name it.
+
+    Raises:
+        InputError: If it holds half a character, which JSON escapes can produce.
+    """
+    if surrogate := lone_surrogate(text):
+        raise InputError(
+            f"{where} holds the lone surrogate {surrogate}; that is half a character; "
+            "write the whole character."
+        )
+
+
 def missing_file(path: Path, advice: str = "check the name and the folder") -> InputError:
     """Makes the error for a file that is not there, with the nearest name that is."""
     try:
@@ -54,23 +68,6 @@ def missing_file(path: Path, advice: str = "check the name and the folder") -> I
     near = get_close_matches(path.name, names, n=1, cutoff=0.8)
     hint = f" Did you mean {printable(path.with_name(near[0]))!r}?" if near else ""
     return InputError(f"{printable(path)} does not exist; {advice}.{hint}")
-
-
-def read_bytes(path: Path) -> bytes:
-    """Reads a whole file, unpacking it if its name ends in `.gz`.
-
-    Args:
-        path: The file.
-
-    Returns:
-        What it holds.
-
-    Raises:
-        InputError: If it is missing, a folder, not readable, or not intact.
-    """
-    with open_file(path) as file:
-        data = file.read()
-    return _unpack(data, printable(path)) if path.suffix.lower() == ".gz" else data
 
 
 @contextmanager
@@ -92,39 +89,6 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         raise InputError(
             f"{origin} could not be read: {error.strerror or error}; check the name and the disk."
         ) from error
-
-
-def not_packed(origin: str, packing: str, suffix: str) -> InputError:
-    """Makes the error for a file whose name says that it is packed."""
-    return InputError(
-        f"{origin} is not a {packing} file, although its name says so; "
-        f"take {suffix} off the name, or pack it with {packing}."
-    )
-
-
-def cut_off(origin: str, packing: str) -> InputError:
-    """Makes the error for a packed file whose end is missing."""
-    return InputError(
-        f"{origin} ends too early; its {packing} data is cut off; copy or download it again."
-    )
-
-
-def damaged(origin: str, packing: str) -> InputError:
-    """Makes the error for a packed file that cannot be unpacked."""
-    return InputError(
-        f"{origin} is damaged; its {packing} data does not unpack; copy or download it again."
-    )
-
-
-def _unpack(packed: bytes, origin: str) -> bytes:
-    if packed and not packed.startswith(GZIP_MARK):
-        raise not_packed(origin, "gzip", ".gz")
-    try:
-        return gzip.decompress(packed)
-    except EOFError as error:
-        raise cut_off(origin, "gzip") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise damaged(origin, "gzip") from error
 
 
 def canonical_encoding(encoding: str) -> str:
@@ -151,46 +115,6 @@ def canonical_encoding(encoding: str) -> str:
     return name
 
 
-def decode(data: bytes, origin: str, encoding: str) -> str:
-    """Decodes a whole file; a byte order mark at its start is dropped.
-
-    Args:
-        data: The bytes of the file.
-        origin: How messages name the file.
-        encoding: The encoding the user said, or the default.
-
-    Returns:
-        The characters. Line ends are left as they are.
-
-    Raises:
-        InputError: If the bytes are not text in this encoding.
-    """
-    name = canonical_encoding(encoding)
-    if data.startswith(GZIP_MARK):
-        raise packed(origin, "gzip", ".gz")
-    marked = marked_encoding(data)
-    if marked and not name.startswith(marked):
-        raise wrong_mark(origin, marked, name)
-    if not is_wide(name) and (start := data.find(b"\0")) >= 0:
-        raise binary(origin, data.count(b"\n", 0, start) + 1, start)
-    try:
-        text = data.decode(name)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].decode(name, errors="replace").count("\n") + 1
-        raise invalid(origin, line, name, data, error.start) from error
-    if "\0" in text:
-        raise nul(origin, text.count("\n", 0, text.index("\0")) + 1)
-    return text.removeprefix("\ufeff")
-
-
-def packed(origin: str, packing: str, suffix: str) -> InputError:
-    """Makes the error for a packed file whose name does not say so."""
-    return InputError(
-        f"{origin} is packed with {packing}; end its name in {suffix}, "
-        f"or unpack it with {packing} -dc."
-    )
-
-
 def marked_encoding(data: bytes) -> str | None:
     """Reads the byte order mark, if the data begins with one."""
     return next((name for mark, name in BYTE_ORDER_MARKS if data.startswith(mark)), None)
@@ -209,9 +133,9 @@ def wrong_mark(origin: str, marked: str, name: str) -> InputError:
     )
 
 
-def binary(origin: str, line: int, place: int) -> InputError:
-    """Makes the error for a zero byte; its place in the file says which UTF-16 it may be."""
-    order = "le" if place % 2 else "be"
+def binary(origin: str, line: int, position: int) -> InputError:
+    """Makes the error for a zero byte; its position says which UTF-16 it may be."""
+    order = "le" if position % 2 else "be"
     return InputError(
         f"{origin}, line {line:,}: byte 0x00 does not occur in text; this is a binary file, "
         "or UTF-16; convert the file to text, or say what it is with "
@@ -228,7 +152,7 @@ def nul(origin: str, line: int) -> InputError:
 
 
 def invalid(origin: str, line: int, name: str, data: bytes, start: int) -> InputError:
-    """Makes the error for a byte that the encoding does not have at this place of the data."""
+    """Makes the error for a byte that is not valid at this position of the data."""
     return InputError(
         f"{origin}, line {line:,}: byte 0x{data[start]:02X} is not valid "
         f"{name.upper()}; convert the file, or say what it is with "

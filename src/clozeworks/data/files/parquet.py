@@ -1,12 +1,13 @@
-"""Reads columns of text from parquet files, a few rows at a time."""
+"""Reads rows of parquet files, a few at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import open_file, printable
-from clozeworks.data.files.fields import TEXT_COLUMN, absent
-from clozeworks.data.files.streaming import Position
+from clozeworks.data.files.fields import TEXT_COLUMN, column_index
 from clozeworks.errors import InputError, MissingExtra
 
 _ROWS = 64  # held at a time; a row can be a whole book
@@ -14,10 +15,10 @@ _BUFFER = 1 << 20
 
 
 def check_library() -> None:
-    """Insists that parquet can be read.
+    """Insists that the library for parquet is installed.
 
     Raises:
-        MissingExtra: If it cannot.
+        MissingExtra: If it is not.
     """
     _pyarrow()
 
@@ -31,23 +32,50 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def read_columns(
-    path: Path, columns: Sequence[str] | None, position: Position | None = None
-) -> Iterator[tuple[int, list[str | None]]]:
-    """Reads columns of strings; what else the file holds is not touched.
+def parquet_rows(
+    path: Path, position: Position | None = None
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Reads all columns but binary ones: pictures and sounds have no part in a text.
 
     Args:
         path: The file.
-        columns: Their names; None takes `text`, or the only column of strings.
         position: Told how far the reading is, in bytes of the file.
 
     Yields:
-        The number of each row, from 1, and its texts.
+        Row 0, which is the names of the columns; then the number of each row, from 1, and its
+        cells.
+
+    Raises:
+        InputError: If the file is damaged.
+        MissingExtra: If the library for parquet is not installed.
+    """
+    return _rows(path, _not_binary, position)
+
+
+def parquet_texts(
+    path: Path, columns: Sequence[str] | None, position: Position | None = None
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Reads columns of strings; nothing else of the file is touched.
+
+    Args:
+        path: The file.
+        columns: Their names or numbers; None takes `text`, or the only column of strings.
+        position: Told how far the reading is, in bytes of the file.
+
+    Yields:
+        Row 0, which is the names of the columns; then the number of each row, from 1, and its
+        texts, of which any may be None.
 
     Raises:
         InputError: If the file is damaged or has no such columns of strings.
         MissingExtra: If the library for parquet is not installed.
     """
+    return _rows(path, partial(_of_strings, columns, printable(path)), position)
+
+
+def _rows(
+    path: Path, choose: Callable[[Any, Any], list[str]], position: Position | None
+) -> Iterator[tuple[int, Sequence[Any]]]:
     pyarrow, parquet = _pyarrow()
     origin = printable(path)
     with open_file(path) as file:
@@ -55,26 +83,45 @@ def read_columns(
         try:
             # Without a buffer of a fixed size a column's whole row group is read at once.
             table = parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
-            names = columns or [_guessed(table.schema_arrow, pyarrow)]
-            for name in names:
-                _check(table.schema_arrow, name, origin, pyarrow)
-            total = table.metadata.num_rows
-            number = 0
+            names = choose(table.schema_arrow, pyarrow)
+            yield 0, names
+            number, total = 0, table.metadata.num_rows
             for batch in table.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(names))):
-                texts = [_strings(batch.column(name), origin, number) for name in names]
-                for row in zip(*texts, strict=True):
-                    number += 1
-                    yield number, list(row)
+                cells = [_values(batch.column(name), origin, number) for name in names]
                 if position is not None:
-                    position(size * number // total)
+                    position(size * (number + batch.num_rows) // total)
+                for row in zip(*cells, strict=True):
+                    number += 1
+                    yield number, row
         except (pyarrow.ArrowException, OSError) as error:
             if getattr(error, "errno", None) is not None:
                 raise  # only the system numbers its errors; that is about the disk
             # The message may have many lines; the first one says what is wrong.
-            said = str(error).partition("\n")[0].rstrip(". ")
+            reason = str(error).partition("\n")[0].rstrip(". ")
             raise InputError(
-                f"{origin} is damaged or not a parquet file ({said}); copy or download it again."
+                f"{origin} is damaged or not a parquet file ({reason}); copy or download it again."
             ) from error
+
+
+def _not_binary(schema: Any, pyarrow: Any) -> list[str]:
+    return [field.name for field in schema if not pyarrow.types.is_binary(field.type)]
+
+
+def _of_strings(columns: Sequence[str] | None, origin: str, schema: Any, pyarrow: Any) -> list[str]:
+    if not columns:
+        strings = [field.name for field in schema if _is_string(field.type, pyarrow)]
+        only = len(strings) == 1 and TEXT_COLUMN not in schema.names
+        columns = strings if only else [TEXT_COLUMN]
+    names = []
+    for column in columns:
+        field = schema.field(column_index(schema.names, column, origin))
+        if not _is_string(field.type, pyarrow):
+            raise InputError(
+                f"{origin}: the column {column!r} holds {field.type}; it must hold strings; choose "
+                "another with --column, or convert it."
+            )
+        names.append(field.name)
+    return names
 
 
 def _is_string(kind: Any, pyarrow: Any) -> bool:
@@ -83,33 +130,10 @@ def _is_string(kind: Any, pyarrow: Any) -> bool:
     return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))
 
 
-def _guessed(schema: Any, pyarrow: Any) -> str:
-    strings = [field.name for field in schema if _is_string(field.type, pyarrow)]
-    only = len(strings) == 1 and TEXT_COLUMN not in schema.names
-    return str(strings[0]) if only else TEXT_COLUMN
-
-
-def _check(schema: Any, column: str, origin: str, pyarrow: Any) -> None:
-    places = schema.get_all_field_indices(column)
-    if not places:
-        raise absent(origin, "column", column, list(schema.names))
-    if len(places) > 1:
-        raise InputError(
-            f"{origin} has {len(places)} columns {column!r}; a name must be unique; "
-            "rename the others."
-        )
-    kind = schema.field(places[0]).type
-    if not _is_string(kind, pyarrow):
-        raise InputError(
-            f"{origin}: the column {column!r} holds {kind}; it must hold strings; choose another "
-            "with --column, or convert it."
-        )
-
-
-def _strings(values: Any, origin: str, before: int) -> list[str | None]:
+def _values(values: Any, origin: str, before: int) -> list[Any]:
     try:
-        texts: list[str | None] = values.to_pylist()
-        return texts
+        cells: list[Any] = values.to_pylist()
+        return cells
     except UnicodeDecodeError:
         for number, value in enumerate(values, start=before + 1):
             try:

@@ -1,18 +1,346 @@
-"""Rows of csv and tsv, one after the other, whatever the size of the file."""
+"""Tables in files: rows of csv and tsv, objects of JSON, rows of parquet, of any size.
+
+Nothing is known here of what the columns mean. Rows are counted as a spreadsheet shows them: the
+first row of a csv or tsv file is row 1, whether it is a header or not.
+"""
 
 import csv
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
 
-from clozeworks.data.files.fields import LARGEST_FIELD, unmatched_quotes
-from clozeworks.data.files.streaming import LONGEST_LINE
+from clozeworks.data.files.compression import Position, check_format
+from clozeworks.data.files.encodings import printable
+from clozeworks.data.files.fields import TEXT_COLUMN, json_type
+from clozeworks.data.files.lines import DEFAULT_ENCODING, LONGEST_LINE, LineReader
+from clozeworks.data.files.parquet import parquet_rows
 from clozeworks.errors import InputError
 
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+# Rows that are held to see what the columns are, fewer if they are long.
+HEAD_ROWS = 1_000
+HEAD_CHARACTERS = 4_000_000
+_LARGEST_FIELD = 2**31 - 1  # the most the csv module accepts on every system
+
+RowCells = Sequence[Any]
+NumberedRow = tuple[int, RowCells]
 # A row's number as a spreadsheet shows it, and its cells.
 TableLine = tuple[int, list[str]]
+# An object's number and its fields.
+NumberedObject = tuple[int, dict[str, Any]]
+# Told where a row is that cannot be used, and what is wrong with it, without a full stop.
+OnBadRow = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows and the names of their columns.
+
+    Attributes:
+        origin: The file, for messages.
+        unit: What a row is called: row, line or object.
+        names: The names of the columns; for csv and tsv the first row, which may be data.
+        rows: The number and the cells of each row; what is absent or null is None.
+        doubtful: The number of the first row, if it is not known to be a header.
+    """
+
+    origin: str
+    unit: str
+    names: tuple[str, ...]
+    rows: list[NumberedRow]
+    doubtful: int | None = None
+
+    def place(self, number: int) -> str:
+        """Names a row in a message."""
+        return f"{self.origin}, {self.unit} {number:,}"
+
+    def without_header(self) -> "Table":
+        """The same table if its first row is data."""
+        assert self.doubtful is not None
+        first: NumberedRow = (self.doubtful, self.names)
+        return replace(self, names=("",) * len(self.names), rows=[first, *self.rows], doubtful=None)
+
+    def column(self, number: int) -> list[Any]:
+        """The cells of a column, counted from 1."""
+        return [cells[number - 1] for _, cells in self.rows]
+
+
+def refuse_row(source_location: str, message: str) -> None:
+    """Refuses a file because of a row that cannot be used.
+
+    Args:
+        source_location: The file and the row.
+        message: What is wrong and what to do, without a full stop.
+
+    Raises:
+        InputError: Always.
+    """
+    raise InputError(f"{source_location}: {message}.")
+
+
+class TableReader:
+    """The rows of a table, read as they are needed: the file may have any size.
+
+    Args:
+        path: A file with one of `TABLE_SUFFIXES`, compressed or not.
+        encoding: What it is written in.
+        on_bad_row: Told about rows that cannot be used, which are left out if it returns.
+
+    Attributes:
+        head: The first rows, to find out what the columns are.
+
+    Raises:
+        InputError: If the file cannot be read, or holds no rows.
+        MissingExtra: If the format needs a library that is not installed.
+    """
+
+    def __init__(
+        self, path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
+    ) -> None:
+        self._size = 1
+        self._bytes_read = 0
+        self._lines = LineReader(path, encoding)
+        self.head, self._rest = _opened(path, self._lines, on_bad_row, _first_rows, self._note)
+        if not self.head.names:
+            raise nothing(self.head.origin)
+        self._size = path.stat().st_size
+
+    def rows(self, head: Table | None = None) -> Iterator[NumberedRow]:
+        """Gives every row, once.
+
+        Args:
+            head: The first rows as they are to be given, if not as they are: `without_header`.
+        """
+        return chain((head or self.head).rows, self._rest)
+
+    def fraction_read(self) -> float:
+        """The fraction of the file that has been given."""
+        return self._bytes_read / self._size if self._bytes_read else self._lines.fraction_read()
+
+    def _note(self, bytes_read: int) -> None:
+        self._bytes_read = bytes_read
+
+
+def read_table(
+    path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
+) -> Table:
+    """Reads a whole table.
+
+    Args:
+        path: A file with one of `TABLE_SUFFIXES`, compressed or not.
+        encoding: What it is written in.
+        on_bad_row: Told about rows that cannot be used, which are left out if it returns.
+
+    Returns:
+        The table; it has no columns if every row was left out.
+
+    Raises:
+        InputError: If the file cannot be read, or holds no rows.
+        MissingExtra: If the format needs a library that is not installed.
+    """
+    return _opened(path, LineReader(path, encoding), on_bad_row, list, None)[0]
+
+
+def nothing(origin: str) -> InputError:
+    """Makes the error for a file without a row."""
+    return InputError(f"{origin} holds no rows; there must be at least one; check the file.")
+
+
+def _opened(
+    path: Path,
+    lines: Iterable[str],
+    on_bad_row: OnBadRow,
+    hold: Callable[[Iterator[NumberedRow]], list[NumberedRow]],
+    position: Position | None,
+) -> tuple[Table, Iterator[NumberedRow]]:
+    """Opens a table.
+
+    Args:
+        path: The file.
+        lines: Its lines, if it is a text file.
+        on_bad_row: Told about rows that cannot be used.
+        hold: Takes as many rows as are needed at once.
+        position: Told how far a file without lines has been read.
+
+    Returns:
+        The rows that `hold` took, and those that follow them.
+    """
+    origin = printable(path)
+    suffix = check_format(path, TABLE_SUFFIXES, "rename or convert the file")
+    if suffix == ".parquet":
+        rows = parquet_rows(path, position)
+        _, names = next(rows)
+        held = hold(rows)
+        if not held:
+            raise nothing(origin)
+        return Table(origin, "row", tuple(names), held), rows
+    if suffix in (".csv", ".tsv"):
+        separated = separated_rows(iter(lines), origin, suffix)
+        number, first = next(separated, (0, []))
+        if not first:
+            raise nothing(origin)
+        check_separator(first, f"{origin}, row {number:,}", suffix)
+        rows = even_rows(separated, len(first), origin, suffix, on_bad_row)
+        return Table(origin, "row", tuple(first), hold(rows), doubtful=number), rows
+    refused = False
+
+    def note_and_refuse(source_location: str, message: str) -> None:
+        nonlocal refused
+        refused = True
+        on_bad_row(source_location, message)
+
+    unit, objects = json_objects(iter(lines), origin, suffix, note_and_refuse)
+    whole = hold((number, [value, *value.values()]) for number, value in objects)
+    if not whole and not refused:
+        raise nothing(origin)
+    fields = tuple(dict.fromkeys(name for _, (value, *_) in whole for name in value))
+    return (
+        Table(
+            origin, unit, fields, [(n, [value.get(f) for f in fields]) for n, (value, *_) in whole]
+        ),
+        ((number, [value.get(name) for name in fields]) for number, value in objects),
+    )
+
+
+def _first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:
+    """Takes the first rows: so many, or so many characters."""
+    held: list[NumberedRow] = []
+    length = 0
+    for row in islice(rows, HEAD_ROWS):
+        held.append(row)
+        length += sum(len(cell) for cell in row[1] if isinstance(cell, str))
+        if length >= HEAD_CHARACTERS:
+            break
+    return held
+
+
+def json_objects(
+    lines: Iterator[str], origin: str, suffix: str, on_bad_row: OnBadRow = refuse_row
+) -> tuple[str, Iterator[NumberedObject]]:
+    """Reads the objects of a JSON file. A string counts as an object with the field `text`.
+
+    Args:
+        lines: The lines of the file.
+        origin: How messages name it.
+        suffix: `.jsonl`, one object per line, or `.json`, a list of objects. A `.json` file may
+            also have one object per line.
+        on_bad_row: Told about values that are not objects, which are left out if it returns.
+
+    Returns:
+        What an object is called, and the objects with their numbers.
+
+    Raises:
+        InputError: If the file is one JSON value, and not a list of objects.
+    """
+    if suffix == ".json":
+        held = list(lines)
+        lines = iter(held)
+        if not one_object_per_line(held):
+            values = enumerate(_json_list(held, origin), start=1)
+            return "object", _checked_objects(values, origin, "object", on_bad_row)
+    return "line", _checked_objects(
+        _json_lines(lines, origin, on_bad_row), origin, "line", on_bad_row
+    )
+
+
+def _checked_objects(
+    values: Iterable[tuple[int, object]], origin: str, unit: str, on_bad_row: OnBadRow
+) -> Iterator[NumberedObject]:
+    for number, value in values:
+        if isinstance(value, str):
+            value = {TEXT_COLUMN: value}
+        if isinstance(value, dict):
+            yield number, value
+        else:
+            on_bad_row(
+                f"{origin}, {unit} {number:,}",
+                f"this is {json_type(value)}; it must be an object with a text; fix it",
+            )
+
+
+def _json_lines(
+    lines: Iterator[str], origin: str, on_bad_row: OnBadRow
+) -> Iterator[tuple[int, object]]:
+    for number, line in enumerate(lines, start=1):
+        if not line or line.isspace():
+            continue
+        try:
+            value: object = json.loads(line)
+        except json.JSONDecodeError as error:
+            on_bad_row(
+                f"{origin}, line {number:,}, character {error.colno:,}",
+                f"this is not valid JSON ({error.msg}); write one whole JSON object per line",
+            )
+        except (ValueError, RecursionError):
+            on_bad_row(
+                f"{origin}, line {number:,}",
+                "a number is too long or the nesting too deep to read; write one JSON object",
+            )
+        else:
+            yield number, value
+
+
+def _json_list(lines: Sequence[str], origin: str) -> list[object]:
+    value = json_document(lines, origin)
+    if isinstance(value, dict) and isinstance(value.get("data"), list):
+        value = value["data"]
+    if not isinstance(value, list):
+        raise InputError(
+            f"{origin} is {json_type(value)}; it must be a list of objects; write such a list, or "
+            "one object per line and call the file .jsonl."
+        )
+    return value
+
+
+def json_document(lines: Iterable[str], origin: str) -> object:
+    """Reads a file that is one JSON value.
+
+    Args:
+        lines: The lines of the file.
+        origin: How messages name it.
+
+    Raises:
+        InputError: If it is not one JSON value.
+    """
+    text = "\n".join(lines)
+    if not text.strip():
+        raise nothing(origin)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{origin}, line {error.lineno:,}, character {error.colno:,}: this is not valid JSON "
+            f"({error.msg}); copy or write the file again; objects on lines of their own are a "
+            ".jsonl file."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{origin}: a number is too long or the nesting too deep to read; write a list of "
+            "objects."
+        ) from error
+
+
+def one_object_per_line(lines: Sequence[str]) -> bool:
+    """Whether a file that is called `.json` is in truth a `.jsonl` file.
+
+    Args:
+        lines: The lines of the file.
+    """
+    used = [line for line in lines if line.strip()]
+    if len(used) < 2 or not used[0].lstrip().startswith("{"):
+        return False
+    try:
+        json.loads(used[0])
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def separated_rows(lines: Iterator[str], origin: str, suffix: str) -> Iterator[TableLine]:
-    """The rows of a table; a line without any cell counts but is not a row.
+    """Reads the rows of a csv or tsv file; a line without any cell counts but is not a row.
 
     Args:
         lines: The lines of the file.
@@ -20,7 +348,7 @@ def separated_rows(lines: Iterator[str], origin: str, suffix: str) -> Iterator[T
         suffix: `.csv`, where cells may be quoted, or `.tsv`, where they are not.
 
     Raises:
-        InputError: Quotation marks do not match, or a row does not fit in memory.
+        InputError: If quotation marks do not match, or a row does not fit in memory.
     """
     return _csv_rows(lines, origin) if suffix == ".csv" else _tsv_rows(lines)
 
@@ -49,11 +377,14 @@ def _csv_rows(lines: Iterator[str], origin: str) -> Iterator[TableLine]:
     reader = csv.reader(fed(), strict=True)
     while True:
         # Trap: the limit is one per process, so it is lifted no longer than a row takes.
-        before = csv.field_size_limit(LARGEST_FIELD)
+        before = csv.field_size_limit(_LARGEST_FIELD)
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise unmatched_quotes(f"{origin}, row {number + 1:,}", error) from error
+            raise InputError(
+                f"{origin}, row {number + 1:,}: the quotation marks do not match ({error}); close "
+                'each one, and write "" for a quotation mark inside a text.'
+            ) from error
         finally:
             csv.field_size_limit(before)
         if row is None:
@@ -61,3 +392,57 @@ def _csv_rows(lines: Iterator[str], origin: str) -> Iterator[TableLine]:
         number, length = number + 1, 0
         if row:
             yield number, row
+
+
+def even_rows(
+    rows: Iterable[TableLine],
+    width: int,
+    origin: str,
+    suffix: str,
+    on_bad_row: OnBadRow = refuse_row,
+) -> Iterator[TableLine]:
+    """Gives the rows that have as many cells as the first.
+
+    Args:
+        rows: All rows after the first.
+        width: The cells of the first.
+        origin: How messages name the file.
+        suffix: `.csv` or `.tsv`.
+        on_bad_row: Told about other rows, which are left out if it returns.
+    """
+    for number, cells in rows:
+        if len(cells) == width:
+            yield number, cells
+            continue
+        amount = "is 1 cell" if len(cells) == 1 else f"are {len(cells):,} cells"
+        advice = (
+            "put quotation marks around a text with commas in it"
+            if suffix == ".csv"
+            else "take tabs and line ends out of the texts"
+        )
+        on_bad_row(
+            f"{origin}, row {number:,}",
+            f"there {amount}; the first row has {width:,}; {advice}",
+        )
+
+
+def check_separator(first: Sequence[str], where: str, suffix: str) -> None:
+    """Insists that a table of one column is one.
+
+    Args:
+        first: The cells of the first row.
+        where: How messages name that row.
+        suffix: `.csv` or `.tsv`.
+
+    Raises:
+        InputError: If its cells seem to be separated by something else.
+    """
+    other = next((mark for mark in ("\t", ";", "|", ",") if mark in first[0]), None)
+    if len(first) > 1 or other is None:
+        return
+    expected = "a comma" if suffix == ".csv" else "a tab"
+    shown = first[0] if len(first[0]) <= 60 else first[0][:60] + "…"
+    raise InputError(
+        f"{where}: this is one cell, {shown!r}; in a {suffix} file {expected} separates cells; "
+        + ("rename it to .tsv." if other == "\t" else "convert the file.")
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from clozeworks.data.labelled.readers.tables import Table
+from clozeworks.data.files.tables import Table
 from clozeworks.errors import InputError, SettingError, UnknownName
 
 TaskName = Literal["classify", "compare", "tag", "answer", "fill", "generate", "text-to-text"]

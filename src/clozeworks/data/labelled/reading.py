@@ -5,8 +5,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from clozeworks.data.files.compression import COMPRESSIONS
 from clozeworks.data.files.encodings import open_file, printable
-from clozeworks.data.files.streaming import DEFAULT_ENCODING, PACKINGS, read_lines
+from clozeworks.data.files.lines import DEFAULT_ENCODING, read_lines
+from clozeworks.data.files.tables import (
+    TABLE_SUFFIXES,
+    Table,
+    json_document,
+    nothing,
+    one_object_per_line,
+    read_table,
+)
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import ROLES, Column, TaskName, find_columns
 from clozeworks.data.labelled.items import (
@@ -37,14 +46,6 @@ from clozeworks.data.labelled.readers.conll import (
 )
 from clozeworks.data.labelled.readers.sources import source_rows, with_targets
 from clozeworks.data.labelled.readers.squad import is_squad, question_rows, read_squad, wrong_text
-from clozeworks.data.labelled.readers.tables import (
-    TABLE_SUFFIXES,
-    Table,
-    json_document,
-    nothing,
-    one_object_per_line,
-    read_table,
-)
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.wording import counted
 
@@ -206,7 +207,7 @@ def suffix_of(path: Path, task: TaskName) -> str:
     Raises:
         InputError: If the task has no such files.
     """
-    packed = path.suffix.lower() in PACKINGS
+    packed = path.suffix.lower() in COMPRESSIONS
     suffix = (Path(path.stem) if packed else path).suffix.lower()
     if suffix in SUFFIXES[task] and not (packed and suffix == ".parquet"):
         return suffix
@@ -216,7 +217,7 @@ def suffix_of(path: Path, task: TaskName) -> str:
     has = f"has the suffix {shown_suffix!r}" if shown_suffix else "has no suffix"
     raise InputError(
         f"{printable(path)} {has}; for {task} the known are {', '.join(SUFFIXES[task])}, all but "
-        f".parquet also with {', '.join(PACKINGS)}; rename or convert the file."
+        f".parquet also with {', '.join(COMPRESSIONS)}; rename or convert the file."
     )
 
 
@@ -237,7 +238,7 @@ def _read_file(path: Path, task: TaskName, reading: Reading, bad: BadRows) -> _P
             if is_squad(value):
                 _check_no_columns(reading, f"{origin} has the layout of SQuAD")
                 return _Part((), read_squad(value, origin, bad))
-    table = read_table(path, suffix, reading.encoding, bad)
+    table = read_table(path, reading.encoding, bad.add)
     if not table.names:
         return _Part()
     table, columns = find_columns(table, task, reading.columns, reading.header)

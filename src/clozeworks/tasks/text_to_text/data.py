@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clozeworks.data.files.streaming import PACKINGS
+from clozeworks.data.files.compression import COMPRESSIONS
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import ROLES
 from clozeworks.data.labelled.items import ChatItem, Item, SourceItem
@@ -121,6 +121,6 @@ def named_format(task: TextToText, file: Path) -> list[str] | None:
 
 def _stem(path: Path) -> str:
     name = path.name
-    for packing in PACKINGS:
+    for packing in COMPRESSIONS:
         name = name.removesuffix(packing)
     return Path(name).stem

@@ -85,7 +85,8 @@ WRONG_LINE = (
         (
             "a.tsv",
             b"a\tb\ncaf\xe9\tbar",
-            "a.tsv, line 2: byte 0xe9 is not UTF-8; save the file as UTF-8.",
+            "a.tsv, line 2: byte 0xE9 is not valid UTF-8; convert the file, or say what it is with "
+            "--encoding latin-1.",
         ),
         (
             "a.txt",

@@ -269,7 +269,7 @@ class TestBadRows:
             *("a.jsonl", good + '{"text": \n'),
         )
         bad(
-            *("a.jsonl, line 1", "this is a list; it must be an object with a text; mend it"),
+            *("a.jsonl, line 1", "this is a list; it must be an object with a text; fix it"),
             *("a.jsonl", "[1]\n" + good),
         )
         bad(

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.tables import Table, nothing
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, How
 from clozeworks.data.labelled.items import WordsItem
-from clozeworks.data.labelled.readers.tables import Table, nothing
 from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import counted
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column
 from clozeworks.data.labelled.items import ASSISTANT, ChatItem, Item, SourceItem, Turn
 from clozeworks.data.labelled.readers.squad import wrong_text
-from clozeworks.data.labelled.readers.tables import Table
 
 # What published sets call those who speak.
 ROLES = {"human": "user", "gpt": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT}

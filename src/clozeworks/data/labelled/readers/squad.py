@@ -9,10 +9,10 @@ from typing import Any
 
 from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column
 from clozeworks.data.labelled.items import AnswerSpan, QuestionItem
-from clozeworks.data.labelled.readers.tables import Table
 
 _SHORT = 40
 

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.data.files.encodings import lone_surrogate, open_file, printable
-from clozeworks.data.files.streaming import read_lines
-from clozeworks.data.files.tables import separated_rows
+from clozeworks.data.files.lines import read_lines
+from clozeworks.data.files.tables import json_document, one_object_per_line, separated_rows
 from clozeworks.data.labelled.columns import Column, TaskName
 from clozeworks.data.labelled.readers.conll import CONLL_SUFFIXES, CONLLU_SUFFIX, ends_sentence
 from clozeworks.data.labelled.readers.squad import is_squad, squad_questions
-from clozeworks.data.labelled.readers.tables import json_document, one_object_per_line
 from clozeworks.data.labelled.reading import Labelled, suffix_of
 from clozeworks.errors import InputError
 

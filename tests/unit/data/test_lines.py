@@ -17,8 +17,8 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clozeworks.data.files import streaming
-from clozeworks.data.files.streaming import read_lines
+from clozeworks.data.files import compression, lines
+from clozeworks.data.files.lines import read_lines
 from clozeworks.errors import InputError, MissingExtra
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -50,7 +50,7 @@ def read(name, data, **options):
 
 @pytest.fixture(params=[1, 2, 3, 7])
 def small_blocks(request, monkeypatch):
-    monkeypatch.setattr(streaming, "_BLOCK", request.param)
+    monkeypatch.setattr(compression, "_BLOCK", request.param)
 
 
 class TestLines:
@@ -76,25 +76,25 @@ class TestLines:
         expected = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         if not expected[-1]:
             expected.pop()
-        before, streaming._BLOCK = streaming._BLOCK, block
+        before, compression._BLOCK = compression._BLOCK, block
         try:
             assert read("a.txt", text.encode(encoding)) == expected
         finally:
-            streaming._BLOCK = before
+            compression._BLOCK = before
 
     def test_a_line_over_many_blocks(self):
         long = "0123456789" * 500_000
         assert read("a.txt", f"a\n{long}\nb\n".encode()) == ["a", long, "b"]
 
     def test_a_line_that_does_not_end(self, refusal, monkeypatch):
-        monkeypatch.setattr(streaming, "LONGEST_LINE", 2_000_000)
+        monkeypatch.setattr(lines, "LONGEST_LINE", 2_000_000)
         assert refusal("a.txt", b"a\nb\n" + b"c" * 4_000_000) == (
             "a.txt, line 3 has more than 2,000,000 characters; a line must fit in memory; "
-            "fold it into several (fold -s), or write one document per line."
+            "fold it into several (fold -s)."
         )
 
     def test_the_longest_line(self):
-        assert streaming.LONGEST_LINE == 64_000_000
+        assert lines.LONGEST_LINE == 64_000_000
 
     def test_memory_does_not_grow_with_the_file(self):
         line = b"one line of a large file\n"
@@ -145,7 +145,7 @@ class TestPacking:
         if suffix == ".zst":  # its frames carry a sum only if asked for
             data[4] = 0xFF
         assert refusal(f"a.txt{suffix}", bytes(data)) == (
-            f"a.txt{suffix} is damaged; its {NAMES[suffix]} data does not unpack; "
+            f"a.txt{suffix} is damaged; its {NAMES[suffix]} data cannot be decompressed; "
             "copy or download it again."
         )
 
@@ -153,14 +153,14 @@ class TestPacking:
     def test_not_packed(self, refusal, suffix):
         assert refusal(f"a.txt{suffix}", b"one\n") == (
             f"a.txt{suffix} is not a {NAMES[suffix]} file, although its name says so; "
-            f"take {suffix} off the name, or pack it with {NAMES[suffix]}."
+            f"take {suffix} off the name, or compress it with {NAMES[suffix]}."
         )
 
     @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
     def test_packed_without_the_suffix(self, refusal, suffix):
         assert refusal("a.txt", PACK[suffix](b"one\n")) == (
-            f"a.txt is packed with {NAMES[suffix]}; end its name in {suffix}, "
-            f"or unpack it with {NAMES[suffix]} -dc."
+            f"a.txt is compressed with {NAMES[suffix]}; end its name in {suffix}, "
+            f"or decompress it with {NAMES[suffix]} -dc."
         )
 
     def test_a_text_that_begins_like_a_packed_file(self):
@@ -255,7 +255,7 @@ class TestEncodings:
         ],
     )
     def test_what_comes_before_is_given(self, monkeypatch, data, block):
-        monkeypatch.setattr(streaming, "_BLOCK", block)
+        monkeypatch.setattr(compression, "_BLOCK", block)
         Path("a.txt").write_bytes(data)
         lines = read_lines(Path("a.txt"))
         assert [next(lines), next(lines)] == ["one", "two"]

@@ -1,16 +1,17 @@
 """Where results go, and what is kept of them if the work is stopped."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 from clozeworks.errors import ClozeworksError, OutputError
+from clozeworks.wording import counted
 
 
 @contextmanager
-def keeping(
+def open_output(
     out: Path | None,
     what: str,
     done: Callable[[], str],
@@ -19,15 +20,15 @@ def keeping(
     lost: str = "",
     errors: bool = False,
 ) -> Iterator[IO[str]]:
-    """Opens what results are written to; if the work is stopped, those that are there stay.
+    """Opens what results are written to; if the work is stopped, those written so far are kept.
 
     Args:
         out: A file; None for standard output.
         what: What the results are called.
-        done: Says how much was done; nothing if nothing was.
-        overwrite: Whether a file that is there by the end is replaced.
+        done: Says how much was done; an empty string if nothing was.
+        overwrite: Whether a file that exists by the end is replaced.
         lost: What is said of work that cannot be kept, if there is such work.
-        errors: Whether results stay if an error ends the work, too.
+        errors: Whether results are kept if an error ends the work, too.
     """
     ends = (KeyboardInterrupt, SystemExit, *((ClozeworksError,) if errors else ()))
     stop: BaseException | None = None
@@ -42,20 +43,36 @@ def keeping(
             try:
                 yield file
             except ends as error:
-                if not done():  # a file that is there stays as it is
+                if not done():  # a file that exists stays as it is
                     if lost and not isinstance(error, ClozeworksError):
                         error.add_note(f"Nothing was kept: {lost}.")
                     raise
-                stop = error  # raised behind the block, so that a file keeps what was written
+                stop = error  # raised after the block, so that a file keeps what was written
     except OutputError as error:
         if stop is None:
             raise
         where = str(error).removesuffix(".")  # the file could not take its place
     if stop is None:
         return
-    said = "; ".join(filter(None, (f"{done()} until then", lost, where)))
+    message = "; ".join(filter(None, (f"{done()} until then", lost, where)))
     if isinstance(stop, ClozeworksError):
-        print(f"{said}.", file=sys.stderr)
+        print(f"{message}.", file=sys.stderr)
     else:
-        stop.add_note(f"{said}.")
+        stop.add_note(f"{message}.")
     raise stop
+
+
+def report_unread(unread: Sequence[int], max_length: int | None) -> None:
+    """Says how many prompts were truncated at their beginning, if any were.
+
+    Args:
+        unread: Tokens of each prompt that were not read.
+        max_length: The most tokens that are read at a time.
+    """
+    if count := sum(map(bool, unread)):
+        print(
+            f"The beginning of {counted(count, 'prompt')} was not read, "
+            f"{counted(max(unread), 'token')} at most: {max_length or 0:,} are read with what "
+            "follows.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,262 @@
+"""Compressed files: which suffix means which compression, and their bytes block by block."""
+
+import bz2
+import gzip
+import importlib
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from clozeworks.data.files.encodings import open_file, printable
+from clozeworks.errors import InputError, MissingExtra
+
+# Told now and then how many bytes of a file have been read.
+Position = Callable[[int], None]
+
+_BLOCK = 1 << 20
+# Compressed bytes that are read at a time where the library does not bound what comes out of them.
+_COMPRESSED_BLOCK = 1 << 13
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Zstandard:
+    """Decompresses frame after frame; unlike the library's own reader it notices a missing end."""
+
+    def __init__(self, file: BinaryIO, library: Any) -> None:
+        self._file = file
+        # Trap: large collections are compressed with a window that must be allowed for.
+        self._library = library.ZstdDecompressor(max_window_size=2**31)
+        self._frame: Any = None
+        self._compressed = b""
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            self._compressed = self._compressed or self._file.read(_COMPRESSED_BLOCK)
+            if not self._compressed:
+                if self._frame is not None:
+                    raise EOFError
+                return b""
+            frame = self._frame or self._library.decompressobj()
+            block: bytes = frame.decompress(self._compressed)
+            self._compressed = frame.unused_data
+            self._frame = None if frame.eof else frame
+            if block:
+                return block
+
+
+class _Damaged(Exception):  # noqa: N818
+    """What a library for .zst raises for data that it cannot decompress."""
+
+
+class _OneError:
+    """Passes on what a library for .zst reads, and its errors as `_Damaged`."""
+
+    def __init__(self, source: _Readable, error: type[Exception]) -> None:
+        self._source = source
+        self._error = error
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._source.read(size)
+        except self._error as error:
+            raise _Damaged from error
+
+
+def _open_zstandard(file: BinaryIO) -> _Readable:
+    library = _zstandard_library()
+    if library.__name__ == "zstandard":
+        return _OneError(_Zstandard(file, library), library.ZstdError)
+    return _OneError(library.ZstdFile(file), library.ZstdError)
+
+
+def _zstandard_library() -> Any:
+    for name in ("compression.zstd", "zstandard"):  # the first is Python's own, from 3.14 on
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise MissingExtra("Reading .zst files", "zstandard", "zstd")
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A way to compress files.
+
+    Attributes:
+        name: The name of the format and of the program that writes it.
+        marks: The bytes such a file can begin with.
+        open: Gives the decompressed bytes of an open file.
+        is_text: Whether a mark could be the beginning of a text.
+    """
+
+    name: str
+    marks: tuple[bytes, ...]
+    open: Callable[[BinaryIO], _Readable]
+    is_text: bool = False
+
+
+COMPRESSIONS = {
+    ".gz": Compression("gzip", (b"\x1f\x8b",), lambda file: gzip.GzipFile(fileobj=file)),
+    ".bz2": Compression("bzip2", (b"BZh",), bz2.BZ2File, is_text=True),
+    ".xz": Compression("xz", (b"\xfd7zXZ\0",), lzma.LZMAFile),
+    ".zst": Compression(
+        "zstd",
+        # A frame, or one of the sixteen kinds of frames to be skipped.
+        (b"\x28\xb5\x2f\xfd", *(bytes([kind]) + b"\x2a\x4d\x18" for kind in range(0x50, 0x60))),
+        _open_zstandard,
+    ),
+}
+
+
+def format_suffix(path: Path) -> str:
+    """Gives the suffix that decides how a file is read: `.csv` for `a.csv` and `A.CSV.GZ`.
+
+    A compressed parquet file keeps both suffixes, `.parquet.gz`: nothing reads such files.
+
+    Args:
+        path: The file; it need not exist.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in COMPRESSIONS:
+        return suffix
+    inner = Path(path.stem).suffix.lower()
+    return inner + suffix if inner == ".parquet" else inner
+
+
+def check_format(path: Path, known: tuple[str, ...], advice: str) -> str:
+    """Insists that a file has one of some suffixes.
+
+    Args:
+        path: The file.
+        known: The suffixes, without those of compressions.
+        advice: What to do if it has another, for the message.
+
+    Returns:
+        The suffix that decides how it is read.
+
+    Raises:
+        InputError: If the suffix is not known, or else if the file does not exist.
+    """
+    suffix = format_suffix(path)
+    if suffix not in known:
+        with open_file(path):  # that a file is missing is worse news than its suffix
+            pass
+        raise unknown_format(path, known, advice)
+    return suffix
+
+
+def unknown_format(path: Path, known: tuple[str, ...], advice: str) -> InputError:
+    """Makes the error for a file whose suffix is not known."""
+    compressed = path.suffix.lower() in COMPRESSIONS
+    shown = "".join(path.suffixes[-2:] if compressed else path.suffixes[-1:])
+    has = f"has the suffix {shown!r}" if shown else "has no suffix"
+    return InputError(f"{printable(path)} {has}; known: {listed_formats(known)}; {advice}.")
+
+
+def listed_formats(known: tuple[str, ...]) -> str:
+    """Lists suffixes in a message, with the compressions that each may have."""
+    exception = " all but .parquet" if ".parquet" in known else " each"
+    return f"{', '.join(known)},{exception} also with {', '.join(COMPRESSIONS)}"
+
+
+def check_decompressible(path: Path) -> None:
+    """Insists that the library which decompresses a file is installed.
+
+    Args:
+        path: The file; its suffix decides.
+
+    Raises:
+        MissingExtra: If the library is not installed.
+    """
+    if path.suffix.lower() == ".zst":
+        _zstandard_library()
+
+
+def check_not_compressed(head: bytes, origin: str) -> None:
+    """Insists that data is not compressed.
+
+    Args:
+        head: The first bytes.
+        origin: How messages name the file.
+
+    Raises:
+        InputError: If it begins as compressed data does.
+    """
+    for suffix, compression in COMPRESSIONS.items():
+        if head.startswith(compression.marks) and not compression.is_text:
+            raise InputError(
+                f"{origin} is compressed with {compression.name}; end its name in {suffix}, "
+                f"or decompress it with {compression.name} -dc."
+            )
+
+
+def read_blocks(path: Path, position: Position | None = None) -> Iterator[bytes]:
+    """Reads a file as decompressed blocks.
+
+    Args:
+        path: The file; its suffix says whether and how it is compressed.
+        position: Told, before each block is given, how many bytes of the file have been read.
+
+    Yields:
+        The blocks; the last one, and only that, is empty.
+
+    Raises:
+        InputError: If the file cannot be read, or is not what its suffix says.
+        MissingExtra: If the library which decompresses it is not installed.
+    """
+    origin = printable(path)
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    with open_file(path) as file:
+        source = _decompressed(file, compression, origin, path.suffix)
+        block = b" "
+        while block:
+            block = _read(source, compression, origin)
+            if position is not None and block:
+                position(file.tell())
+            yield block
+
+
+def _decompressed(
+    file: BinaryIO, compression: Compression | None, origin: str, suffix: str
+) -> _Readable:
+    head = file.read(8)
+    file.seek(0)
+    if compression is None:
+        check_not_compressed(head, origin)
+        return file
+    if not head:
+        raise _cut_off(origin, compression)
+    if not head.startswith(compression.marks):
+        raise InputError(
+            f"{origin} is not a {compression.name} file, although its name says so; take {suffix} "
+            f"off the name, or compress it with {compression.name}."
+        )
+    return compression.open(file)
+
+
+def _read(source: _Readable, compression: Compression | None, origin: str) -> bytes:
+    try:
+        return source.read(_BLOCK)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, _Damaged) as error:
+        # Only the system numbers its errors; that is about the disk, not about the data.
+        if compression is None or getattr(error, "errno", None) is not None:
+            raise
+        if isinstance(error, EOFError):
+            raise _cut_off(origin, compression) from error
+        raise InputError(
+            f"{origin} is damaged; its {compression.name} data cannot be decompressed; copy or "
+            "download it again."
+        ) from error
+
+
+def _cut_off(origin: str, compression: Compression) -> InputError:
+    return InputError(
+        f"{origin} ends too early; its {compression.name} data is cut off; copy or download it "
+        "again."
+    )
