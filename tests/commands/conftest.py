@@ -38,14 +38,14 @@ def built(
     made_up: Callable[[int], str], tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A corpus with several shards and both parts; copy it before changing it."""
-    from clozeworks.data.corpus import build, routes
+    from clozeworks.data.corpus import build, split_writer
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     folder = tmp_path_factory.mktemp("built")
     (folder / "a.txt").write_text("\n\n".join(map(made_up, range(300))), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "PIECE_CHARACTERS", 2_000)
-        patch.setattr(routes, "SHARD_TOKENS", 1_500)
+        patch.setattr(build, "CHUNK_CHARACTERS", 2_000)
+        patch.setattr(split_writer, "SHARD_TOKENS", 1_500)
         build.build_corpus(
             [folder / "a.txt"],
             folder / "corpus",

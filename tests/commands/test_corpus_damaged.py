@@ -44,7 +44,7 @@ DAMAGES = {
     "no file": (change(*SHARD, "file"), "splits.train.shards[0] has no 'file'"),
     "tokens": (change(*SHARD, "tokens", value=-1), "splits.train.shards[0].tokens is not a number"),
     "sha256": (change(*SHARD, "sha256", value=True), "splits.train.shards[0].sha256 is not a text"),
-    "elsewhere": (change(*SHARD, "file", value="../a"), "'../a' is no shard"),
+    "elsewhere": (change(*SHARD, "file", value="../a"), "'../a' is not a shard"),
     "lengths": (
         change("splits", "train", "sentence_lengths", value=[1, "2"]),
         "splits.train.sentence_lengths[1] is not a number",

@@ -38,11 +38,11 @@ def build(source, tokenizer_folder, tmp_path):
         (["--workers", "0"], "--workers is 0; it must be at least 1."),
         (
             ["--validation", "1"],
-            "validation is 1.0; it is a share of the documents, at least 0 and below 1.",
+            "validation is 1.0; it is a fraction of the documents, at least 0 and below 1.",
         ),
         (
             ["--validation", "nan"],
-            "validation is nan; it is a share of the documents, at least 0 and below 1.",
+            "validation is nan; it is a fraction of the documents, at least 0 and below 1.",
         ),
         (["--words", "jeiba"], "segmenter is 'jeiba'; known: jieba. Did you mean 'jieba'?"),
         (
@@ -130,8 +130,8 @@ def test_folders_that_are_no_corpus(refused, source, look, tmp_path):
         )
     (folder / "building").mkdir()
     refused(
-        f"{folder} is not finished; its build was stopped or still runs; run the same `clozeworks "
-        "corpus build` again to go on.",
+        f"{folder} is not finished; its build was interrupted or is still running; run the same "
+        "`clozeworks corpus build` again to go on.",
         *("corpus", name, folder, *more),
     )
 

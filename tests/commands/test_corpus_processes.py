@@ -16,10 +16,10 @@ BUILD = """
 import sys
 from clozeworks.cli import main
 from clozeworks.cli.display import progress
-from clozeworks.data.corpus import build, routes
+from clozeworks.data.corpus import build, split_writer
 from clozeworks.data.files import compression
 progress.ProgressBar.__init__.__kwdefaults__["every"] = 0.0
-build.PIECE_CHARACTERS, routes.SHARD_TOKENS = int(sys.argv[1]), int(sys.argv[2])
+build.CHUNK_CHARACTERS, split_writer.SHARD_TOKENS = int(sys.argv[1]), int(sys.argv[2])
 compression._BLOCK = 1 << 16
 main.main(["corpus", "build", *sys.argv[3:]])
 """
@@ -35,7 +35,7 @@ def workers_of(out):
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue  # it has just ended
-        if b"clozeworks.data.corpus.processes" in words and os.fsencode(out / "tokenizer") in words:
+        if b"clozeworks.data.corpus.workers" in words and os.fsencode(out / "tokenizer") in words:
             found.append(int(path.parent.name))
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeworks.data.corpus import build as building
-from clozeworks.data.corpus import routes
+from clozeworks.data.corpus import split_writer
 from clozeworks.data.files.texts import read_texts
 from clozeworks.errors import InputError
 from clozeworks.text.training.train import train_from_iterator
@@ -72,5 +72,5 @@ def texts(made_up, tmp_path):
 @pytest.fixture
 def small(monkeypatch):
     """Many pieces and many shards of a small input."""
-    monkeypatch.setattr(building, "PIECE_CHARACTERS", 2_000)
-    monkeypatch.setattr(routes, "SHARD_TOKENS", 1_500)
+    monkeypatch.setattr(building, "CHUNK_CHARACTERS", 2_000)
+    monkeypatch.setattr(split_writer, "SHARD_TOKENS", 1_500)

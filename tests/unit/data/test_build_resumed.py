@@ -7,7 +7,7 @@ import pytest
 
 from clozeworks.data.corpus import build as building
 from clozeworks.data.corpus import folder as corpus_folder
-from clozeworks.data.corpus import routes
+from clozeworks.data.corpus import split_writer
 from clozeworks.data.corpus.build import BuildSettings, build_corpus
 from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.data.corpus.verify import verify
@@ -24,17 +24,17 @@ class Killed(BaseException):
 def stopped(texts, tokenizer, tmp_path, small, monkeypatch):
     """The folder of a build that was killed when it had three shards."""
     out = tmp_path / "out"
-    real = routes.write_record
+    real = split_writer.write_record
 
     def die_late(path, value):
         if path.name == "train-00003.json":
             raise Killed
         real(path, value)
 
-    monkeypatch.setattr(routes, "write_record", die_late)
+    monkeypatch.setattr(split_writer, "write_record", die_late)
     with pytest.raises(Killed):
         build_corpus([texts], out, tokenizer, workers=1)
-    monkeypatch.setattr(routes, "write_record", real)
+    monkeypatch.setattr(split_writer, "write_record", real)
     return out
 
 
@@ -84,7 +84,7 @@ def test_the_corpus_folder_is_no_input(texts, tokenizer, stopped):
     built = build_corpus([texts], inside, tokenizer, workers=1)
     assert built.corpus.manifest["counts"]["files_read"] == 2
     assert built.resumed > 2 and not built.ignored
-    with pytest.raises(InputError, match=r"lies in .*, the corpus folder; name other files"):
+    with pytest.raises(InputError, match=r"is in .*, the corpus folder; name other files"):
         build_corpus([inside / "tokenizer" / "vocab.txt"], inside, tokenizer, workers=1)
 
 
@@ -94,7 +94,7 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
 ):
     settings = BuildSettings(validation=0.2)
     build_corpus([texts], tmp_path / "whole", tokenizer, settings, workers=1)
-    real, left = routes.write_record, [moment]
+    real, left = split_writer.write_record, [moment]
 
     def write_or_die(path, value):
         if left[0] == 0:
@@ -102,7 +102,7 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
         left[0] -= 1
         real(path, value)
 
-    for module in (routes, building, corpus_folder):
+    for module in (split_writer, building, corpus_folder):
         monkeypatch.setattr(module, "write_record", write_or_die)
     out = tmp_path / "out"
     stopped = False
@@ -113,7 +113,7 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
         with pytest.raises(InputError, match=r"is not finished|is not a corpus"):
             Corpus.open(out)
     assert stopped
-    for module in (routes, building, corpus_folder):
+    for module in (split_writer, building, corpus_folder):
         monkeypatch.setattr(module, "write_record", real)
     again = build_corpus([texts], out, tokenizer, settings, workers=1)
     assert hashes(out) == hashes(tmp_path / "whole")
@@ -156,7 +156,7 @@ def test_replacing_goes_on_too_unless_the_input_changed(
 ):
     out = tmp_path / "out"
     build_corpus([texts], out, tokenizer, BuildSettings(validation=0.5), workers=1)
-    real = routes.write_record
+    real = split_writer.write_record
 
     def die_late(path, value):
         if path.name == "train-00003.json":
@@ -164,10 +164,10 @@ def test_replacing_goes_on_too_unless_the_input_changed(
         real(path, value)
 
     def stopped():
-        monkeypatch.setattr(routes, "write_record", die_late)
+        monkeypatch.setattr(split_writer, "write_record", die_late)
         with pytest.raises(Killed):
             build_corpus([texts], out, tokenizer, workers=1, overwrite=True)
-        monkeypatch.setattr(routes, "write_record", real)
+        monkeypatch.setattr(split_writer, "write_record", real)
 
     stopped()
     assert build_corpus([texts], out, tokenizer, workers=1, overwrite=True).resumed >= 3

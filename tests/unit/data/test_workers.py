@@ -5,10 +5,10 @@ import inspect
 import pytest
 
 from clozeworks import errors
-from clozeworks.data.corpus import processes as workers
+from clozeworks.data.corpus import workers as workers
 from clozeworks.data.corpus.build import build_corpus
 from clozeworks.data.corpus.chunks import ChunkMaker
-from clozeworks.data.corpus.routes import ChangedInputError
+from clozeworks.data.corpus.split_writer import ChangedInputError
 
 KINDS = [
     kind

@@ -12,7 +12,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
-    from clozeworks.data.corpus.build import Built
+    from clozeworks.data.corpus.build import BuildResult
 
 MOST_STEPS = 2**40
 app = App(
@@ -100,7 +100,7 @@ def build(
     _report(built, out, time.monotonic() - begin)
 
 
-def _report(built: "Built", out: Path, seconds: float) -> None:
+def _report(built: "BuildResult", out: Path, seconds: float) -> None:
     from clozeworks.cli.display.corpus_page import counts
     from clozeworks.data.files.discovery import TOKENIZER_FILES
 
@@ -117,7 +117,7 @@ def _report(built: "Built", out: Path, seconds: float) -> None:
         print(f"{left} left by an earlier run.", file=sys.stderr)
     tokens = sum(split["tokens"] for split in built.corpus.manifest["splits"].values())
     print(counts(built.corpus.manifest))
-    if built.standing:
+    if built.unchanged:
         print("It stood there already, made of files of these names and sizes; nothing was done.")
     else:
         rate = "" if built.resumed else f" ({tokens / max(seconds, 1e-9):,.0f} a second)"

@@ -2,7 +2,7 @@
 
 Documents are read and compared in order by one process; tokens are made by many; shards are put
 together in order again. So the bytes do not depend on the number of workers, and a build that was
-stopped at any moment goes on behind its last finished shard: the documents before it are read
+interrupted at any moment goes on after its last finished shard: the documents before it are read
 again, which is cheap, and must be the same ones.
 """
 
@@ -22,8 +22,8 @@ from clozeworks.data.corpus.corpus import TOKENIZER_FOLDER, TRAIN, VALIDATION, C
 from clozeworks.data.corpus.duplicates import seen_before
 from clozeworks.data.corpus.folder import begin_anew, check_free, prepare
 from clozeworks.data.corpus.manifest import BUILDING, MANIFEST, VERSION
-from clozeworks.data.corpus.processes import Makers, makers
-from clozeworks.data.corpus.routes import ChangedInputError, Route, write_record
+from clozeworks.data.corpus.split_writer import ChangedInputError, SplitWriter, write_record
+from clozeworks.data.corpus.workers import ChunkWorkers, chunk_workers
 from clozeworks.data.files.discovery import FoundFiles, find_files
 from clozeworks.data.files.documents import Document, read_documents
 from clozeworks.data.files.encodings import canonical_encoding, printable
@@ -34,7 +34,7 @@ from clozeworks.storage.locks import locked
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
-PIECE_CHARACTERS = 1_000_000
+CHUNK_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class BuildSettings:
         sentences: `split` finds sentences within lines, `wrapped` across them; `lines` takes every
             line as one, `whole` every document.
         words: A segmenter for whole words in Chinese, such as `jieba`.
-        validation: The share of documents that is held out.
+        validation: The fraction of documents that is held out.
         keep_duplicates: Whether a document that came before is kept.
         skip_bad_files: Whether the rest of a file that cannot be read is left out.
     """
@@ -66,32 +66,36 @@ class BuildSettings:
     skip_bad_files: bool = False
 
     def check(self) -> None:
-        """Complains about a setting that cannot be used."""
+        """Checks the settings.
+
+        Raises:
+            SettingError: If one cannot be used.
+        """
         canonical_encoding(self.encoding)
         if not 0 <= self.validation < 1:
             raise SettingError(
-                f"validation is {self.validation}; it is a share of the documents, at least 0 and "
-                "below 1."
+                f"validation is {self.validation}; it is a fraction of the documents, at least 0 "
+                "and below 1."
             )
 
 
 @dataclass
-class Built:
+class BuildResult:
     """What a build did.
 
     Attributes:
         corpus: The finished corpus.
         resumed: Shards that an earlier run had finished.
-        skipped: Sentences about files that were left out from some place on.
+        skipped: A message about each file of which the rest was left out.
         ignored: Files of other kinds in the folders named.
-        standing: Whether the very corpus stood there already and nothing was done.
+        unchanged: Whether the same corpus existed already and nothing was done.
     """
 
     corpus: Corpus
     resumed: int = 0
     skipped: list[str] = field(default_factory=list)
     ignored: list[Path] = field(default_factory=list)
-    standing: bool = False
+    unchanged: bool = False
 
 
 def build_corpus(
@@ -103,7 +107,7 @@ def build_corpus(
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> Built:
+) -> BuildResult:
     """Builds a corpus, or goes on with one.
 
     Args:
@@ -112,44 +116,44 @@ def build_corpus(
         tokenizer: Makes the tokens; a copy is kept with the corpus.
         settings: How it is made.
         workers: Processes; as many as there are cores if not given.
-        overwrite: Whether a corpus that stands there is replaced.
+        overwrite: Whether a corpus that exists there is replaced.
         progress: Called with the bytes of input read and their number in all.
 
     Raises:
-        InputError: The input cannot be read, or is not what it was when the build was begun.
-        OutputError: The folder holds something else, or cannot be written.
+        InputError: If the input cannot be read, or has changed since the build was begun.
+        OutputError: If the folder holds something else, or cannot be written.
     """
     settings = settings or BuildSettings()
     settings.check()
-    piece_settings = ChunkSettings(settings.sentences, settings.words)
-    check_usable(tokenizer, piece_settings)
+    chunk_settings = ChunkSettings(settings.sentences, settings.words)
+    check_usable(tokenizer, chunk_settings)
     found = _found(inputs, out)
     check_header(found.files, settings.header)
     sizes = [path.stat().st_size for path in found.files]
     recipe = _recipe(found.files, sizes, tokenizer, settings)
     # With little to do, starting processes would take longer than doing it.
-    small = sum(sizes) < 4 * PIECE_CHARACTERS
+    small = sum(sizes) < 4 * CHUNK_CHARACTERS
     count = workers if workers is not None else 1 if small else _cores()
     check_free(out)
     with locked(out):
         if not prepare(out, recipe, tokenizer, overwrite=overwrite):
-            return Built(Corpus.open(out), ignored=found.ignored, standing=True)
-        with makers(out / TOKENIZER_FOLDER, piece_settings, count) as made:
-            run = _Run(out, made, settings, tokenizer, in_flight=2 * count + 1)
+            return BuildResult(Corpus.open(out), ignored=found.ignored, unchanged=True)
+        with chunk_workers(out / TOKENIZER_FOLDER, chunk_settings, count) as workers_in_use:
+            run = _Run(out, workers_in_use, settings, tokenizer, in_flight=2 * count + 1)
             try:
                 run.read(found.files, sizes, progress)
             except ChangedInputError:
                 if not overwrite:
                     raise
                 begin_anew(out)
-                run = _Run(out, made, settings, tokenizer, in_flight=2 * count + 1)
+                run = _Run(out, workers_in_use, settings, tokenizer, in_flight=2 * count + 1)
                 run.read(found.files, sizes, progress)
         corpus = run.finish(recipe)
-        return Built(corpus, run.resumed, run.skipped, found.ignored)
+        return BuildResult(corpus, run.resumed, run.skipped, found.ignored)
 
 
 def _found(inputs: Sequence[str | Path], out: Path) -> FoundFiles:
-    """The input files; what lies in the corpus folder itself is not text to learn from."""
+    """Finds the input files; what is in the corpus folder itself is not text to learn from."""
     found = find_files(inputs)
     if not out.is_dir():
         return found
@@ -159,7 +163,7 @@ def _found(inputs: Sequence[str | Path], out: Path) -> FoundFiles:
         for paths in (found.files, found.ignored)
     )
     if not files:
-        raise InputError(f"the input lies in {out}, the corpus folder; name other files.")
+        raise InputError(f"the input is in {out}, the corpus folder; name other files.")
     return FoundFiles(files, ignored)
 
 
@@ -185,18 +189,23 @@ class _Run:
     """One pass over the input."""
 
     def __init__(
-        self, out: Path, made: Makers, settings: BuildSettings, tokenizer: Tokenizer, in_flight: int
+        self,
+        out: Path,
+        workers: ChunkWorkers,
+        settings: BuildSettings,
+        tokenizer: Tokenizer,
+        in_flight: int,
     ) -> None:
         self.out = out
-        self.made = made
+        self.workers = workers
         self.settings = settings
         self.tokenizer = tokenizer
         self.in_flight = in_flight
-        self.routes = {name: Route(name, out) for name in (TRAIN, VALIDATION)}
-        self.resumed = sum(len(route.shards) for route in self.routes.values())
+        self.writers = {name: SplitWriter(name, out) for name in (TRAIN, VALIDATION)}
+        self.resumed = sum(len(writer.shards) for writer in self.writers.values())
         self.skipped: list[str] = []
         self.counts: Counter[str] = Counter()
-        self._waiting: deque[tuple[Route, Future[CorpusChunk], int, bytes]] = deque()
+        self._waiting: deque[tuple[SplitWriter, Future[CorpusChunk], int, bytes]] = deque()
 
     def read(self, files: Sequence[Path], sizes: Sequence[int], progress: Progress | None) -> None:
         """Takes every document of every file, and writes all shards."""
@@ -210,15 +219,15 @@ class _Run:
                     self.counts["duplicates_dropped"] += 1
                     continue
                 part = VALIDATION if int.from_bytes(digest[:8], "big") < held_out else TRAIN
-                route = self.routes[part]
-                if route.take(text, digest) and route.characters >= PIECE_CHARACTERS:
-                    self._hand_over(route)
-        for route in self.routes.values():
-            route.check_reached()
-            self._hand_over(route)
+                writer = self.writers[part]
+                if writer.take(text, digest) and writer.characters >= CHUNK_CHARACTERS:
+                    self._hand_over(writer)
+        for writer in self.writers.values():
+            writer.check_reached()
+            self._hand_over(writer)
         self._collect(0)
-        for route in self.routes.values():
-            route.write()
+        for writer in self.writers.values():
+            writer.write()
 
     def _documents(
         self, files: Sequence[Path], sizes: Sequence[int], progress: Progress | None
@@ -226,9 +235,9 @@ class _Run:
         total = sum(sizes)
         for path, before in zip(files, accumulate(sizes, initial=0), strict=False):
 
-            def note(place: int, before: int = before) -> None:
+            def note(read: int, before: int = before) -> None:
                 if progress is not None:
-                    progress(before + place, total)
+                    progress(before + read, total)
 
             taken = 0
             try:
@@ -249,22 +258,24 @@ class _Run:
                 self.skipped.append(f"{error} {documents} of this file came before it.")
             self.counts["files_read"] += 1
 
-    def _hand_over(self, route: "Route") -> None:
-        if not route.documents:
+    def _hand_over(self, writer: "SplitWriter") -> None:
+        if not writer.documents:
             return
-        future = self.made.submit(route.documents)
-        self._waiting.append((route, future, route.taken, route.chain))
-        route.documents, route.characters = [], 0
+        future = self.workers.submit(writer.documents)
+        self._waiting.append((writer, future, writer.taken, writer.chain))
+        writer.documents, writer.characters = [], 0
         self._collect(self.in_flight)
 
     def _collect(self, keep: int) -> None:
         while len(self._waiting) > keep:
-            route, future, taken, chain = self._waiting.popleft()
-            route.add(future.result(), taken, chain)
+            writer, future, taken, chain = self._waiting.popleft()
+            writer.add(future.result(), taken, chain)
 
     def finish(self, recipe: dict[str, Any]) -> Corpus:
         """Writes the manifest; from then on it is a corpus."""
-        splits = {route.name: route.described() for route in self.routes.values() if route.shards}
+        splits = {
+            writer.name: writer.described() for writer in self.writers.values() if writer.shards
+        }
         if not splits:
             skipped = f" Left out was: {self.skipped[0]}" if self.skipped else ""
             raise InputError(

@@ -1,7 +1,7 @@
 """Some documents as arrays: the work of one step of a corpus build.
 
-What comes out depends on the documents and the settings alone, so pieces can be made anywhere and
-in any order and still be put together to the same bytes.
+What comes out depends on the documents and the settings alone, so chunks can be made anywhere and
+in any order and still be joined to the same bytes.
 """
 
 from collections.abc import Sequence
@@ -55,12 +55,12 @@ class ChunkSettings:
 
 
 def check_usable(tokenizer: Tokenizer, settings: ChunkSettings) -> None:
-    """Complains about what no piece can be made with, before any is asked for.
+    """Checks that chunks can be made, before any is.
 
     Raises:
-        UnknownName: There is no such segmenter.
-        MissingExtra: Its library is not installed.
-        UnsupportedError: The vocabulary does not say where words begin.
+        UnknownName: If there is no such segmenter.
+        MissingExtra: If its library is not installed.
+        UnsupportedError: If the vocabulary does not say where words begin.
     """
     if settings.words:
         segmenter(settings.words)
@@ -147,15 +147,15 @@ class ChunkMaker:
         return flat, sizes, np.concatenate(begins)
 
 
-def join(pieces: Sequence[ChunkArrays]) -> ChunkArrays:
-    """Several pieces as one."""
+def join(chunks: Sequence[ChunkArrays]) -> ChunkArrays:
+    """Joins several chunks."""
     sentences, documents = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
-    for piece in pieces:
-        sentences.append(piece["sentences"][1:] + sentences[-1][-1])
-        documents.append(piece["documents"][1:] + documents[-1][-1])
+    for chunk in chunks:
+        sentences.append(chunk["sentences"][1:] + sentences[-1][-1])
+        documents.append(chunk["documents"][1:] + documents[-1][-1])
     return {
-        "tokens": np.concatenate([piece["tokens"] for piece in pieces]),
-        "word_starts": np.concatenate([piece["word_starts"] for piece in pieces]),
+        "tokens": np.concatenate([chunk["tokens"] for chunk in chunks]),
+        "word_starts": np.concatenate([chunk["word_starts"] for chunk in chunks]),
         "sentences": np.concatenate(sentences).astype(np.uint32),
         "documents": np.concatenate(documents).astype(np.uint32),
     }

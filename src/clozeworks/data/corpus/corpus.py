@@ -51,11 +51,11 @@ class Split:
 
     def _joined(self, name: Literal["sentences", "documents"], unit: str) -> Int64Array:
         begins = np.cumsum([0, *(getattr(shard.entry, unit) for shard in self.shards)])
-        pieces = [
+        chunks = [
             shard.offsets(name)[:-1] + begin
             for shard, begin in zip(self.shards, begins, strict=False)
         ]
-        return np.concatenate([*pieces, begins[-1:]])
+        return np.concatenate([*chunks, begins[-1:]])
 
     def read(self, start: int, end: int) -> tuple[Tokens, BoolArray]:
         """The tokens from `start` to `end`, and which of them begin a word."""
@@ -86,14 +86,14 @@ class Split:
             return tokens[1], words[1]  # a view
         return np.concatenate(tokens), np.concatenate(words)
 
-    def at(self, places: Int64Array) -> Int64Array:
-        """The tokens at single places, (n,)."""
-        found = np.empty(len(places), dtype=np.int64)
-        shards = np.searchsorted(self._begins, places, side="right") - 1
+    def at(self, positions: Int64Array) -> Int64Array:
+        """The tokens at single positions, (n,)."""
+        found = np.empty(len(positions), dtype=np.int64)
+        shards = np.searchsorted(self._begins, positions, side="right") - 1
         for number in np.unique(shards):
             chosen = shards == number
             tokens = self.shards[number].arrays["tokens"]
-            found[chosen] = tokens[places[chosen] - self._begins[number]]
+            found[chosen] = tokens[positions[chosen] - self._begins[number]]
         return found
 
 
@@ -109,7 +109,7 @@ class Corpus:
         """Opens a corpus folder; reads the manifest only.
 
         Raises:
-            InputError: It is not a finished corpus.
+            InputError: If it is not a finished corpus.
         """
         folder = Path(folder)
         return cls(folder, read_manifest(folder))
@@ -123,7 +123,7 @@ class Corpus:
         """One part, mapped.
 
         Raises:
-            InputError: There is no such part.
+            InputError: If there is no such split.
         """
         if name not in self.manifest["splits"]:
             rule = (
@@ -152,7 +152,7 @@ class Corpus:
         """The tokenizer it was built with.
 
         Raises:
-            InputError: Somebody has put another one in its place.
+            InputError: If it was replaced by another one.
         """
         folder = self.folder / TOKENIZER_FOLDER
         tokenizer = Tokenizer.load(folder)
@@ -166,14 +166,14 @@ class Corpus:
         return tokenizer
 
     def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
-        """Complains if another tokenizer made the tokens.
+        """Checks that this tokenizer made the tokens.
 
         Args:
             tokenizer: The one that will read them.
             owner: What it belongs to, for the message.
 
         Raises:
-            InputError: Its fingerprint differs.
+            InputError: If its fingerprint differs.
         """
         made, given = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
         if made != given:

@@ -1,4 +1,4 @@
-"""The folder a corpus is built in: what stands there, what may stay, what is cleared away."""
+"""The folder a corpus is built in: what it holds, what may stay, what is removed."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, TOKENIZER_FOLDER, TRAIN, VALIDATION
 from clozeworks.data.corpus.manifest import BUILDING, MANIFEST
-from clozeworks.data.corpus.routes import read_record, write_record
+from clozeworks.data.corpus.split_writer import read_record, write_record
 from clozeworks.errors import OutputError
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -16,10 +16,10 @@ _FOLDERS = (BUILDING, INDEX_FOLDER, TOKENIZER_FOLDER)
 
 
 def check_free(out: Path) -> None:
-    """Complains about a folder that holds something else than a corpus.
+    """Checks that a folder holds nothing but a corpus.
 
     Raises:
-        OutputError: It does.
+        OutputError: If it holds something else.
     """
     begun = (out / MANIFEST).is_file() or (out / BUILDING / RECIPE).is_file()
     if begun or not out.is_dir():
@@ -35,20 +35,20 @@ def check_free(out: Path) -> None:
 def prepare(out: Path, recipe: dict[str, Any], tokenizer: Tokenizer, *, overwrite: bool) -> bool:
     """Makes the folder ready to build in, or to go on in.
 
-    A build that was stopped may go on although files were added, mended or are skipped now: that
-    its finished shards hold what they would hold is checked document by document.
+    An interrupted build may go on although files were added, fixed or are skipped now: that its
+    finished shards hold what they would hold is checked document by document.
 
     Args:
         out: The folder; nobody else may be writing there.
         recipe: What the corpus is made of, and how.
         tokenizer: The tokenizer, of which a copy is kept.
-        overwrite: Whether what stands there is replaced.
+        overwrite: Whether what exists there is replaced.
 
     Returns:
-        False if the very corpus stands there already.
+        False if the same corpus exists there already.
 
     Raises:
-        OutputError: Another corpus stands there, or the folder cannot be written.
+        OutputError: If another corpus exists there, or the folder cannot be written.
     """
     check_free(out)
     if not overwrite and (out / MANIFEST).is_file():
@@ -118,13 +118,13 @@ def _is_own(name: str) -> bool:
 
 
 def begin_anew(out: Path) -> None:
-    """Forgets the shards of a build that was begun, but not what is being built."""
+    """Removes the shards of a build that was begun, but not what is being built."""
     for path in (*out.glob("*.safetensors"), *(out / BUILDING).glob("*-*.json")):
         path.unlink()
 
 
 def _clear(out: Path) -> None:
-    (out / MANIFEST).unlink(missing_ok=True)  # first: what is left is no corpus any more
+    (out / MANIFEST).unlink(missing_ok=True)  # first: what is left is no longer a corpus
     for path in out.iterdir():
         if path.name in _FOLDERS:
             shutil.rmtree(path)

@@ -1,6 +1,6 @@
 """The manifest of a corpus: what was made of what, and which shards there are.
 
-A folder is a corpus from the moment its manifest stands in it.
+A folder is a corpus from the moment it has a manifest.
 """
 
 import json
@@ -40,7 +40,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Reads the manifest of a corpus folder.
 
     Raises:
-        InputError: There is none, or it is damaged.
+        InputError: If there is none, or it is damaged.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -68,8 +68,8 @@ def _no_corpus(folder: Path) -> InputError:
         return missing_file(folder)
     if (folder / BUILDING).is_dir():
         return InputError(
-            f"{folder} is not finished; its build was stopped or still runs; run the same "
-            "`clozeworks corpus build` again to go on."
+            f"{folder} is not finished; its build was interrupted or is still running; run the "
+            "same `clozeworks corpus build` again to go on."
         )
     return InputError(
         f"{folder} is not a corpus; a corpus is a folder with a {MANIFEST}; name another one, or "
@@ -91,7 +91,7 @@ def _fault(value: object, shape: Any, where: str = "") -> str | None:
         shape: A type; a dictionary of shapes for an object with these entries and perhaps others,
             or of `_EACH` for one with any entries of one shape; a list of one shape. Numbers are
             whole and at least 0.
-        where: The place of the value, for the answer.
+        where: The path of the value, for the answer.
     """
     wanted = shape if isinstance(shape, type) else type(shape)
     negative = isinstance(value, int) and value < 0
@@ -110,8 +110,8 @@ def _fault(value: object, shape: Any, where: str = "") -> str | None:
 
 
 def _wrong_names(manifest: dict[str, Any]) -> str | None:
-    """Complains about a manifest without parts, and about shards that lie somewhere else."""
+    """Finds a manifest without splits, and shards in another folder."""
     files = [shard["file"] for split in manifest["splits"].values() for shard in split["shards"]]
     if not files:
         return "it names no shards"
-    return next((f"{name!r} is no shard" for name in files if Path(name).name != name), None)
+    return next((f"{name!r} is not a shard" for name in files if Path(name).name != name), None)

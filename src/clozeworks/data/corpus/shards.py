@@ -112,7 +112,7 @@ def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Maps the flat arrays of a safetensors file.
 
     Raises:
-        ValueError: The file is not what its header says.
+        ValueError: If the file is not what its header says.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -133,7 +133,7 @@ def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArra
         if name == "__metadata__":
             continue
         dtype = np.dtype(DTYPES[item["dtype"]])
-        begin, end = (begins + int(place) for place in item["data_offsets"])
+        begin, end = (begins + int(offset) for offset in item["data_offsets"])
         (count,) = item["shape"]
         if not begins <= begin <= end or end - begin != count * dtype.itemsize:
             raise ValueError("its header is damaged")

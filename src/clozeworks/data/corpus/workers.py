@@ -1,4 +1,4 @@
-"""Makes pieces of a corpus in processes of its own.
+"""Makes chunks of a corpus in worker processes.
 
 Plain child processes that are talked to through pipes: they work whatever program started them,
 also from a notebook or a script without a main guard, and end by themselves when it ends.
@@ -25,12 +25,12 @@ from clozeworks.data.corpus.chunks import ChunkMaker, ChunkSettings, CorpusChunk
 from clozeworks.errors import ClozeworksError, InputError
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-# Where this very package stands, also when it is not installed.
+# Where this package is, also when it is not installed.
 PACKAGE = str(Path(__file__).resolve().parents[3])
 
 
-class Makers(Protocol):
-    """Takes documents, gives a piece later."""
+class ChunkWorkers(Protocol):
+    """Takes documents and gives their chunk later."""
 
     def submit(self, documents: Sequence[str]) -> "Future[CorpusChunk]":
         """Hands documents over."""
@@ -38,8 +38,8 @@ class Makers(Protocol):
 
 
 @contextmanager
-def makers(folder: Path, settings: ChunkSettings, count: int) -> Iterator[Makers]:
-    """Opens makers of pieces, and closes them at the end.
+def chunk_workers(folder: Path, settings: ChunkSettings, count: int) -> Iterator[ChunkWorkers]:
+    """Opens workers that make chunks, and closes them at the end.
 
     Args:
         folder: The tokenizer's folder.
@@ -74,7 +74,7 @@ class _Processes:
             "RAYON_NUM_THREADS": "1",  # one thread each: the processes are the parallelism
             "OMP_NUM_THREADS": "1",
         }
-        # Without -P, modules in the folder where the user stands would come before our own.
+        # Without -P, modules in the working folder would come before our own.
         command = [sys.executable, "-P", "-m", __name__, str(folder), json.dumps(asdict(settings))]
         self._pool = ThreadPoolExecutor(count)
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
@@ -170,7 +170,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 def _work(folder: str, settings: str) -> None:
-    """The life of a worker: documents in, a piece out, until the pipe closes."""
+    """The life of a worker: documents in, a chunk out, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program that started it decides
     gc.disable()  # nothing here is circular, and looking for it takes a fifth of the time
     # Trap: with PYTHONUNBUFFERED set, sys.stdout writes as much as the pipe takes and forgets the
@@ -184,7 +184,7 @@ def _work(folder: str, settings: str) -> None:
         except EOFError:
             return
         try:
-            piece = maker.make([block.decode() for block in blocks])
+            chunk = maker.make([block.decode() for block in blocks])
         except ClozeworksError as error:
             _send(answers, [], {"kind": _kind(error), "error": str(error)})
             continue
@@ -194,11 +194,11 @@ def _work(folder: str, settings: str) -> None:
             sentence = f"making tokens failed: {type(error).__name__}: {error}"
             _send(answers, [], {"kind": ClozeworksError.__name__, "error": sentence})
             continue
-        counted = {key: value for key, value in vars(piece).items() if key != "arrays"}
-        names = [(name, array.dtype.str) for name, array in piece.arrays.items()]
+        counted = {key: value for key, value in vars(chunk).items() if key != "arrays"}
+        names = [(name, array.dtype.str) for name, array in chunk.arrays.items()]
         _send(
             answers,
-            [np.ascontiguousarray(array).tobytes() for array in piece.arrays.values()],
+            [np.ascontiguousarray(array).tobytes() for array in chunk.arrays.values()],
             {"arrays": names, "counted": counted},
         )
 

@@ -1,4 +1,4 @@
-"""The documents of one part of a corpus on their way into its shards."""
+"""Writes the documents of one split of a corpus into shards."""
 
 import json
 from collections import Counter
@@ -20,11 +20,11 @@ RECORD = {"entry", "taken", "chain", "counts", "lengths"}
 
 
 class ChangedInputError(InputError):
-    """The input is not what it was when the build was begun."""
+    """The input has changed since the build was begun."""
 
 
-class Route:
-    """The documents of one part on their way into its shards."""
+class SplitWriter:
+    """Writes the documents of one split into shards."""
 
     def __init__(self, name: str, out: Path) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class Route:
         return True
 
     def check_reached(self) -> None:
-        """Complains if there are fewer documents than an earlier run had finished."""
+        """Refuses fewer documents than an earlier run had finished."""
         if self.taken < self._done:
             raise self._changed()
 
@@ -65,18 +65,18 @@ class Route:
             "with --overwrite."
         )
 
-    def add(self, piece: CorpusChunk, taken: int, chain: bytes) -> None:
-        """Adds the next piece; writes a shard when there is enough."""
-        self._open.append(piece.arrays)
-        self._tokens += len(piece.arrays["tokens"])
-        self._counted.update(piece.counts)
-        self._lengths += [piece.sentence_lengths, piece.document_lengths]
+    def add(self, chunk: CorpusChunk, taken: int, chain: bytes) -> None:
+        """Adds the next chunk; writes a shard when there is enough."""
+        self._open.append(chunk.arrays)
+        self._tokens += len(chunk.arrays["tokens"])
+        self._counted.update(chunk.counts)
+        self._lengths += [chunk.sentence_lengths, chunk.document_lengths]
         self._last = (taken, chain)
         if self._tokens >= SHARD_TOKENS:
             self.write()
 
     def write(self) -> None:
-        """Writes what is open as the next shard; it counts once its record stands beside it."""
+        """Writes what is open as the next shard; it counts once its record is written, too."""
         if not self._tokens:
             return
         stem = f"{self.name}-{len(self.shards):05}"
@@ -95,7 +95,7 @@ class Route:
         self._lengths = np.zeros_like(self._lengths)
 
     def described(self) -> dict[str, Any]:
-        """What the manifest says of this part."""
+        """What the manifest says of this split."""
         counts: Counter[str] = Counter()
         for shard in self.shards:
             counts.update(shard["counts"])
@@ -115,7 +115,7 @@ class Route:
 
 
 def _finished(name: str, out: Path) -> list[dict[str, Any]]:
-    """The records of shards that stand complete, up to the first that does not."""
+    """The records of complete shards, up to the first that is not."""
     found: list[dict[str, Any]] = []
     while True:
         stem = f"{name}-{len(found):05}"
