@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli.commands import tokenizer_extend
+from clozeworks.cli.commands import tokenizer
 from clozeworks.inference.cloze_cost import cloze_cost
 
 FIELD = "the catamaran sat beside the gardenia and the dogmatic mathematician"
@@ -101,9 +101,9 @@ def test_where_no_word_could_be_written_nothing_is_said_of_gaps(command, bert, t
 
 
 def test_of_many_documents_some_are_kept_whichever_come_first(bert, monkeypatch):
-    monkeypatch.setattr(tokenizer_extend, "KEPT", 50)
-    monkeypatch.setattr(tokenizer_extend, "BEGINNING", 30)
-    held = tokenizer_extend._HeldOut(cw.load(bert).tokenizer)
+    monkeypatch.setattr(tokenizer, "KEPT", 50)
+    monkeypatch.setattr(tokenizer, "BEGINNING", 30)
+    held = tokenizer._HeldOut(cw.load(bert).tokenizer)
     for number in range(1000):
         held.add(f"cat {number} " + "sat on the mat " * 9)
     kept = [int(text.split()[1]) for text in held.texts]

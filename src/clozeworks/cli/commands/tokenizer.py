@@ -1,18 +1,37 @@
 """`clozeworks tokenizer`: train a tokenizer, extend one, or look into one."""
 
+import shlex
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.commands.tokenizer_extend import extend
 from clozeworks.cli.display.table import filled
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
+    from clozeworks.core.model import Model
+    from clozeworks.data.files.discovery import FoundFiles
+    from clozeworks.inference.cloze_cost import ClozeCost
+    from clozeworks.language_model import LanguageModel
     from clozeworks.text.tokenizer.styles import Style, StyleKind
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
+    from clozeworks.text.training.extend import Extension
+
+# One document in so many is held out, and believed if they have at least so many words.
+HELD_OUT = 20
+ENOUGH = 1_000
+# Of those held out so many are kept, by chance, and of each its beginning, to hide words in them.
+KEPT = 2_000
+BEGINNING = 2_000
+# Words hidden times parameters: some seconds of work. Fewer words would say too little.
+EFFORT = 40_000_000_000
+FEWEST = 300
+SHOWN = 12
 
 app = App(
     name="clozeworks tokenizer",
@@ -186,4 +205,210 @@ def inspect(folder: str, text: str | None = None, /) -> None:
         print(f"  {token_id:>7}  {filled(tokenizer.token_of(token_id), 18)} {place}".rstrip())
 
 
-app.command(extend)
+@app.command
+def extend(
+    model: str,
+    /,
+    *files: str,
+    add: int,
+    out: Annotated[Path, Parameter(alias="-o")],
+    least: int = 5,
+    column: Annotated[list[str] | None, Parameter(negative="")] = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Add pieces to a vocabulary, for text of another field or language.
+
+    No old piece changes its id. A model gets a row for each new piece, the mean of the rows of the
+    pieces it replaces; train it on with the new folder. What is printed of a model that fills gaps
+    is also what a hidden word costs it, in nats: all its pieces, guessed independently.
+
+    Args:
+        model: A model or tokenizer folder, or a hub name.
+        files: Files, folders or globs: .txt, .csv, .tsv, .jsonl, .parquet, compressed or not;
+            .json files must be named.
+        add: How many pieces; fewer if no more are worth it.
+        out: The folder to make: a model folder if there are weights, else a tokenizer folder.
+        least: How often a new piece must be used in the text.
+        column: The column or field that holds the text, by name or number. If not given: "text", or
+            the only column of strings.
+        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
+        encoding: The encoding of text files.
+        overwrite: Replace the folder if it holds something.
+    """
+    from clozeworks import language_model
+    from clozeworks.checkpoints.hub import resolve
+    from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
+    from clozeworks.data.files.discovery import find_files
+    from clozeworks.errors import InputError, SettingError
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
+    from clozeworks.text.training import extend as extending
+
+    if not files:
+        raise InputError("no file was named; give files, folders or globs with text.")
+    for name, value in (("--add", add), ("--least", least)):
+        if value < 1:
+            raise SettingError(f"{name} is {value:,}; it must be at least 1.")
+    check_target(out, overwrite=overwrite)
+    begin = time.monotonic()
+    found = find_files(files)
+    folder = resolve(model)
+    loaded = language_model.load(model) if _has_weights(folder) else None
+    tokenizer = loaded.tokenizer if loaded else Tokenizer.load(folder)
+    held = _HeldOut(tokenizer)
+    texts = _read(found, column, header, encoding, held)
+    gaps: list[ClozeCost] = []
+    if loaded is None:
+        extension = extending.extend(tokenizer, texts, add, least=least)
+        with fresh_folder(out, overwrite=overwrite) as place:
+            extension.tokenizer.save(place)
+        what = "tokenizer"
+    else:
+        old = loaded.model
+        extension = loaded.extend(texts, add, least=least)
+        loaded.save(out, overwrite=overwrite)
+        gaps = _costs(old, tokenizer, loaded, held)
+        what = f"{loaded.family.model_type} model of {loaded.blueprint.count():,} parameters"
+    seconds = time.monotonic() - begin
+    pieces = counted(len(extension.pieces), "piece")
+    print(f"{out}: {what}; {pieces} added to {tokenizer.size:,} in {seconds:.1f} s.")
+    for line in _page(tokenizer, extension, held.words(), gaps):
+        print(line)
+    if len(extension.pieces) < add:
+        print(f"The text has no more pieces that would be used {counted(least, 'time')}.")
+    if extension.note:
+        print(extension.note)
+    inputs = [*files, *(part for name in column or () for part in ("--column", name))]
+    if header is not None:
+        inputs.append("--header" if header else "--no-header")
+    inputs += ["--encoding", encoding] if encoding != "utf-8" else []
+    # Where each Chinese character is a word, whole words are hidden only if somebody finds them.
+    inputs += ["--words", "jieba"] if extension.note else []
+    command = ["clozeworks", "corpus", "build", *inputs, "--tokenizer", str(out)]
+    print(f"Go on with: {shlex.join([*command, '--out', 'corpus'])}")
+
+
+def _has_weights(folder: Path) -> bool:
+    # Of weights that cannot be read, loading says so.
+    kinds = ("*.safetensors", "pytorch_model*.bin", "tf_model.h5")
+    return (folder / "config.json").exists() and any(
+        path for kind in kinds for path in folder.glob(kind)
+    )
+
+
+class _HeldOut:
+    """Documents that are held out: the words of all, and some of the texts."""
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        from clozeworks.rng import RandomStream
+        from clozeworks.text.training.word_counts import WordCounter
+
+        self.texts: list[str] = []
+        self._counter = WordCounter(tokenizer)
+        self._chance = RandomStream(0, "documents held out")
+        self._seen = 0
+
+    def words(self) -> Counter[str]:
+        """How often each word came."""
+        return self._counter.words()
+
+    def add(self, text: str) -> None:
+        """Counts the words of a document; keeps it with a chance that is the same for all."""
+        from clozeworks.rng import below
+
+        self._counter.add(text)
+        self._seen += 1
+        if self._seen <= KEPT:
+            self.texts.append(_beginning(text))
+            return
+        place = int(below(self._chance.words(0, self._seen, 1), self._seen)[0, 0])
+        if place < KEPT:
+            self.texts[place] = _beginning(text)
+
+
+def _beginning(text: str) -> str:
+    """The beginning of a text, without half a word at its end."""
+    from clozeworks.text.characters import words_of
+
+    if len(text) <= BEGINNING:
+        return text
+    words = words_of(text[:BEGINNING])
+    return text[: words[-1][0]] if words else ""
+
+
+def _costs(
+    old: "Model", tokenizer: "Tokenizer", new: "LanguageModel", held: _HeldOut
+) -> "list[ClozeCost]":
+    """What hidden words cost the old and the new model; nothing if that cannot be said."""
+    from clozeworks.inference.cloze_cost import MOST, cloze_cost
+
+    can_fill = "vocabulary" in new.blueprint.heads and tokenizer.mask_id is not None
+    if not can_fill or held.words().total() < ENOUGH:
+        return []
+    most = min(MOST, max(FEWEST, EFFORT // new.blueprint.count()))
+    both = [(old, tokenizer, new.tokenizer), (new.model, new.tokenizer, tokenizer)]
+    costs = [
+        cloze_cost(model, own, held.texts, beside=[other], max_length=new.max_length, most=most)
+        for model, own, other in both
+    ]
+    return costs if costs[0].words else []
+
+
+def _read(
+    found: "FoundFiles",
+    column: Sequence[str] | None,
+    header: bool | None,
+    encoding: str,
+    held: _HeldOut,
+) -> Iterator[str]:
+    """The texts of all files but those held out."""
+    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.jobs.tokenizer import read_texts
+
+    with ProgressBar("bytes", "read") as progress:
+        texts = read_texts(
+            found.files, columns=column, header=header, encoding=encoding, progress=progress
+        )
+        for number, text in enumerate(texts, start=1):
+            if number % HELD_OUT:
+                yield text
+            else:
+                held.add(text)
+
+
+def _page(
+    tokenizer: "Tokenizer",
+    extension: "Extension",
+    held: Counter[str],
+    gaps: "Sequence[ClozeCost]",
+) -> Iterator[str]:
+    from clozeworks.text.training.extend import measure
+
+    before, after = extension.before, extension.after
+    where = "the text itself; too little of it could be held out"
+    if held.total() >= ENOUGH:
+        before, after = measure(tokenizer, held), measure(extension.tokenizer, held)
+        where = f"documents held out, one in {HELD_OUT}"
+    rows: list[tuple[str, ...]] = [
+        ("", "before", "after"),
+        ("tokens per word", f"{before.tokens_per_word:.3f}", f"{after.tokens_per_word:.3f}"),
+        ("unknown tokens", f"{before.unknown_share:.3%}", f"{after.unknown_share:.3%}"),
+    ]
+    if gaps:
+        rows.append(("nats per word", *(f"{cost.per_word:.3f}" for cost in gaps)))
+        rows.append(("nats per token", *(f"{cost.per_token:.3f}" for cost in gaps)))
+    for name, *cells in rows:
+        yield f"{name:<15}" + "".join(f"{cell:>10}" for cell in cells)
+    yield f"measured on {counted(before.words, 'word')} of {where}"
+    if gaps:
+        yield (
+            f"nats: what {gaps[0].words:,} hidden words cost the model; all pieces of a word are "
+            "hidden, and guessed independently of each other"
+        )
+    shown = [
+        # Byte-level pieces are written in an alphabet of their own.
+        extension.tokenizer.decode([number]).strip() if tokenizer.kind == "bpe" else piece
+        for number, piece in enumerate(extension.pieces[:SHOWN], tokenizer.size)
+    ]
+    yield "new: " + ", ".join(shown) + (" …" if len(extension.pieces) > SHOWN else "")
