@@ -30,8 +30,8 @@ def unreadable(command, options, tmp_path):
         assert not list(tmp_path.glob("out/*.safetensors"))
         unfinished = command("corpus", "show", tmp_path / "out")
         assert unfinished.err == (
-            f"clozeworks: {tmp_path / 'out'} is not finished; its build was interrupted or is still "
-            "running; run the same `clozeworks corpus build` again to go on.\n"
+            f"clozeworks: {tmp_path / 'out'} is not finished; its build was interrupted or is "
+            "still running; run the same `clozeworks corpus build` again to go on.\n"
         )
 
     return check

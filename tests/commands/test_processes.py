@@ -92,7 +92,7 @@ def test_an_output_that_takes_nothing_or_not_everything(start, tiny_models):
     _, err = full.communicate(timeout=30)
     assert full.returncode == 2
     assert err == (
-        "clozeworks: The output cannot be used (No space left on device); mend this first.\n"
+        "clozeworks: The output cannot be used (No space left on device); fix this first.\n"
     )
 
 

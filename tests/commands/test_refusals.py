@@ -258,7 +258,7 @@ def test_heads_of_a_folder(refused, bert):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (["depth"], "'depth' is no setting; write key=value, for example hidden_size=256."),
+        (["depth"], "'depth' is not a setting; write key=value, for example hidden_size=256."),
         (["vocab_size=9"], "vocab_size is 9; the tokenizer decides it; leave it out."),
         (["model_type=roberta"], "model_type is 'roberta'; the size decides it; leave it out."),
         (

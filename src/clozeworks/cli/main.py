@@ -18,7 +18,7 @@ COMMANDS = {
         "clozeworks.cli.commands.quickstart",
         "train a small BERT on a text everybody has",
     ),
-    "fill": ("clozeworks.cli.commands.fill", "guess the words missing from a text"),
+    "fill": ("clozeworks.cli.commands.fill", "fill in the words missing from a text"),
     "embed": ("clozeworks.cli.commands.embed", "turn texts into vectors"),
     "classify": ("clozeworks.cli.commands.classify", "say what texts are about"),
     "compare": ("clozeworks.cli.commands.compare", "say how two texts are related"),
@@ -28,20 +28,20 @@ COMMANDS = {
         "clozeworks.cli.commands.text_to_text",
         "write a text for a text, as a model was taught",
     ),
-    "generate": ("clozeworks.cli.commands.generate", "go on with a text, or answer it"),
-    "score": ("clozeworks.cli.commands.score", "say how likely texts are"),
+    "generate": ("clozeworks.cli.commands.generate", "continue a text, or answer it"),
+    "score": ("clozeworks.cli.commands.score", "measure how likely texts are"),
     "choose": (
         "clozeworks.cli.commands.choose",
-        "choose among labels by likelihood, without training",
+        "classify texts by likelihood, without training",
     ),
-    "exposure": ("clozeworks.cli.commands.exposure", "what a model loses by reading its own words"),
+    "exposure": ("clozeworks.cli.commands.exposure", "measure the exposure bias of a model"),
     "evaluate": (
         "clozeworks.cli.commands.evaluate",
         "measure how good a model is on labelled data",
     ),
     "show": ("clozeworks.cli.commands.show", "print a model's parts, sizes, files and papers"),
-    "new": ("clozeworks.cli.commands.new", "make a model folder with fresh weights"),
-    "tokenizer": ("clozeworks.cli.commands.tokenizer", "train a tokenizer, or look into one"),
+    "new": ("clozeworks.cli.commands.new", "create a model folder with fresh weights"),
+    "tokenizer": ("clozeworks.cli.commands.tokenizer", "train, extend or inspect a tokenizer"),
     "corpus": ("clozeworks.cli.commands.corpus", "turn raw text into a corpus to train on"),
     "data": ("clozeworks.cli.commands.data", "look at labelled data before training on it"),
     "init": ("clozeworks.cli.commands.init", "write a recipe to begin with"),
@@ -110,7 +110,7 @@ def run(arguments: list[str]) -> int:
         if error.filename is None:
             _close_output()
         where = "The output" if error.filename is None else os.fsdecode(error.filename)
-        return _complain(f"{where} cannot be used ({error.strerror or error}); mend this first.")
+        return _complain(f"{where} cannot be used ({error.strerror or error}); fix this first.")
     except MemoryError:
         return _complain(_NO_MEMORY)
     except RuntimeError as error:
@@ -173,7 +173,7 @@ def _call(name: str, arguments: list[str]) -> int:
 
         app.help_formatter = HelpText()
     if "-" in arguments and "--" not in arguments:
-        # Trap: the parser takes standard input's sign for an option, unless it stands behind "--".
+        # Trap: the parser takes standard input's sign for an option, unless it comes after "--".
         arguments = [*(word for word in arguments if word != "-"), "--", "-"]
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")

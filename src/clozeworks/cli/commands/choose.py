@@ -39,28 +39,28 @@ def choose(
     budget: int | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    r"""Choose the label of each text by how likely it is to follow; nothing is trained.
+    r"""Classify texts without training, by how likely each label is to follow.
 
-    With several seeds the mean of their scores decides. Where a file has labels, accuracy is
-    printed, too: of each seed, and the mean.
+    With several seeds the mean of their scores decides. If a file has labels, the accuracy is
+    printed, too: for each seed, and the mean.
 
     Args:
         model: A model folder or hub name of a decoder or encoder-decoder with its head.
         source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not), or - for the lines of standard input.
-        labels: What may be chosen, separated by commas; 0=negative,1=positive gives the labels of
-            a file words that can follow a text. Those of --from if not given.
-        template: How text and label stand together; "{text}\nAnswer: {label}" if not given, with
-            demonstrations "{text} -> {label}". \n is a line end.
-        normalize: How labels are compared: log probability per token, all of it (none), or less
-            what it is without the text (unconditional).
-        shots: How many demonstrations stand before each text.
+        labels: The labels, separated by commas. 0=negative,1=positive maps the labels of a file to
+            words that can follow a text. Defaults to the labels of --from.
+        template: How a text and a label are joined. Defaults to "{text}\nAnswer: {label}", or with
+            demonstrations to "{text} -> {label}". Write \n for a line break.
+        normalize: How labels are compared: by log probability per token (token), by its sum (none),
+            or by its sum minus that without the text (unconditional).
+        shots: The number of demonstrations before each text.
         examples: A labelled file that demonstrations are drawn from.
-        seeds: How many times demonstrations are drawn anew.
-        description: What is said of the task before the demonstrations.
-        columns: Which columns of a file are what, by name or number: text=review,label=stars.
-        header: Whether the first row of .csv and .tsv is a header; found out if not given.
-        encoding: What files are written in.
+        seeds: How many times demonstrations are drawn.
+        description: A description of the task, placed before the demonstrations.
+        columns: The columns of a file by role, each by name or number: text=review,label=stars.
+        header: Whether the first row of .csv and .tsv files is a header. Detected if not given.
+        encoding: The encoding of files.
         budget: Tokens per batch.
         json_lines: Print one JSON object per text.
     """

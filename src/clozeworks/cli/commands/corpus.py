@@ -40,28 +40,30 @@ def build(
     workers: int | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Build a corpus from text files. A build that was stopped goes on where it was.
+    """Build a corpus from text files. An interrupted build continues where it stopped.
 
     Args:
         inputs: Files, folders or globs: .txt, .csv, .tsv, .jsonl, .parquet, compressed or not;
             .json files must be named.
         tokenizer: A tokenizer or model folder.
         out: The corpus folder.
-        documents: A document of a .txt file: what stands between blank lines, the file, or a line.
+        documents: What a document is in a .txt file: the text between blank lines, the whole file,
+            or a line.
         column: The column or field that holds the text, by name or number. If not given: "text", or
             the only column of strings. Several, as pairs and triplets have them, become a line
             each; see --sentences lines.
         header: Whether the first row of .csv and .tsv files is a header; it is if not given.
         encoding: The encoding of text files.
-        sentences: split finds sentences in English and Chinese; the end of a line ends one.
-            wrapped is for text wrapped at some column; lines takes each line as a sentence;
-            whole keeps a document as it is, ends of lines among it: for models that write.
-        words: A segmenter for whole words in Chinese: jieba. Without it each character is a word.
-        validation: The share of documents that is held out.
-        keep_duplicates: Keep documents that came before.
-        skip_bad_files: Leave out the rest of a file that cannot be read, and say so.
-        workers: Processes; as many as there are cores if not given.
-        overwrite: Replace the corpus that stands there.
+        sentences: split finds sentences in English and Chinese text, and ends one at each line
+            break; wrapped does not, for text that is wrapped at some column; lines takes each line
+            as a sentence; whole keeps a document as it is, with its line breaks, for models that
+            generate text.
+        words: A segmenter for whole words in Chinese: jieba. Without it, each character is a word.
+        validation: The fraction of documents that is held out.
+        keep_duplicates: Keep documents that occurred before.
+        skip_bad_files: Skip the rest of a file that cannot be read, with a message.
+        workers: The number of processes. Defaults to the number of cores.
+        overwrite: Replace an existing corpus.
     """
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.data.corpus.build import BuildSettings, build_corpus
@@ -137,8 +139,8 @@ def show(
 
     Args:
         corpus: The corpus folder.
-        samples: How many sentences of each part are shown.
-        seed: Chooses them.
+        samples: The number of sentences shown from each split.
+        seed: The seed by which they are chosen.
     """
     from clozeworks.cli.display.corpus_page import page
     from clozeworks.data.corpus.corpus import Corpus
@@ -188,20 +190,20 @@ def batch(
     ranks: int = 1,
     show: int = 3,
 ) -> None:
-    """Print the batch that any step of training will see.
+    """Print the batch that a given training step will see.
 
     Args:
         corpus: The corpus folder.
         objective: What is learned: bert, roberta, t5, gpt2 or another paper's, or a table as in a
             recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
-        step: Which step, counted from 0.
-        length: The most tokens of an example; as in the paper if not given.
-        tokens: Tokens of a step.
+        step: The step, counted from 0.
+        length: The maximum number of tokens per example. Defaults to that of the paper.
+        tokens: The number of tokens per step.
         seed: The seed of the run.
         split: train or validation.
-        rank: Which process of several is asked.
-        ranks: How many processes share a step.
-        show: How many examples are printed.
+        rank: The process whose share is shown, if there are several.
+        ranks: The number of processes that share a step.
+        show: The number of examples printed.
     """
     from clozeworks.cli.display.corpus_batch import lines
     from clozeworks.data.corpus.corpus import INDEX_FOLDER, Corpus

@@ -35,14 +35,15 @@ def embed(
         model: A model folder or hub name.
         source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not), or - for the lines of standard input.
-        out: Where vectors go: .npy, .jsonl or .parquet. Without it they are printed as JSON lines.
-        prompt: What is put before each text: the name of a prompt of the model folder, or any other
-            text, "" for nothing. The folder's default, if it names one, if not given.
-        pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several with commas. As
-            the model folder says if not given, else mean, or last if the model is a decoder.
-        normalize: Scale vectors to length 1, or not. As the model folder says if not given.
-        max_length: The most tokens a text may have; the model's limit if not given.
-        truncate: Cut longer texts instead of complaining about them.
+        out: The output file: .npy, .jsonl or .parquet. Without it, vectors are printed as JSON
+            lines.
+        prompt: A prefix for each text: the name of a prompt in the model folder, or any other text;
+            "" for none. Defaults to the default prompt of the folder, if it names one.
+        pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several separated by
+            commas. Defaults to what the model folder says, or else mean (last for a decoder).
+        normalize: Scale vectors to length 1. Defaults to what the model folder says.
+        max_length: The maximum number of tokens per text. Defaults to the model's limit.
+        truncate: Truncate longer texts instead of refusing them.
         budget: Tokens per batch.
         overwrite: Replace the output file if it exists.
         reading: How texts are read.
@@ -97,9 +98,9 @@ def embed(
 
 def _say_how(pooling: object, modes: list[str] | None, normalize: bool | None) -> None:
     """States how vectors were made, always."""
-    said = str(pooling)
+    description = str(pooling)
     if modes is not None:
-        said = f"{' + '.join(modes)} pooling (as asked)"
+        description = f"{' + '.join(modes)} pooling (as asked)"
     if normalize is not None:
-        said += "; scaled to length 1 (as asked)" if normalize else "; not scaled (as asked)"
-    print(f"Pooling: {said}.", file=sys.stderr)
+        description += "; scaled to length 1 (as asked)" if normalize else "; not scaled (as asked)"
+    print(f"Pooling: {description}.", file=sys.stderr)

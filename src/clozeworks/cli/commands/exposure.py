@@ -1,4 +1,4 @@
-"""`clozeworks exposure`: what a model loses when it reads its own words."""
+"""`clozeworks exposure`: measure the exposure bias of a model."""
 
 import json
 import sys
@@ -34,22 +34,22 @@ def exposure(
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TextOptions | None = None,
 ) -> None:
-    """Compare the loss behind right tokens with that behind the model's own, place by place.
+    """Measure exposure bias: the loss after correct tokens against that after the model's own.
 
-    Both walk along the same texts. Also printed: how much the model repeats itself, and how long it
-    writes, beside the texts.
+    Both are measured position by position on the same texts. Also printed: how much the model
+    repeats itself, and how long its texts are, compared with the given ones.
 
     Args:
         model: A model folder or hub name of a decoder or encoder-decoder with its head.
         source: A file of texts (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not), a text, or - for the lines of standard input.
-        answers: The answers to the texts, for an encoder-decoder: a file with as many.
+        answers: For an encoder-decoder, the answers to the texts: a file with as many.
         answer_column: The column of the answers, whose file may be that of the texts.
-        given: How many tokens of each text a decoder is given; it goes on from there.
-        length: How many tokens it is followed for.
-        greedy: Let the model read its likeliest tokens; otherwise it draws them.
-        seed: Decides what is drawn.
-        chart: Draw both curves into this file (.png).
+        given: The number of tokens of each text that a decoder is given before it continues.
+        length: The number of tokens that are compared.
+        greedy: Let the model choose its most likely tokens instead of sampling.
+        seed: The seed for sampling.
+        chart: Draw both curves to this file (.png).
         overwrite: Replace the chart if it exists.
         as_json: Print one JSON object instead of tables.
         reading: How texts are read.

@@ -1,4 +1,4 @@
-"""`clozeworks fill`: guess the words missing from a text."""
+"""`clozeworks fill`: fill in the words missing from a text."""
 
 import json
 from dataclasses import asdict
@@ -22,7 +22,7 @@ def fill(
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TextOptions | None = None,
 ) -> None:
-    """Guess the words missing from a text.
+    """Fill in the words missing from a text.
 
     Args:
         model: A model folder or hub name with a masked-language-model head, or an encoder-decoder
@@ -31,7 +31,7 @@ def fill(
             of such texts (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not); or - for the lines of standard input.
         more: Further texts.
-        top: How many guesses per gap.
+        top: The number of guesses per gap.
         words: Rank only these words, separated by commas; not for encoder-decoders.
         json_lines: Print one JSON object per text.
         reading: How texts are read from a file.

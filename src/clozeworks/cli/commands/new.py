@@ -1,4 +1,4 @@
-"""`clozeworks new`: make a model folder with fresh weights."""
+"""`clozeworks new`: create a model folder with fresh weights."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,18 +19,18 @@ def new(
     seed: int = 0,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Make a model folder with fresh weights, for your own tokenizer.
+    """Create a model folder with fresh weights, for your own tokenizer.
 
     Args:
         size: A published size such as bert-tiny; `clozeworks show` lists them.
         changes: Settings of config.json to change, for example hidden_size=256.
-        tokenizer: The folder of a tokenizer; it decides the vocabulary size. Sizes whose tokens are
-            bytes, as byt5-small, need none.
-        out: The folder to make.
-        heads: Parts beside the encoder, separated by commas; "" for none. If not given the
-            vocabulary head, and the decoder where the family has one (T5).
+        tokenizer: A tokenizer folder; it determines the vocabulary size. Sizes whose tokens are
+            bytes, such as byt5-small, need none.
+        out: The output folder.
+        heads: Parts besides the encoder, separated by commas; "" for none. Defaults to the
+            vocabulary head, and to the decoder if the family has one (T5).
         seed: The same seed gives the same weights.
-        overwrite: Replace the folder if it holds something.
+        overwrite: Replace the folder if it is not empty.
     """
     from clozeworks import language_model
     from clozeworks.checkpoints.whole_folder import check_target
@@ -53,7 +53,9 @@ def _setting(text: str) -> tuple[str, Any]:
 
     key, separator, value = text.partition("=")
     if not separator:
-        raise SettingError(f"{text!r} is no setting; write key=value, for example hidden_size=256.")
+        raise SettingError(
+            f"{text!r} is not a setting; write key=value, for example hidden_size=256."
+        )
     try:
         return key, json.loads(value)
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""`clozeworks score`: say how likely texts are."""
+"""`clozeworks score`: measure how likely texts are."""
 
 import json
 import sys
@@ -31,23 +31,23 @@ def score(
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TextOptions | None = None,
 ) -> None:
-    """Say how likely texts are to a decoder, or how likely other texts are to follow them.
+    """Measure how likely texts are under a model, or how likely continuations are.
 
-    Prints perplexity, number of tokens and text; then the perplexity over all tokens. Longer texts
-    than the model takes are read through windows that overlap.
+    Prints the perplexity, the number of tokens and the text; then the perplexity over all tokens.
+    Texts that are longer than the model's limit are read through overlapping windows.
 
     Args:
         model: A model folder or hub name of a decoder or encoder-decoder with its head.
         source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not), or - for the lines of standard input.
-        continuations: What follows each text, and is asked for alone: a text, or a file with as
-            many. Of an encoder-decoder: the answers.
+        continuations: The texts to score, each after one of the texts: a text, or a file with as
+            many. For an encoder-decoder, the answers.
         continuation_column: The column of the continuations, whose file may be that of the texts.
-        max_length: The most tokens of a window; the model's limit if not given.
-        overlap: How many tokens a later window has at least before those it asks for; half of a
-            window if not given.
+        max_length: The maximum number of tokens per window. Defaults to the model's limit.
+        overlap: The minimum number of tokens of context in each later window. Defaults to half a
+            window.
         budget: Tokens per batch.
-        json_lines: Print one JSON object per text, with the log share of every token.
+        json_lines: Print one JSON object per text, with the log probability of every token.
         reading: How texts are read.
     """
     reading = reading or TextOptions()

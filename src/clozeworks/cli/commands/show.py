@@ -27,7 +27,7 @@ def show(
     Args:
         model: A published size such as bert-base, a model folder, or a hub name. Without it the
             published sizes are listed.
-        heads: For a published size: parts beside the encoder, separated by commas.
+        heads: For a published size: parts besides the encoder, separated by commas.
         json_text: Print the blueprint as JSON.
     """
     from clozeworks.families.family import published_sizes

@@ -61,20 +61,20 @@ def train(
     Args:
         files: Files, folders or globs: .txt, .csv, .tsv, .jsonl, .parquet, compressed or not;
             .json files must be named.
-        out: The folder to make.
-        kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5);
-            wordpiece if nothing else says it.
-        family: Write texts as this family does, such as xlnet, t5, gpt2 or llama; it decides the
+        out: The output folder.
+        kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5). Defaults
+            to that of --family, or else to wordpiece.
+        family: Tokenize as this family does, such as xlnet, t5, gpt2 or llama; it determines the
             kind and the special tokens.
-        size: Entries of the vocabulary.
+        size: The size of the vocabulary.
         min_frequency: How often a piece must occur.
-        cased: Keep upper and lower case apart (WordPiece; byte-level and unigram always do).
-        extra: A further special token, such as [NLU]; may be given several times.
+        cased: Distinguish upper and lower case (WordPiece; byte-level and unigram always do).
+        extra: An additional special token, such as [NLU]; may be given several times.
         column: The column or field that holds the text, by name or number. If not given: "text", or
             the only column of strings.
         header: Whether the first row of .csv and .tsv files is a header; it is if not given.
         encoding: The encoding of text files.
-        overwrite: Replace the folder if it holds something.
+        overwrite: Replace the folder if it is not empty.
     """
     from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
     from clozeworks.cli.display.progress import ProgressBar
@@ -156,11 +156,11 @@ def byte_tokens(
     out: Annotated[Path, Parameter(alias="-o")],
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Make the tokenizer of ByT5, whose tokens are the bytes of a text; nothing is learned.
+    """Create the tokenizer of ByT5, whose tokens are the bytes of a text; nothing is trained.
 
     Args:
-        out: The folder to make.
-        overwrite: Replace the folder if it holds something.
+        out: The output folder.
+        overwrite: Replace the folder if it is not empty.
     """
     from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -174,11 +174,11 @@ def byte_tokens(
 
 @app.command
 def inspect(folder: str, text: str | None = None, /) -> None:
-    """Look into a tokenizer: what it is, and how it cuts a text.
+    """Inspect a tokenizer: what it is, and how it tokenizes a text.
 
     Args:
         folder: The folder of a tokenizer or a model, or a hub name.
-        text: A text to cut.
+        text: A text to tokenize.
     """
     from clozeworks.checkpoints.hub import resolve
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -218,24 +218,24 @@ def extend(
     encoding: str = "utf-8",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Add pieces to a vocabulary, for text of another field or language.
+    """Add pieces to a vocabulary, for text of another domain or language.
 
-    No old piece changes its id. A model gets a row for each new piece, the mean of the rows of the
-    pieces it replaces; train it on with the new folder. What is printed of a model that fills gaps
-    is also what a hidden word costs it, in nats: all its pieces, guessed independently.
+    Existing pieces keep their ids. A model gets a row for each new piece, the mean of the rows of
+    the pieces it replaces; continue training with the new folder. For a model that fills gaps, the
+    cost of a masked word is printed, too, in nats: all its pieces, predicted independently.
 
     Args:
         model: A model or tokenizer folder, or a hub name.
         files: Files, folders or globs: .txt, .csv, .tsv, .jsonl, .parquet, compressed or not;
             .json files must be named.
-        add: How many pieces; fewer if no more are worth it.
+        add: The number of pieces; fewer if no more are worth adding.
         out: The folder to make: a model folder if there are weights, else a tokenizer folder.
         least: How often a new piece must be used in the text.
         column: The column or field that holds the text, by name or number. If not given: "text", or
             the only column of strings.
         header: Whether the first row of .csv and .tsv files is a header; it is if not given.
         encoding: The encoding of text files.
-        overwrite: Replace the folder if it holds something.
+        overwrite: Replace the folder if it is not empty.
     """
     from clozeworks import language_model
     from clozeworks.checkpoints.hub import resolve
