@@ -71,7 +71,7 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
     assert f"try it: clozeworks classify {run}/model" in outcome.out
     page = (run / "report.html").read_text()
     assert "Trials" in page
-    assert "items that had no say" in page
+    assert "items that were not used to choose anything" in page
     assert "10 items" in page
     assert len((run / "predictions.jsonl").read_text().splitlines()) == 10
     assert "The best of 2 settings was rate" in (run / "model" / "README.md").read_text()

@@ -42,7 +42,7 @@ def test_one_command_teaches_saves_and_says_what_to_type_next(
     measured = json.loads((run / "metrics.json").read_text())
     assert measured["seeds"]["0"]["values"]["chrf"] > 0.6
     page = (run / "report.html").read_text()
-    for word in ("source", "target", "written", "always writing the most frequent target"):
+    for word in ("source", "target", "predicted", "always writing the most frequent target"):
         assert word in page
     assert "could not be" not in outcome.err
     card = (run / "model" / "README.md").read_text()
@@ -190,8 +190,8 @@ def test_a_model_that_learned_chats_is_asked_as_the_template_has_it(
     most = cw.load(run / "model").task.writing.max_new_tokens
     assert f'model.generate("a text", chat=True, max_new_tokens={most}' in card
     assert "text_to_text(" not in card
-    assert "chat, tokenize=False, add_generation_prompt=True" in card
-    assert ("tokenizer(said, add_special_tokens=False, " in card) == (name == "gpt2")
+    assert "messages, tokenize=False, add_generation_prompt=True" in card
+    assert ("tokenizer(prompt, add_special_tokens=False, " in card) == (name == "gpt2")
     ours, theirs = (
         code.replace("FOLDER", str(run / "model"))
         for code in re.findall(r"```python\n(.*?)```", card, re.DOTALL)
@@ -215,10 +215,7 @@ def test_targets_that_cannot_be_written_are_said(writers, command, tmp_path):
     )
     assert cut.code == 0, cut.err
     assert "Too long, and cut at their end as asked: 20 of 20 items." in cut.err
-    assert (
-        "Sources that were cut: 2 of 2 items of the dev set."
-        in (tmp_path / "cut" / "report.html").read_text()
-    )
+    assert "2 of 2 items of the dev set were cut." in (tmp_path / "cut" / "report.html").read_text()
 
 
 def test_items_that_do_not_fit_are_left_out_if_bad_rows_are(writers, command, tmp_path):

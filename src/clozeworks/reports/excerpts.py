@@ -1,9 +1,10 @@
 """A text with some stretches marked, shortened to what stands around them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
+
+from clozeworks.tasks.details import Mark, MarkedText
 
 # Characters on each side of an end of a mark, and of a text without marks.
 AROUND = 140
@@ -13,99 +14,75 @@ _STRETCH = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A stretch of a text that is shown as something.
+class TextPiece:
+    """A part of a text in which the same marks hold.
 
     Attributes:
-        begin: Its first character.
-        end: Behind its last.
-        kind: What it is: gold or said.
-        name: A word that is put behind it, such as the type of an entity.
-    """
-
-    begin: int
-    end: int
-    kind: str
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A text and what is marked in it.
-
-    Attributes:
-        text: The whole text.
-        marks: What is marked, in any order; stretches may overlap.
+        text: The characters.
+        kinds: What they are marked as; none if they are not.
+        names: The marks with a name that end here.
     """
 
     text: str
-    marks: tuple[Mark, ...] = ()
-
-    def html(self) -> str:
-        """What stands around the marks, as HTML; what is left out is an ellipsis."""
-        parts, before = [], 0
-        for begin, end in self.kept():
-            parts.append("…" if begin > before else "")
-            parts.append(self._between(begin, end))
-            before = end
-        parts.append("…" if before < len(self.text) else "")
-        return "".join(parts)
-
-    def kept(self) -> list[tuple[int, int]]:
-        """The stretches of the text that are shown, in order and apart from each other."""
-        size = len(self.text)
-        if not self.marks:
-            if size <= WITHOUT_MARKS:
-                return [(0, size)]
-            # The beginning says what it is about, the end often what it comes to.
-            head, tail = 2 * WITHOUT_MARKS // 3, size - WITHOUT_MARKS // 3
-            return _joined([(0, self._cut(head, 1)), (self._cut(tail, -1), size)])
-        ends = [place for mark in self.marks for place in (mark.begin, mark.end)]
-        wanted = ((max(0, place - AROUND), min(size, place + AROUND)) for place in ends)
-        return _joined([(self._cut(begin, -1), self._cut(end, 1)) for begin, end in wanted])
-
-    def _cut(self, place: int, step: int) -> int:
-        """The nearest place between words in a direction; the place itself if there is none."""
-        here = place
-        for _ in range(_STRETCH):
-            if not 0 < here < len(self.text) or self.text[here - 1].isspace():
-                return min(max(here, 0), len(self.text))
-            here += step
-        return place
-
-    def _between(self, begin: int, end: int) -> str:
-        borders = {begin, end}
-        borders |= {
-            place for mark in self.marks for place in (mark.begin, mark.end) if begin < place < end
-        }
-        return "".join(self._piece(first, last) for first, last in pairwise(sorted(borders)))
-
-    def _piece(self, begin: int, end: int) -> str:
-        """A stretch in which the same marks hold."""
-        held = [mark for mark in self.marks if mark.begin <= begin and end <= mark.end]
-        text = escape(self.text[begin:end])
-        if not held:
-            return text
-        kinds = " ".join(dict.fromkeys(mark.kind for mark in held))
-        names = "".join(
-            f'<small class="{mark.kind}">{escape(mark.name)}</small>'
-            for mark in held
-            if mark.name and mark.end == end
-        )
-        return f'<mark class="{kinds}">{text}</mark>{names}'
+    kinds: tuple[str, ...] = ()
+    names: tuple[Mark, ...] = ()
 
 
-def excerpt(text: str, marks: Iterable[Mark] = ()) -> Excerpt:
-    """A text with marks; those that have no characters are left out."""
-    return Excerpt(text, tuple(mark for mark in marks if mark.begin < mark.end))
+_ELLIPSIS = TextPiece("…")
+
+
+def excerpt(marked: MarkedText) -> list[TextPiece]:
+    """What stands around the marks of a text; what is left out is an ellipsis."""
+    pieces, before = [], 0
+    for begin, end in kept(marked):
+        pieces += [_ELLIPSIS] if begin > before else []
+        pieces += _pieces(marked, begin, end)
+        before = end
+    return [*pieces, _ELLIPSIS] if before < len(marked.text) else pieces
+
+
+def kept(marked: MarkedText) -> list[tuple[int, int]]:
+    """The stretches of a text that are shown, in order and apart from each other."""
+    text, size = marked.text, len(marked.text)
+    if not marked.marks:
+        if size <= WITHOUT_MARKS:
+            return [(0, size)]
+        # The beginning says what it is about, the end often what it comes to.
+        head, tail = 2 * WITHOUT_MARKS // 3, size - WITHOUT_MARKS // 3
+        return _joined([(0, _cut(text, head, 1)), (_cut(text, tail, -1), size)])
+    ends = [position for mark in marked.marks for position in (mark.begin, mark.end)]
+    wanted = ((max(0, position - AROUND), min(size, position + AROUND)) for position in ends)
+    return _joined([(_cut(text, begin, -1), _cut(text, end, 1)) for begin, end in wanted])
+
+
+def _cut(text: str, position: int, step: int) -> int:
+    """The nearest position between words in a direction; the position itself if there is none."""
+    here = position
+    for _ in range(_STRETCH):
+        if not 0 < here < len(text) or text[here - 1].isspace():
+            return min(max(here, 0), len(text))
+        here += step
+    return position
+
+
+def _pieces(marked: MarkedText, begin: int, end: int) -> list[TextPiece]:
+    ends = {position for mark in marked.marks for position in (mark.begin, mark.end)}
+    borders = sorted({begin, end, *(position for position in ends if begin < position < end)})
+    pieces = []
+    for first, last in pairwise(borders):
+        marks = [mark for mark in marked.marks if mark.begin <= first and last <= mark.end]
+        kinds = tuple(dict.fromkeys(mark.kind for mark in marks))
+        names = tuple(mark for mark in marks if mark.name and mark.end == last)
+        pieces.append(TextPiece(marked.text[first:last], kinds, names))
+    return pieces
 
 
 def _joined(stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Stretches in order, those that touch as one."""
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for begin, end in sorted(stretches):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
-            found.append((begin, end))
-    return found
+            joined.append((begin, end))
+    return joined

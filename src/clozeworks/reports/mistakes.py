@@ -4,16 +4,23 @@ The mistakes a model is surest of say most: about wrong labels in the data, abou
 see, about what nobody taught it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from clozeworks.data.labelled.items import QuestionItem, WordsItem
 from clozeworks.data.labelled.oddities import texts_of
-from clozeworks.reports.excerpts import Excerpt, Mark, excerpt
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.classify import Classified, Classify
+from clozeworks.tasks.details import (
+    GOLD,
+    MOST_MISTAKES,
+    PREDICTED,
+    Mark,
+    Mistake,
+    Mistakes,
+    marked,
+    worst_mistakes,
+)
 from clozeworks.tasks.labels import number_of
 from clozeworks.tasks.metrics.answers import cmrc_exact, cmrc_f1, squad_exact, squad_f1_or_none
 from clozeworks.tasks.metrics.written import likeness
@@ -22,51 +29,12 @@ from clozeworks.tasks.tagging.entities import entities_of
 from clozeworks.tasks.tagging.tags import EntitySpan
 from clozeworks.tasks.text_to_text.task import Composed, TextToText
 
-MOST = 50
-GOLD, SAID = "gold", "said"
 NONE = "no answer"
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """Something a model got wrong.
-
-    Attributes:
-        place: Where the item came from.
-        kind: What kind of mistake it is.
-        gold: What is right.
-        said: What the model says.
-        weight: What mistakes of a kind are ordered by: how sure the model is, or how far off.
-        texts: What it was asked about.
-    """
-
-    place: str
-    kind: str
-    gold: str
-    said: str
-    weight: float
-    texts: tuple[Excerpt, ...]
-
-
-@dataclass(frozen=True)
-class Mistakes:
-    """All mistakes.
-
-    Attributes:
-        kinds: How many there are of each kind, the most frequent first.
-        worst: Those with the largest weight, kinds taking turns.
-    """
-
-    kinds: dict[str, int]
-    worst: tuple[Mistake, ...]
-
-    @property
-    def total(self) -> int:
-        """How many there are."""
-        return sum(self.kinds.values())
-
-
-def mistakes(task: Any, items: Sequence[Any], answers: Sequence[Any], most: int = MOST) -> Mistakes:
+def mistakes(
+    task: Any, items: Sequence[Any], answers: Sequence[Any], most: int = MOST_MISTAKES
+) -> Mistakes:
     """What a model got wrong.
 
     Args:
@@ -85,20 +53,7 @@ def mistakes(task: Any, items: Sequence[Any], answers: Sequence[Any], most: int 
     else:
         assert isinstance(task, Classify)
         found = _numbers(pairs) if task.problem == "number" else _classified(task, pairs)
-    return _worst(list(found), most)
-
-
-def _worst(found: list[Mistake], most: int) -> Mistakes:
-    found.sort(key=lambda each: -each.weight)
-    seen: Counter[str] = Counter()
-    turns = []
-    for each in found:
-        turns.append(seen[each.kind])
-        seen[each.kind] += 1
-    # Kinds take turns, so that a frequent one does not hide the others.
-    order = sorted(range(len(found)), key=lambda place: turns[place])[:most]
-    chosen = sorted((found[place] for place in order), key=lambda each: -each.weight)
-    return Mistakes(dict(seen.most_common()), tuple(chosen))
+    return worst_mistakes(list(found), most)
 
 
 def _classified(task: Classify, pairs: Iterable[tuple[Any, Classified]]) -> Iterator[Mistake]:
@@ -112,8 +67,8 @@ def _classified(task: Classify, pairs: Iterable[tuple[Any, Classified]]) -> Iter
         else:
             kind = _of_several(set(right), set(said))
             weight = max(abs(answer.scores[label] - (label in right)) for label in task.labels)
-        texts = tuple(map(excerpt, texts_of(item)))
-        yield Mistake(item.place, kind, _list(right), _list(said), weight, texts)
+        texts = tuple(map(marked, texts_of(item)))
+        yield Mistake(item.place, kind, _list(right), _list(said), weight, _sure(weight), texts)
 
 
 def _names(label: Any) -> tuple[str, ...]:
@@ -136,17 +91,20 @@ def _numbers(pairs: Iterable[tuple[Any, Classified]]) -> Iterator[Mistake]:
         if right == said:
             continue
         kind = "too high" if said > right else "too low"
-        texts = tuple(map(excerpt, texts_of(item)))
-        yield Mistake(item.place, kind, f"{right:.4g}", f"{said:.4g}", abs(said - right), texts)
+        texts = tuple(map(marked, texts_of(item)))
+        off = abs(said - right)
+        yield Mistake(
+            item.place, kind, f"{right:.4g}", f"{said:.4g}", off, f"off by {off:.4g}", texts
+        )
 
 
 def _words(pairs: Iterable[tuple[WordsItem, Tagged]]) -> Iterator[Mistake]:
     for item, answer in pairs:
         for number, (right, said) in enumerate(zip(item.tags or (), answer.tags, strict=True)):
             if right != said:
-                marked = excerpt(item.text, [Mark(*item.spans[number], SAID, said)])
+                text = marked(item.text, [Mark(*item.spans[number], PREDICTED, said)])
                 kind, sure = f"{said} instead of {right}", answer.scores[number]
-                yield Mistake(item.place, kind, right, said, sure, (marked,))
+                yield Mistake(item.place, kind, right, said, sure, _sure(sure), (text,))
 
 
 def _tagged(task: Tag, pairs: Iterable[tuple[WordsItem, Tagged]]) -> Iterator[Mistake]:
@@ -155,7 +113,7 @@ def _tagged(task: Tag, pairs: Iterable[tuple[WordsItem, Tagged]]) -> Iterator[Mi
         said = entities_of(answer.tags, task.rules, spelling=task.spelling)
         for kind, due, given in entity_errors(right, said):
             marks, words = [], set[int]()
-            for entity, role in ((due, GOLD), (given, SAID)):
+            for entity, role in ((due, GOLD), (given, PREDICTED)):
                 if entity is not None:
                     begin = item.spans[entity.begin_word][0]
                     end = item.spans[entity.end_word - 1][1]
@@ -168,7 +126,8 @@ def _tagged(task: Tag, pairs: Iterable[tuple[WordsItem, Tagged]]) -> Iterator[Mi
                 _described(item, due),
                 _described(item, given),
                 sure,
-                (excerpt(item.text, marks),),
+                _sure(sure),
+                (marked(item.text, marks),),
             )
 
 
@@ -230,14 +189,15 @@ def _answered(task: Answer, pairs: Iterable[tuple[QuestionItem, Answered]]) -> I
             kind = "too much or too little" if shared else "something else"
         marks = [Mark(each.begin, each.end, GOLD) for each in item.answers]
         if answer.begin is not None and answer.end is not None:
-            marks.append(Mark(answer.begin, answer.end, SAID))
+            marks.append(Mark(answer.begin, answer.end, PREDICTED))
         yield Mistake(
             item.place,
             kind,
             " | ".join(dict.fromkeys(each.text for each in item.answers)) or NONE,
             answer.text or NONE,
             answer.score,
-            (excerpt(item.question), excerpt(item.context, marks)),
+            _sure(answer.score),
+            (marked(item.question), marked(item.context, marks)),
         )
 
 
@@ -259,5 +219,9 @@ def _written(task: TextToText, pairs: Iterable[tuple[Any, Composed]]) -> Iterato
         else:
             alike = max(likeness(text, answer.text) for text in right)
             kind = "mostly right" if alike >= 0.5 else "partly right" if alike else "nothing right"
-        texts = (excerpt(task.text_of(asked)),)
-        yield Mistake(item.place, kind, " | ".join(right), answer.text, answer.score, texts)
+        texts, sure = (marked(task.text_of(asked)),), answer.score
+        yield Mistake(item.place, kind, " | ".join(right), answer.text, sure, _sure(sure), texts)
+
+
+def _sure(confidence: float) -> str:
+    return f"{confidence:.1%} confident"

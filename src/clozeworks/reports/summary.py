@@ -1,150 +1,203 @@
-"""What is told of a fine-tuning run, by its page and by its model's card alike."""
+"""What is told of a fine-tuning run, by its page and by its model's card alike.
+
+All of it is plain data: a job fills it in, and nothing here knows a job or a task.
+"""
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from clozeworks.engine.metrics import FILE, read
-from clozeworks.jobs.finetune.baseline import GuessingBaseline
-from clozeworks.jobs.finetune.data import LabelledTask
-from clozeworks.jobs.finetune.recipe import FinetuneRecipe
-from clozeworks.jobs.finetune.run import RunResult
-from clozeworks.reports.data_page import in_both
+from clozeworks.data.labelled.report import Report
+from clozeworks.reports.render import number_text
+from clozeworks.tasks.details import Detail, Mistakes
 from clozeworks.tasks.metrics.measured import Measured
 
 
 @dataclass(frozen=True)
-class Trial:
+class SeedSummary:
+    """What one seed came to.
+
+    Attributes:
+        seed: The seed.
+        step: The step of the best weights.
+        steps: Steps done in all.
+        tokens: Tokens seen.
+        seconds: Time spent, over all sessions.
+        measured: How good the best weights are.
+        records: The lines of its metrics file.
+        sessions: The lines of its file of sessions.
+    """
+
+    seed: int
+    step: int
+    steps: int
+    tokens: int
+    seconds: float
+    measured: Measured
+    records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    sessions: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class TrialSummary:
     """A setting that a search tried.
 
     Attributes:
         setting: What was tried, in words.
-        result: What it came to, on the items that choose.
+        run: What it came to, on the items that choose.
         kept: Whether it was the best.
     """
 
     setting: str
-    result: RunResult
+    run: SeedSummary
     kept: bool
 
 
 @dataclass(frozen=True)
-class RunSummary:
-    """A run that is done.
+class CardUsage:
+    """How a model's card says the model is used.
 
     Attributes:
-        folder: The run.
-        recipe: Its recipe.
-        data: The task and its items.
-        results: What each seed came to.
-        best: The one whose model is kept.
-        guess: What guessing comes to; None if that could not be found out.
-        answers: What the best model says of the dev set; empty if it could not be asked.
-        frozen: What did not change while training, in a sentence.
-        trials: What a search tried before; empty if there was none.
+        pipeline_tag: What hubs sort the model under.
+        clozeworks: A line of Python that asks `model`.
+        transformers: A whole snippet for transformers; None if transformers cannot do the same.
+        differences: Where transformers predicts something else, in sentences.
     """
 
-    folder: Path
-    recipe: FinetuneRecipe
-    data: LabelledTask
-    results: Sequence[RunResult]
-    best: RunResult
-    guess: GuessingBaseline | None = None
-    answers: Sequence[Any] = ()
-    frozen: str = ""
-    trials: Sequence[Trial] = ()
+    pipeline_tag: str
+    clozeworks: str
+    transformers: str | None = None
+    differences: Sequence[str] = ()
 
-    @cached_property
-    def records(self) -> dict[int, list[dict[str, Any]]]:
-        """What each seed measured."""
-        return {result.seed: list(read(result.folder / FILE)) for result in self.results}
+
+@dataclass(frozen=True)
+class FinetuneSummary:
+    """A fine-tuning run that is finished.
+
+    Attributes:
+        name: What the run is called.
+        task: The name of the task.
+        task_title: The task in words.
+        loss_name: The name of its loss in the metrics.
+        recipe: Its recipe.
+        data: What is known of the labelled data.
+        dev_size: How many items the dev set has.
+        runs: What each seed came to.
+        best: The one whose model is kept.
+        guess: What guessing comes to; None if that is not known.
+        guessed: How it guesses, in a few words.
+        details: What the task shows of its predictions.
+        mistakes: What it got wrong; None if that is not known.
+        training: How texts were read and what was trained, in sentences.
+        trials: What a search tried before; empty if there was none.
+        notes: What the run said on its way.
+    """
+
+    name: str
+    task: str
+    task_title: str
+    loss_name: str
+    recipe: Mapping[str, Any]
+    data: Report
+    dev_size: int
+    runs: Sequence[SeedSummary]
+    best: SeedSummary
+    guess: Measured | None = None
+    guessed: str = ""
+    details: Sequence[Detail] = ()
+    mistakes: Mistakes | None = None
+    training: Sequence[str] = ()
+    trials: Sequence[TrialSummary] = ()
+    notes: Sequence[str] = ()
 
     @property
     def is_better_than_guessing(self) -> bool:
         """Whether the model is, as far as is known."""
-        return self.guess is None or self.guess.beaten_by(self.best.measured)
+        return self.guess is None or self.best.measured.better_than(self.guess)
+
+    def remarks(self) -> list[str]:
+        """What a reader must know about the values, in sentences."""
+        return [f"{remark[0].upper()}{remark[1:]}" for remark in self.best.measured.remarks]
 
     def spread(self) -> str:
         """How much seeds differ, in a sentence."""
-        values = [result.measured.value for result in self.results]
+        values = [run.measured.value for run in self.runs]
         if len(values) == 1:
-            return "There was one seed; how much others differ is not known."
-        said = (
-            f"Over {len(values)} seeds: mean {statistics.mean(values):.4f}, spread "
+            return "Only one seed was trained, so the variation between seeds is unknown."
+        sentence = (
+            f"Over {len(values)} seeds: mean {statistics.mean(values):.4f}, standard deviation "
             f"{statistics.stdev(values):.4f}."
         )
         if self.trials:
-            return f"{said} What is shown is the one that was best on the items that choose."
-        return f"{said} What is shown is the best of them, which flatters."
+            return f"{sentence} The seed shown is the one that was best on the items that choose."
+        return f"{sentence} The seed shown is the best of them, so its value is optimistic."
 
     def searched(self) -> list[str]:
         """What a search did, in sentences; nothing if there was none."""
         if not self.trials:
             return []
         best = next(trial for trial in self.trials if trial.kept)
-        there = best.result.measured
+        there = best.run.measured
         return [
-            f"The best of {len(self.trials)} settings was {best.setting}. It had "
-            f"{number(there.value)} on the {there.count:,} items that chose it, which flatters; "
-            f"the value above is of {self.best.measured.count:,} items that had no say."
+            f"The best of {len(self.trials)} settings was {best.setting}. It scored "
+            f"{number_text(there.value)} on the {there.count:,} items that chose it, which is "
+            f"optimistic; the value above was measured on {self.best.measured.count:,} items that "
+            "were not used to choose anything."
         ]
 
     def compared(self) -> list[str]:
-        """What a model that is better than guessing is worth beside it, in sentences."""
+        """How a model that is better than guessing compares with it, in sentences."""
         measured, guess = self.best.measured, self.guess
         if guess is None or not self.is_better_than_guessing:
             return []
-        there = number(guess.measured.value)
-        said = [f"{guess.how[0].upper()}{guess.how[1:]} has {there} on the same items."]
-        if guess.in_reach_of(measured):
-            said.append("The interval holds that value: the model may be no better than guessing.")
-        else:
-            said.append("The model is clearly better.")
-        error = "mean_squared_error"
-        if error in measured.values and measured.values[error] > guess.measured.values[error]:
-            said.append(
-                f"But its squared error is larger, {number(measured.values[error])} against "
-                f"{number(guess.measured.values[error])}: the order of its numbers means "
-                "something, their size does not."
+        how = f"{self.guessed[:1].upper()}{self.guessed[1:]}"
+        sentences = [f"{how} scores {number_text(guess.value)} on the same items."]
+        low, high = measured.intervals.get(measured.primary, (measured.value, measured.value))
+        if low <= guess.value <= high:
+            sentences.append(
+                "The interval includes that value: the model may be no better than guessing."
             )
-        return [" ".join(said)]
+        else:
+            sentences.append("The model is clearly better.")
+        error = "mean_squared_error"
+        if error in measured.values and measured.values[error] > guess.values[error]:
+            sentences.append(
+                f"But its squared error is larger, {number_text(measured.values[error])} versus "
+                f"{number_text(guess.values[error])}: the order of its numbers is meaningful, "
+                "their scale is not."
+            )
+        return [" ".join(sentences)]
 
     def warnings(self) -> list[str]:
         """What a reader must not miss, in sentences."""
-        measured, guess, found = self.best.measured, self.guess, []
+        measured, guess, sentences = self.best.measured, self.guess, []
         if guess is not None and not self.is_better_than_guessing and measured.value == 1:
-            found.append(
-                f"Every answer about the dev set is right, but {guess.how} is right everywhere, "
-                "too: this dev set cannot show what was learned; give a larger one."
+            sentences.append(
+                f"Every prediction on the dev set is right, but {self.guessed} is always right, "
+                "too: this dev set cannot show what was learned; use a larger one."
             )
         elif guess is not None and not self.is_better_than_guessing:
-            found.append(
+            sentences.append(
                 f"The model is no better than guessing: {measured.primary} is "
-                f"{number(measured.value)}, and {guess.how} has {number(guess.measured.value)}. It "
-                "has not learned the task, or lost what it knew: look at the curve of the training "
-                "loss, and try a lower training.learning_rate, more epochs or more data."
+                f"{number_text(measured.value)}, and {self.guessed} scores "
+                f"{number_text(guess.value)}. It has not learned the task, or has forgotten what "
+                "it knew: look at the curve of the training loss, and try a lower learning rate, "
+                "more epochs or more data."
             )
-        both = in_both(self.data.report)
+        both = sum(each.count for each in self.data.findings if each.name == "in both")
         if both:
-            found.append(
-                f"Texts of the dev set that also stand in the training data: {both:,} of "
-                f"{len(self.data.dev):,}. The values flatter; remove them from one of the two."
+            sentences.append(
+                f"{both:,} of {self.dev_size:,} texts of the dev set also appear in the training "
+                "data, so the values are too optimistic; remove them from one of the two."
             )
-        return found
+        return sentences
 
 
 def main_values(measured: Measured) -> list[str]:
     """The names of the values a reader wants, the primary one first.
 
-    What is known of each type of entity, and of thresholds, stands elsewhere.
+    Values of single labels, and of thresholds, stand elsewhere.
     """
     others = [name for name in measured.values if " " not in name and not name.startswith("best_")]
     return [measured.primary, *(name for name in others if name != measured.primary)]
-
-
-def number(value: float) -> str:
-    """A value with three digits behind the point, or with three that count if it is tiny."""
-    return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"

@@ -16,10 +16,12 @@ from clozeworks import __version__, config
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.errors import OutputError, SettingError
-from clozeworks.jobs.pretrain.recipe import FREE, differences
 from clozeworks.runs.folder import RECIPE, SESSIONS
 from clozeworks.storage.atomic import atomic_file
 from clozeworks.storage.locks import locked
+
+# What may change while a run is stopped: it changes nothing about the result.
+FREE = ("run", "logging", "evaluation", "checkpointing")
 
 
 @contextmanager
@@ -64,6 +66,18 @@ def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bo
             f"{folder} was begun with another recipe: {'; '.join(changed[:8])}; a run goes on with "
             "the recipe it was begun with; change it back, or name another folder with run=FOLDER."
         )
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """What differs between two recipes as plain data, a line for each setting."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(key for key in new if key not in old)]
+        pairs = [(f"{path}.{key}" if path else key, old.get(key), new.get(key)) for key in keys]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = [(f"{path}[{i}]", old[i], new[i]) for i in range(len(old))]
+    else:
+        return [] if old == new else [f"{path} was {old!r}, now {new!r}"]
+    return [line for where, before, after in pairs for line in differences(before, after, where)]
 
 
 def begin_session(

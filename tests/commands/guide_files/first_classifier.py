@@ -74,7 +74,7 @@ def followed(folder, names):
     assert len(texts) == len(set(texts)) == 81
     assert all(len(set(table.values())) == 2 for table in tables.values())
     report = (folder / "reviews" / "report.html").read_text(encoding="utf-8")
-    assert "Over 3 seeds" in report and "how sure" in report
+    assert "Over 3 seeds" in report and "mean confidence" in report
     test = [json.loads(line) for line in (folder / "said.jsonl").open(encoding="utf-8")]
     assert {each["text"] for each in test} == tables["test"].keys()
     right = sum(each["label"] == each["gold"] for each in test)

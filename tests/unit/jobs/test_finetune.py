@@ -316,8 +316,8 @@ def test_nothing_is_made_when_the_file_cannot_be_used(recipe, tmp_path):
 def test_each_evaluation_asks_the_dev_set_once_and_nothing_asks_it_again(
     recipe, tmp_path, monkeypatch
 ):
+    from clozeworks.jobs.finetune import report as finetune_report
     from clozeworks.jobs.finetune import run as finetuning
-    from clozeworks.reports import finetune_page as finetune_report
 
     asked, real = [], finetuning.answers
 
@@ -326,7 +326,7 @@ def test_each_evaluation_asks_the_dev_set_once_and_nothing_asks_it_again(
         return real(task, model, tokenizer, items, **options)
 
     monkeypatch.setattr(finetuning, "answers", counting)
-    monkeypatch.setattr(finetune_report, "answers", counting)
+    monkeypatch.setattr(finetune_report, "predict", counting)
     done = finetune({**recipe, "evaluation": {"every_steps": 9}})
     assert asked == [12, 12, 12]
     records = [json.loads(line) for line in (done.best.folder / "metrics.jsonl").open()]

@@ -7,8 +7,9 @@ import pytest
 
 from clozeworks import config
 from clozeworks.errors import ClozeworksError, InputError, SettingError
-from clozeworks.jobs.pretrain.recipe import differences, of_length, read_recipe, read_toml
+from clozeworks.jobs.pretrain.recipe import of_length, read_recipe, read_toml
 from clozeworks.objectives.published import published
+from clozeworks.runs.session import differences
 
 RECIPE = {
     "run": "run",

@@ -237,7 +237,7 @@ def test_overlap_with_training_is_counted_on_the_half_that_reports(recipe, tmp_p
     recipe["data"] = {**recipe["data"], "dev": [str(tmp_path / "dev.csv")]}
     recipe["training"] = {"epochs": 0.3}
     search(recipe, callback=listener)
-    assert any("stand in the training data: 6 of 6" in note for note in listener.notes)
+    assert any("6 of 6 texts of the dev set" in note for note in listener.notes)
 
 
 def test_one_dev_item_cannot_choose_and_report(recipe, tmp_path):

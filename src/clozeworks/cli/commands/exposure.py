@@ -84,7 +84,7 @@ def exposure(
     else:
         _print(found)
     if chart is not None:
-        from clozeworks.reports.exposure_chart import exposure_chart
+        from clozeworks.reports.curves import exposure_chart
         from clozeworks.storage.atomic import atomic_file
 
         with atomic_file(chart, "wb", overwrite=overwrite) as file:

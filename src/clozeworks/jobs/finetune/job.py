@@ -20,10 +20,9 @@ from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import OutputError
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetune.report import write_report
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult
 from clozeworks.language_model import LanguageModel, load
-from clozeworks.reports.finetune_page import tell
-from clozeworks.reports.summary import RunSummary
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
 from clozeworks.runs.notes import Notes
 from clozeworks.runs.session import held
@@ -185,8 +184,11 @@ def _run(
         done = replace(done, data=data)
         _finish(done)
         said = parts[results.index(done.best)].said
-        told = RunSummary(folder, recipe, data, results, done.best, answers=said)
-        done = replace(done, report=tell(told, ranks.device, callback))
+        report = write_report(
+            folder, recipe, data, results, done.best,
+            device=ranks.device, callback=callback, predictions=said,
+        )  # fmt: skip
+        done = replace(done, report=report)
     return done
 
 

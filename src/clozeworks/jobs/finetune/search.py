@@ -33,15 +33,15 @@ from clozeworks.errors import InputError, OutputError, SettingError
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
+from clozeworks.jobs.finetune.report import seed_summary, write_report
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult, identity
-from clozeworks.jobs.pretrain.recipe import FREE, changed, differences
+from clozeworks.jobs.pretrain.recipe import changed
 from clozeworks.language_model import LanguageModel, load
-from clozeworks.reports.finetune_page import tell
-from clozeworks.reports.summary import RunSummary, Trial
+from clozeworks.reports.summary import TrialSummary
 from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
 from clozeworks.runs.notes import Notes
-from clozeworks.runs.session import held
+from clozeworks.runs.session import FREE, differences, held
 from clozeworks.spec import spec
 from clozeworks.storage.atomic import atomic_file
 from clozeworks.tasks.metrics.measured import Measured, best_of
@@ -333,11 +333,11 @@ class _Searching:
             shutil.copytree(best.folder / MODEL, place, dirs_exist_ok=True)
         before = config.read_json(self.folder / SEARCH)
         _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
-        report = tell(self._told(found), self.ranks.device, self.callback)
+        report = self._report(found)
         return replace(found, model=self.folder / MODEL, report=report)
 
-    def _told(self, found: Searched) -> RunSummary:
-        """The run as its report tells it: every value is of the half that had no say."""
+    def _report(self, found: Searched) -> Path | None:
+        """Writes the report: every value in it is of the half that had no say."""
         results = [
             replace(result, measured=apart)
             for result, apart in zip(found.results, found.reported, strict=True)
@@ -345,7 +345,7 @@ class _Searching:
         train, dev = self.data.files[0], replace(self.data.files[1], items=self.apart)
         notes = config.read_json(self.folder / MODEL / NOTES)
         task = config.read(Task, notes["task"], "task")
-        return RunSummary(
+        return write_report(
             self.folder,
             self._recipe(found.trials[found.best_trial][0]),
             replace(
@@ -359,9 +359,11 @@ class _Searching:
             ),
             results,
             results[found.best_seed],
-            answers=self.said[found.results[found.best_seed].seed],
+            device=self.ranks.device,
+            callback=self.callback,
+            predictions=self.said[found.results[found.best_seed].seed],
             trials=[
-                Trial(_said(setting), result, kept=number == found.best_trial)
+                TrialSummary(_said(setting), seed_summary(result), kept=number == found.best_trial)
                 for number, (setting, result) in enumerate(found.trials)
             ],
         )

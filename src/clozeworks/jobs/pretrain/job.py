@@ -24,14 +24,14 @@ from clozeworks.errors import OutputError, SettingError, UnsupportedError
 from clozeworks.jobs.pretrain.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.pretrain.checks import check_lengths, first_loss, preflight
 from clozeworks.jobs.pretrain.recipe import Recipe, read_recipe
+from clozeworks.jobs.pretrain.report import guessing_loss, model_card, write_report
 from clozeworks.jobs.pretrain.starting import starting_model, trained_network
 from clozeworks.jobs.pretrain.summary import Pretrained, beginning_of, example_of
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
-from clozeworks.reports.pretrain_card import pretraining_card
-from clozeworks.reports.pretrain_page import PretrainReport, write_report
-from clozeworks.runs.folder import MODEL, SNAPSHOTS
+from clozeworks.reports.pretrain_page import PretrainSummary
+from clozeworks.runs.folder import MODEL, NOTES, SESSIONS, SNAPSHOTS, command_of, read_lines
 from clozeworks.runs.notes import Notes
 from clozeworks.runs.session import begin_session, held, refuse_another_recipe
 from clozeworks.runs.tensorboard import Board, check_board
@@ -230,17 +230,21 @@ class _Run:
         """Curves and a page about the run, if this is the rank that writes."""
         if metrics is None:
             return None
-        story = PretrainReport(
-            folder=self.folder,
+        sessions = read_lines(self.folder / SESSIONS)
+        summary = PretrainSummary(
+            name=self.folder.resolve().name,
             recipe=config.plain(self.recipe),
             manifest=self.corpus.manifest,
             records=metrics.records,
             borders=stages.begins(),
             outcome=outcome,
             problem=problem,
-            baseline=baseline,
+            guessing=guessing_loss(baseline),
+            sessions=sessions,
+            notes=[str(line.get("note", "")) for line in read_lines(self.folder / NOTES)],
+            command=command_of(sessions[-1]) if sessions else None,
         )
-        return write_report(story, self.callback)
+        return write_report(self.folder, summary, self.callback)
 
     def _arranged(self, part: str, objective: Objective) -> Examples:
         return objective.arranged().arrange(
@@ -319,7 +323,7 @@ class _Run:
         beside = {self.folder / name: model.with_network(own) for name, own in companions.items()}
         for folder, made in {**beside, place: model}.items():
             made.model.eval()
-            card = pretraining_card(
+            card = model_card(
                 made,
                 config.plain(self.recipe),
                 self.corpus.manifest,
@@ -328,7 +332,7 @@ class _Run:
                 baseline,
             )
             try:
-                made.save(folder, overwrite=True, card=card.text())
+                made.save(folder, overwrite=True, card=card)
             except UnsupportedError as error:
                 if made is model:
                     raise

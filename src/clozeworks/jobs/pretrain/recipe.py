@@ -27,9 +27,6 @@ from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.published import published
 from clozeworks.spec import spec
 
-# What may change while a run is stopped: it changes nothing about the result.
-FREE = ("run", "logging", "evaluation", "checkpointing")
-
 # What is settled where a recipe is silent. Paper: Raffel et al. 2020 for steps that are relative.
 _LEARNING_RATE, _RELATIVE_LEARNING_RATE = 1e-4, 1e-2
 _BATCH_TOKENS = 4096
@@ -228,18 +225,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         ) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
-
-
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """What differs between two recipes as plain data, a line for each setting."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = [*old, *(key for key in new if key not in old)]
-        pairs = [(f"{path}.{key}" if path else key, old.get(key), new.get(key)) for key in keys]
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        pairs = [(f"{path}[{i}]", old[i], new[i]) for i in range(len(old))]
-    else:
-        return [] if old == new else [f"{path} was {old!r}, now {new!r}"]
-    return [line for where, before, after in pairs for line in differences(before, after, where)]
 
 
 def of_length(objective: Objective, length: int) -> Objective:

@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import clozeworks as cw
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.finetune.recipe import read_finetune_recipe
-from clozeworks.reports.finetune_card import finetuning_card
-from clozeworks.reports.summary import RunSummary
+from clozeworks.jobs.finetune.report import write_report
 
 FILES = {
     "classify": ("reviews.csv", "text,label\n", "the cat is {word} {n},{label}\n"),
@@ -72,7 +72,7 @@ def card(start, tmp_path):
     ("kind", "pipeline", "call"),
     [
         ("classify", "text-classification", 'model.classify(["a text"])'),
-        ("compare", "text-classification", 'ask({"text": "one text", "text_pair": "another"})'),
+        ("compare", "text-classification", 'pipe({"text": "one text", "text_pair": "another"})'),
         ("tag", "token-classification", 'aggregation_strategy="first"'),
         ("answer", "question-answering", "AutoModelForQuestionAnswering.from_pretrained"),
     ],
@@ -88,7 +88,7 @@ def test_what_a_hub_reads(card, kind, pipeline, call):
     file = FILES[kind][0]
     assert result["dataset"] == {
         "type": Path(file).stem,
-        "name": f"{file}, a part that was not trained on",
+        "name": f"{file}, a part that was not used for training",
     }
     first = result["metrics"][0]
     measured = done.best.measured
@@ -127,8 +127,8 @@ def test_what_transformers_cannot_do_is_said(card):
     text, metadata, _ = card("classify", "task.pooling=mean")
     assert metadata["library_name"] == "clozeworks"
     assert (
-        "The pooling is 'mean', which is not the family's own: transformers loads the encoder only."
-        in text
+        "The pooling is 'mean', which differs from the family's own: transformers loads only the "
+        "encoder." in text
     )
     assert "pipeline(" not in text
 
@@ -136,7 +136,7 @@ def test_what_transformers_cannot_do_is_said(card):
 def test_learned_transitions_are_said(card):
     text, metadata, _ = card("tag", "task.crf=true")
     assert metadata["library_name"] == "clozeworks"
-    assert "there, tags are chosen word by word and differ." in text
+    assert "it chooses tags word by word, and its predictions differ." in text
 
 
 @pytest.mark.parametrize(
@@ -147,13 +147,16 @@ def test_options_of_a_pipeline(card, kind, option):
     assert f'pipeline("text-classification", "FOLDER", {option})' in text
 
 
-def test_a_hub_name_is_the_base_model(card):
+def test_a_hub_name_is_the_base_model(card, listener):
     _, _, (recipe, done) = card("classify")
     settled = read_finetune_recipe({**recipe, "model": "somebody/some-model"})
-    told = RunSummary(done.folder, settled, done.data, done.results, done.best)
-    made = finetuning_card(told, cw.load(done.model))
-    assert made.metadata["base_model"] == "somebody/some-model"
-    assert "| `model` | `somebody/some-model` |" in made.text()
+    write_report(
+        done.folder, settled, done.data, done.results, done.best,
+        device=torch.device("cpu"), callback=listener,
+    )  # fmt: skip
+    text = (done.model / "README.md").read_text(encoding="utf-8")
+    assert 'base_model: "somebody/some-model"\n' in text
+    assert "| `model` | `somebody/some-model` |" in text
 
 
 def test_the_model_still_loads_with_its_card(card):

@@ -9,11 +9,13 @@ import pytest
 
 from clozeworks.engine.guards import Diverged, Guards
 from clozeworks.engine.trainer import Outcome, Trainer
-from clozeworks.jobs.pretrain.baseline import Baseline
 from clozeworks.jobs.pretrain.job import pretrain
+from clozeworks.jobs.pretrain.report import write_report
 from clozeworks.reports import pretrain_page as report
-from clozeworks.reports.pretrain_page import PretrainReport, page, write_report
-from clozeworks.runs.folder import NOTES, SESSIONS, command_of
+from clozeworks.reports.curves import GuessingLoss
+from clozeworks.reports.pretrain_page import PretrainSummary
+from clozeworks.reports.pretrain_page import pretraining_page as page
+from clozeworks.runs.folder import NOTES, command_of
 
 MANIFEST = {
     "splits": {"train": {"documents": 12, "sentences": 345, "tokens": 6789}},
@@ -54,51 +56,53 @@ class Checker(HTMLParser):
         assert self.open.pop() == tag
 
 
-def story(folder, **changes):
+def story(**changes):
     outcome = Outcome(10, False, 15, 4000, 120.0, Guards(skipped=1, spikes=2))
     known = {
-        "folder": folder, "recipe": RECIPE, "manifest": MANIFEST, "records": RECORDS,
-        "borders": {}, "outcome": outcome, "baseline": Baseline(6.5, 0.04, 10.3),
+        "name": "run", "recipe": RECIPE, "manifest": MANIFEST, "records": RECORDS,
+        "borders": {}, "outcome": outcome, "guessing": GuessingLoss("masked_lm", 6.5, 0.04),
     }  # fmt: skip
-    return PretrainReport(**{**known, **changes})
+    return PretrainSummary(**{**known, **changes})
 
 
 def words(text):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
 
 
-def test_how_it_ended(tmp_path):
+def test_how_it_ended():
     finished = Outcome(20, True, 0, 4000, 120.0, Guards())
-    said = words(page(story(tmp_path, outcome=finished), []))
-    assert "Finished: 20 of 20 steps, 4,000 tokens in 2.0 minutes (33 a second)." in said
-    said = words(page(story(tmp_path), []))
+    said = words(page(story(outcome=finished), []))
+    assert "Finished: 20 of 20 steps, 4,000 tokens in 2.0 minutes (33 tokens per second)." in said
+    said = words(page(story(), []))
     assert "Stopped: 10 of 20 steps" in said
-    assert "not finite: 1; losses far above the usual: 2." in said
-    said = words(page(story(tmp_path, outcome=None, problem="step 11: too <large>."), []))
-    assert "An error ended the run behind step 10 of 20: step 11: too &lt;large&gt;." in said
+    assert "not finite: 1; steps with an unusually high loss: 2." in said
+    said = words(page(story(outcome=None, problem="step 11: too <large>."), []))
+    assert "An error ended the run after step 10 of 20: step 11: too &lt;large&gt;." in said
 
 
-def test_tables(tmp_path):
-    said = words(page(story(tmp_path), []))
+def test_tables():
+    said = words(page(story(), []))
     assert "step 0 step 10 guessing by frequency masked_lm loss 8.0000 5.0000 6.5000" in said
-    assert "right answers 25.00% 25.00% 4.00%" in said
+    assert "accuracy 25.00% 25.00% 4.00%" in said
     assert "train 12 345 6,789" in said and "wordpiece, 30,522 entries" in said
-    said = words(page(story(tmp_path, records=[]), []))
+    said = words(page(story(records=[]), []))
     assert "The corpus has no held-out part, so nothing was measured." in said
 
 
-def test_what_users_write_is_text(tmp_path):
-    folder = tmp_path / "<img src=x onerror=alert(2)>"
-    folder.mkdir()
-    (folder / SESSIONS).write_text(
-        json.dumps({"began": "<b>", "command": ["/bin/clozeworks", "pretrain", "<i>.toml"]})
+def test_what_users_write_is_text():
+    text = page(
+        story(
+            name="<img src=x onerror=alert(2)>",
+            sessions=[{"began": "<b>"}],
+            notes=["a <u>note</u>"],
+            command="clozeworks pretrain '<i>.toml'",
+        ),
+        [],
     )
-    (folder / NOTES).write_text('{"note": "a <u>note</u>"}\nno JSON\n[1]\n')
-    text = page(story(folder), [])
     for tag in ("<script", "<img", "<b>", "<i>", "<u>"):
         assert tag not in text
     assert "a &lt;u&gt;note&lt;/u&gt;" in text
-    assert "clozeworks pretrain &#x27;&lt;i&gt;.toml&#x27;" in text
+    assert "clozeworks pretrain &#39;&lt;i&gt;.toml&#39;" in text
 
 
 def test_the_page_of_a_run_needs_nothing_else(tiny_recipe, listener):
@@ -110,7 +114,7 @@ def test_the_page_of_a_run_needs_nothing_else(tiny_recipe, listener):
     assert checker.fetched == []
     assert "@import" not in text and not re.search(r"url\((?!#)", text)
     assert text.count("<svg") == 5  # two losses, accuracy, rate, speed
-    assert "from step 3 on texts of up to 24 tokens" in text
+    assert "from step 3: texts of up to 24 tokens" in text
     assert (done.folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     notes = [json.loads(line)["note"] for line in (done.folder / NOTES).open(encoding="utf-8")]
     assert notes == listener.notes
@@ -135,15 +139,15 @@ def test_drawing_cannot_fail_a_run(tiny_recipe, listener, monkeypatch):
     done = pretrain(tiny_recipe, callback=listener)
     assert done.outcome.finished and done.model.exists()
     assert listener.notes[-1] == (
-        "The curves could not be drawn (no fonts); the run itself is not touched."
+        "The curves could not be drawn (no fonts); the run itself is not affected."
     )
     assert "<svg" not in done.report.read_text(encoding="utf-8")
 
 
 def test_a_page_that_cannot_be_written_is_a_note(tmp_path, listener):
-    assert write_report(story(tmp_path, manifest={}), listener) is None
+    assert write_report(tmp_path, story(manifest={}), listener) is None
     assert listener.notes == [
-        "The report could not be written ('splits'); the run itself is not touched."
+        "The report could not be written ('splits'); the run itself is not affected."
     ]
 
 
@@ -155,7 +159,7 @@ def test_a_run_that_diverged_has_a_report_too(tiny_recipe, listener, monkeypatch
     with pytest.raises(Diverged):
         pretrain(tiny_recipe, callback=listener)
     text = (Path(tiny_recipe["run"]) / "report.html").read_text(encoding="utf-8")
-    assert "An error ended the run behind step 0 of 6: step 3: not finite." in text
+    assert "An error ended the run after step 0 of 6: step 3: not finite." in text
 
 
 def test_a_refused_run_leaves_no_notes(tiny_recipe, listener, monkeypatch):

@@ -10,16 +10,17 @@ import pytest
 import torch
 
 import clozeworks as cw
+from clozeworks import config
 from clozeworks.engine.param_groups import Freezing
 from clozeworks.engine.settings import Training
-from clozeworks.jobs.finetune.baseline import GuessingBaseline
+from clozeworks.jobs.finetune import report as finetune_report
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.finetune.recipe import read_finetune_recipe
-from clozeworks.reports import finetune_page as finetune_report
-from clozeworks.reports.finetune_charts import MOST_POINTS, scatter_chart
-from clozeworks.reports.finetune_page import frozen, page, tell
-from clozeworks.reports.summary import RunSummary
-from clozeworks.reports.svg import Chart, cells, round_steps
+from clozeworks.jobs.finetune.report import about_freezing, reading, seed_summary, write_report
+from clozeworks.reports import finetune_page
+from clozeworks.reports.finetune_page import finetuning_page as page
+from clozeworks.reports.mistakes import mistakes
+from clozeworks.reports.summary import FinetuneSummary
 from clozeworks.tasks.classify import Classified
 from clozeworks.tasks.metrics.measured import Measured
 
@@ -112,10 +113,8 @@ class Checker(HTMLParser):
         self.seen.add(tag)
         if tag not in ("meta", "wbr", "br"):
             self.open.append(tag)
-        self.fetched += [value for name, value in attrs if name in ("src", "href")]
-
-    def handle_startendtag(self, tag, attrs):
-        self.seen.add(tag)
+        links = [value for name, value in attrs if name in ("src", "href", "xlink:href")]
+        self.fetched += [link for link in links if not link.startswith("#")]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -125,12 +124,23 @@ def words(text):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
 
 
-def told(runs, kind="classify", **changes):
+def told(runs, /, kind="classify", **changes):
     recipe, done = runs[kind]
-    known = RunSummary(
-        done.folder, read_finetune_recipe(recipe), done.data, done.results, done.best
+    seeds = [seed_summary(result) for result in done.results]
+    return replace(
+        FinetuneSummary(
+            name=done.folder.name,
+            task=kind,
+            task_title="Task",
+            loss_name=done.data.task.name,
+            recipe=config.plain(read_finetune_recipe(recipe)),
+            data=done.data.report,
+            dev_size=len(done.data.dev),
+            runs=seeds,
+            best=seeds[list(done.results).index(done.best)],
+        ),
+        **changes,
     )
-    return replace(known, **changes)
 
 
 def measured(value, *, ends=None, higher=True, name="accuracy"):
@@ -147,9 +157,9 @@ def test_a_page_for_every_task(runs, kind):
     checker.feed(text)
     assert checker.open == [] and checker.fetched == []
     assert not checker.seen & {"script", "img", "b>", "link", "iframe"}
-    assert "@import" not in text and "url(" not in text
+    assert "@import" not in text and not re.search(r"url\((?!#)", text)
     said = words(text)
-    order = ["On the dev set", "Seeds", "Curves", "In detail", "Mistakes", "Data", "Sessions"]
+    order = ["Results on the dev set", "Seeds", "Curves", "Details", "Mistakes", "Data", "Sessions"]
     places = [said.index(f" {title} ") for title in [*order, "Recipe"]]
     assert places == sorted(places)
     assert "could not be" not in (done.folder / "notes.jsonl").read_text(encoding="utf-8")
@@ -158,7 +168,7 @@ def test_a_page_for_every_task(runs, kind):
     value = f"{done.best.measured.value:.3f}"
     assert (
         f"<b>{value}</b>" in text
-        and f"value guessing 95 % interval {done.best.measured.primary} {value}" in said
+        and f"value guessing 95% interval {done.best.measured.primary} {value}" in said
     )
     for row in (
         json.loads((done.folder / "seed-0" / "sessions.jsonl").read_text())["torch"],
@@ -198,13 +208,16 @@ def test_texts_stay_texts(runs, listener):
         replace(_wrong(item), windows=1 + (number == 0))
         for number, item in enumerate(done.data.dev)
     ]
-    text = page(told(runs, answers=answers), listener)
+    task = done.data.task
+    sentences = reading(task, answers)
+    known = told(runs, mistakes=mistakes(task, done.data.dev, answers), training=sentences)
+    text = page(known, listener.note)
     assert listener.notes == []
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;img src=x&gt;" in text
     assert "<script" not in text and "<img" not in text
     assert (
-        f"1 of {len(answers)} items of the dev set were read through more than one window, 2 at"
-        in words(text)
+        f"1 of {len(answers)} items of the dev set were read through more than one window, "
+        "through 2 at most." in words(text)
     )
 
 
@@ -214,22 +227,19 @@ def _wrong(item):
 
 
 def test_no_better_than_guessing_is_said_loudly(runs, listener):
-    best = runs["classify"][1].best
-    bad = replace(best, measured=measured(0.4))
-    known = told(
-        runs, results=[bad], best=bad, guess=GuessingBaseline("always saying 'no'", measured(0.6))
-    )
+    bad = replace(told(runs).best, measured=measured(0.4))
+    known = told(runs, runs=[bad], best=bad, guess=measured(0.6), guessed="always saying 'no'")
     (sentence, *_) = known.warnings()
     assert sentence == (
-        "The model is no better than guessing: accuracy is 0.400, and always saying 'no' has "
-        "0.600. It has not learned the task, or lost what it knew: look at the curve of the "
-        "training loss, and try a lower training.learning_rate, more epochs or more data."
+        "The model is no better than guessing: accuracy is 0.400, and always saying 'no' scores "
+        "0.600. It has not learned the task, or has forgotten what it knew: look at the curve of "
+        "the training loss, and try a lower learning rate, more epochs or more data."
     )
-    assert 'class="ended failed loud"' in page(known, listener)
+    assert 'class="banner failed loud"' in page(known, listener.note)
     assert known.compared() == []
-    same = replace(known, guess=GuessingBaseline("x", measured(0.4)))
+    same = replace(known, guess=measured(0.4))
     assert same.warnings()[0].startswith("The model is no better than guessing")
-    better = replace(known, guess=GuessingBaseline("x", measured(0.3)))
+    better = replace(known, guess=measured(0.3))
     assert not any("no better" in each for each in better.warnings())
 
 
@@ -237,23 +247,23 @@ def test_no_better_than_guessing_is_said_loudly(runs, listener):
     ("ends", "sentence"),
     [
         ((0.7, 0.9), "The model is clearly better."),
-        ((0.5, 0.9), "The interval holds that value: the model may be no better than guessing."),
+        ((0.5, 0.9), "The interval includes that value: the model may be no better than guessing."),
     ],
 )
 def test_how_it_compares(runs, ends, sentence):
-    best = replace(runs["classify"][1].best, measured=measured(0.8, ends=ends))
-    known = told(runs, best=best, guess=GuessingBaseline("always saying 'no'", measured(0.6)))
-    assert known.compared() == [f"Always saying 'no' has 0.600 on the same items. {sentence}"]
+    best = replace(told(runs).best, measured=measured(0.8, ends=ends))
+    known = told(runs, best=best, guess=measured(0.6), guessed="always saying 'no'")
+    assert known.compared() == [f"Always saying 'no' scores 0.600 on the same items. {sentence}"]
 
 
 def test_numbers_in_order_but_far_off(runs):
     values = {"spearman": 0.5, "mean_squared_error": 4.0}
-    best = replace(runs["compare"][1].best, measured=Measured(values, "spearman", True, 9))
+    best = replace(told(runs).best, measured=Measured(values, "spearman", True, 9))
     there = Measured({"spearman": 0.0, "mean_squared_error": 1.5}, "spearman", True, 9)
-    (said,) = told(runs, "compare", best=best, guess=GuessingBaseline("x", there)).compared()
+    (said,) = told(runs, "compare", best=best, guess=there, guessed="x").compared()
     assert said.endswith(
-        "But its squared error is larger, 4.000 against 1.500: the order of its numbers means "
-        "something, their size does not."
+        "But its squared error is larger, 4.000 versus 1.500: the order of its numbers is "
+        "meaningful, their scale is not."
     )
 
 
@@ -262,79 +272,70 @@ def test_texts_in_both_sets_are_said_loudly(start, tmp_path, listener):
     recipe["data"]["dev"] = recipe["data"]["train"]
     done = finetune(recipe, "training.epochs=0.2", "seeds=[0]", callback=listener)
     text = done.report.read_text(encoding="utf-8")
-    loud = text[text.index('class="ended failed loud"') :].split("</div>")[0]
-    assert "Texts of the dev set that also stand in the training data: 48 of 48." in loud
-    assert any("training data: 48 of 48." in note for note in listener.notes)
+    loud = text[text.index('class="banner failed loud"') :].split("</div>")[0]
+    assert "48 of 48 texts of the dev set also appear in the training data" in loud
+    assert any("48 of 48 texts of the dev set" in note for note in listener.notes)
 
 
 def test_seeds(runs, listener):
     known = told(runs)
-    text = words(page(known, listener))
+    text = words(page(known, listener.note))
     assert f"{known.best.seed} (kept) {known.best.measured.value:.3f}" in text
     assert text.count("(kept)") == 1
-    values = [result.measured.value for result in known.results]
-    assert known.spread().startswith(f"Over 2 seeds: mean {sum(values) / 2:.4f}, spread ")
-    assert told(runs, "tag").spread() == "There was one seed; how much others differ is not known."
+    values = [result.measured.value for result in known.runs]
+    assert known.spread().startswith(f"Over 2 seeds: mean {sum(values) / 2:.4f}, standard ")
+    assert told(runs, "tag").spread() == (
+        "Only one seed was trained, so the variation between seeds is unknown."
+    )
 
 
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        ("curves", "The part 'Curves' of the report could not be made"),
+        ("draw_svg", "The part 'Curves' of the report could not be written"),
         ("guess", "Guessing could not be measured"),
-        ("answers", "The best model could not be asked about the dev set"),
+        ("predict", "The best model could not be asked about the dev set"),
         ("finetuning_card", "The model's card could not be written"),
-        ("whole_page", "The report could not be written"),
+        ("details", "Details of the predictions could not be worked out"),
+        ("render_page", "The report could not be written"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_a_note(runs, listener, monkeypatch, tmp_path, broken, sentence):
     def fail(*_, **__):
         raise RuntimeError("no ink")
 
-    _, done = runs["tag"]
+    recipe, done = runs["tag"]
     shutil.copytree(done.folder, tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink()
-    monkeypatch.setattr(finetune_report, broken, fail)
-    known = replace(told(runs, "tag"), folder=tmp_path / "run")
-    monkeypatch.setattr(RunSummary, "warnings", lambda _: ["beware"])
-    place = tell(known, torch.device("cpu"), listener)
-    notes = [note for note in listener.notes if note not in known.warnings()]
-    assert notes == [f"{sentence} (no ink); the run itself is not touched."]
-    assert (place is None) == (broken == "whole_page")
+    module = finetune_report if hasattr(finetune_report, broken) else finetune_page
+    monkeypatch.setattr(module, broken, fail)
+    monkeypatch.setattr(FinetuneSummary, "warnings", lambda _: ["beware"])
+    place = write_report(
+        tmp_path / "run",
+        read_finetune_recipe(recipe),
+        done.data,
+        done.results,
+        done.best,
+        device=torch.device("cpu"),
+        callback=listener,
+    )
+    notes = [note for note in listener.notes if note != "beware"]
+    assert notes == [f"{sentence} (no ink); the run itself is not affected."]
+    assert (place is None) == (broken == "render_page")
     if place is not None:
         text = place.read_text(encoding="utf-8")
-        assert ("<svg" in text) == (broken != "curves")
-        assert ("<h2>Mistakes</h2>" in text) == (broken != "answers")
+        assert ("<svg" in text) == (broken != "draw_svg")
+        assert ("<h2>Mistakes</h2>" in text) == (broken not in ("predict", "details"))
 
 
 def test_what_was_frozen():
-    assert frozen(Training(), "") == "Every parameter was trained."
-    assert frozen(
+    assert about_freezing(Training(), "") == "Every parameter was trained."
+    assert about_freezing(
         Training(freezing=Freezing(layers=2), layer_decay=0.9), "1 of 2 parameters change."
     ) == (
-        "1 of 2 parameters change. The embeddings and the lowest 2 layers stayed as they were. "
-        "Each layer has 0.9 times the rate of the one above it."
+        "1 of 2 parameters change. The embeddings and the lowest 2 layers were frozen. "
+        "Each layer has 0.9 times the learning rate of the layer above it."
     )
-    assert "Only the heads and the pooler were trained." in frozen(
+    assert "Only the heads and the pooler were trained." in about_freezing(
         Training(freezing=Freezing(heads_only=True)), "x"
     )
-
-
-@pytest.mark.parametrize(
-    ("ends", "steps"),
-    [((0, 1), [0, 0.2, 0.4, 0.6, 0.8, 1]), ((3, 47), [10, 20, 30, 40]), ((2, 2), [2]),
-     ((-0.3, 0.3), [-0.2, 0, 0.2]), ((0, 1e-6), [0, 2e-7, 4e-7, 6e-7, 8e-7, 1e-6])],
-)  # fmt: skip
-def test_axes_have_round_numbers(ends, steps):
-    assert round_steps(*ends) == pytest.approx(steps)
-
-
-def test_charts_of_little_or_much():
-    flat = Chart("t", (1, 1), (5, 5))
-    flat.line([(1, 5)], "red")
-    assert "nan" not in flat.svg() and 'r="2.6"' in flat.svg()
-    many = scatter_chart(range(9000), range(9000))
-    assert many.count("<circle") == MOST_POINTS
-    drawn = cells("t", ["<a>", "b"], [[3, 1], [0, 0]], ("r", "g"))
-    assert "&lt;a&gt; → b: 1 (25.0%)" in drawn and "<a>" not in drawn
-    assert 'class="right" x=' in drawn and 'fill-opacity="0.750"' in drawn

@@ -1,0 +1,197 @@
+"""What is left of a fine-tuning run for people: predictions, the model's card and the report.
+
+Whatever goes wrong here becomes a note: a run that is finished stays finished.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clozeworks import config
+from clozeworks.engine.metrics import FILE, read
+from clozeworks.engine.param_groups import frozen_message
+from clozeworks.engine.settings import Training
+from clozeworks.engine.trainer import Callback
+from clozeworks.inference.predict import answers as predict
+from clozeworks.jobs.finetune.baseline import guess
+from clozeworks.jobs.finetune.data import LabelledTask
+from clozeworks.jobs.finetune.recipe import FinetuneRecipe
+from clozeworks.jobs.finetune.run import RunResult
+from clozeworks.language_model import LanguageModel, load
+from clozeworks.reports.finetune_card import finetuning_card
+from clozeworks.reports.finetune_page import finetuning_page
+from clozeworks.reports.mistakes import mistakes
+from clozeworks.reports.predictions import FILE as PREDICTIONS
+from clozeworks.reports.predictions import write_predictions
+from clozeworks.reports.summary import FinetuneSummary, SeedSummary, TrialSummary
+from clozeworks.reports.task_details import details
+from clozeworks.reports.usage import TITLES, card_usage
+from clozeworks.runs.folder import MODEL, NOTES, REPORT, SESSIONS, read_lines
+from clozeworks.storage.atomic import atomic_file
+from clozeworks.tasks.text_to_text.task import TextToText
+
+
+def write_report(
+    folder: Path,
+    recipe: FinetuneRecipe,
+    data: LabelledTask,
+    results: Sequence[RunResult],
+    best: RunResult,
+    *,
+    device: torch.device,
+    callback: Callback,
+    predictions: Sequence[Any] = (),
+    trials: Sequence[TrialSummary] = (),
+) -> Path | None:
+    """Writes predictions, card and report of a finished run.
+
+    Args:
+        folder: The run, with its model.
+        recipe: Its recipe.
+        data: The task and its items.
+        results: What each seed came to.
+        best: The one whose model is kept.
+        device: Where to compute.
+        callback: Is told what could not be done.
+        predictions: What the best model predicts for the dev set; the model is asked if empty.
+        trials: What a search tried before.
+
+    Returns:
+        The page; None if it could not be written.
+    """
+    task, items = data.task, data.dev
+    runs = [seed_summary(result) for result in results]
+    summary = FinetuneSummary(
+        name=folder.resolve().name,
+        task=recipe.task["kind"],
+        task_title=TITLES[recipe.task["kind"]],
+        loss_name=task.name,
+        recipe=config.plain(recipe),
+        data=data.report,
+        dev_size=len(items),
+        runs=runs,
+        best=runs[list(results).index(best)],
+        trials=trials,
+    )
+    with _noted("Guessing could not be measured", callback):
+        guessing = guess(task, data.train, items)
+        summary = replace(summary, guess=guessing.measured, guessed=guessing.how)
+    for sentence in summary.warnings():
+        callback.note(sentence)
+    model = None
+    with _noted("The best model could not be asked about the dev set", callback):
+        model = load(folder / MODEL, device=device, dtype=torch.float32)
+        predictions = predictions or predict(
+            task, model.model, model.tokenizer, items, most=model.max_length
+        )
+        sentences = [*reading(task, predictions), trained(recipe.training, model)]
+        summary = replace(summary, training=sentences)
+        write_predictions(folder / PREDICTIONS, items, predictions)
+    if predictions:
+        with _noted("Details of the predictions could not be worked out", callback):
+            shown = details(task, items, predictions, best.measured)
+            summary = replace(summary, details=shown, mistakes=mistakes(task, items, predictions))
+    if model is not None:
+        with _noted("The model's card could not be written", callback):
+            _write(folder / MODEL / "README.md", card(summary, model, data))
+    with _noted("The report could not be written", callback):
+        notes = [str(line.get("note", "")) for line in read_lines(folder / NOTES)]
+        page = finetuning_page(replace(summary, notes=notes), callback.note)
+        _write(folder / REPORT, page)
+        return folder / REPORT
+    return None
+
+
+def seed_summary(result: RunResult) -> SeedSummary:
+    """A seed, as a report tells it."""
+    return SeedSummary(
+        result.seed,
+        result.step,
+        result.steps,
+        result.tokens,
+        result.seconds,
+        result.measured,
+        list(read(result.folder / FILE)),
+        read_lines(result.folder / SESSIONS),
+    )
+
+
+def card(summary: FinetuneSummary, model: LanguageModel, data: LabelledTask) -> str:
+    """The card of a fine-tuned model."""
+    usage = card_usage(data.task, summary.task, chats=data.chats)
+    return finetuning_card(summary, model.family.model_type, model.blueprint.count(), usage)
+
+
+def reading(task: Any, predictions: Sequence[Any]) -> list[str]:
+    """How the texts of the dev set were read, in sentences."""
+    total = f"{len(predictions):,} items of the dev set"
+    if not isinstance(task, TextToText):
+        windows = [prediction.windows for prediction in predictions]
+        several = sum(count > 1 for count in windows)
+        if not several:
+            return ["Every item of the dev set fits into one window; nothing was cut."]
+        return [
+            f"{several:,} of {total} were read through more than one window, through "
+            f"{max(windows):,} at most."
+        ]
+    writing = task.writing
+    cut = sum(prediction.cut for prediction in predictions)
+    endless = sum(not prediction.ended for prediction in predictions)
+    how = (
+        f"beam search with {writing.num_beams} beams"
+        if writing.num_beams > 1
+        else "greedy decoding"
+    )
+    sentences = [f"Texts are generated by {how}, up to {writing.max_new_tokens or 0:,} tokens."]
+    sentences.append(f"{cut:,} of {total} were cut." if cut else "No input was cut.")
+    if endless:
+        sentences.append(f"{endless:,} of {total} reached that length before their end.")
+    return sentences
+
+
+def trained(training: Training, model: LanguageModel) -> str:
+    """What was trained, and what less than the rest, in sentences."""
+    training.freezing.apply(model.model)
+    return about_freezing(training, frozen_message(model.model))
+
+
+def about_freezing(training: Training, counted: str) -> str:
+    """What did not change, or less than the rest, in sentences.
+
+    Args:
+        training: The settings.
+        counted: How many parameters change; empty if all do.
+    """
+    sentences, freezing = [counted or "Every parameter was trained."], training.freezing
+    if freezing.heads_only:
+        sentences.append("Only the heads and the pooler were trained.")
+    elif freezing.layers:
+        layers = "layer" if freezing.layers == 1 else f"{freezing.layers} layers"
+        sentences.append(f"The embeddings and the lowest {layers} were frozen.")
+    if every := freezing.unfreeze_every_steps:
+        sentences.append(
+            f"At first only the heads were trained; one more layer joined every {every:,} steps."
+        )
+    if training.layer_decay != 1:
+        sentences.append(
+            f"Each layer has {training.layer_decay:g} times the learning rate of the layer above it."
+        )
+    return " ".join(sentences)
+
+
+@contextmanager
+def _noted(what: str, callback: Callback) -> Iterator[None]:
+    """Makes a note of what goes wrong: there are many ways, and none is a reason to lose a run."""
+    try:
+        yield
+    except Exception as error:
+        callback.note(f"{what} ({error}); the run itself is not affected.")
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_file(path, "w") as file:
+        file.write(text)

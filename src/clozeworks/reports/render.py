@@ -1,0 +1,259 @@
+"""Plain data in, a page or a card out: the templates, and what they are filled with.
+
+A page is sections of blocks; each kind of block has one template. Everything is escaped by the
+templates, so that a text may hold HTML and stays a text.
+"""
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from clozeworks import __version__
+from clozeworks.reports.charts import calibration_chart, confusion_chart, scatter_chart
+from clozeworks.reports.excerpts import excerpt
+from clozeworks.tasks.details import (
+    CalibrationCurve,
+    ConfusionMatrix,
+    Detail,
+    DetailTable,
+    DetailText,
+    Mistakes,
+    ScatterPlot,
+)
+
+# Characters of a cell or a label that are shown.
+_LONGEST = 160
+_SESSION = ("began", "clozeworks", "torch", "python", "machine", "device", "threads", "ranks")
+
+
+@dataclass(frozen=True)
+class SettingsTable:
+    """Settings with their paths."""
+
+    rows: Sequence[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A sentence in the background, such as how something was measured."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of sentences."""
+
+    sentences: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A list of sentences that is shown when somebody asks for it."""
+
+    summary: str
+    sentences: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Charts:
+    """SVG elements, side by side where there is room."""
+
+    drawn: Sequence[str]
+
+
+Block = DetailTable | DetailText | SettingsTable | Remark | Bullets | Folded | Charts | Mistakes
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and the blocks below it; a folded one is opened by its reader."""
+
+    title: str
+    blocks: Sequence[Block]
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Banner:
+    """Sentences that must not be missed.
+
+    Attributes:
+        state: `finished`, `stopped` or `failed`; decides the colour.
+        sentences: The sentences.
+        loud: Whether it is a warning.
+        metric: The name of the value that is shown large.
+        value: That value.
+        interval: Its confidence interval.
+        command: What to type to continue.
+    """
+
+    state: str
+    sentences: Sequence[str]
+    loud: bool = False
+    metric: str = ""
+    value: str = ""
+    interval: str = ""
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page.
+
+    Attributes:
+        title: What the browser calls it.
+        heading: Its first line.
+        subtitle: The line below.
+        banners: The answer, and warnings.
+        sections: The rest.
+    """
+
+    title: str
+    heading: str
+    subtitle: str
+    banners: Sequence[Banner] = ()
+    sections: Sequence[Section] = field(default_factory=list)
+
+
+_TEMPLATES: dict[type, str] = {
+    DetailTable: "table",
+    DetailText: "text",
+    SettingsTable: "settings",
+    Remark: "remark",
+    Bullets: "bullets",
+    Folded: "folded",
+    Charts: "charts",
+    Mistakes: "mistakes",
+}
+
+
+def render_page(page: Page) -> str:
+    """The page as HTML that needs no other file."""
+    return _environment().get_template("page.html.j2").render(page=page)
+
+
+def render_card(template: str, metadata: Mapping[str, Any], **data: Any) -> str:
+    """A model card: Markdown after the metadata that a hub reads.
+
+    Args:
+        template: The file in `templates/`.
+        metadata: What a hub reads; values that are None are left out.
+        data: What the template is filled with.
+    """
+    known = {key: value for key, value in metadata.items() if value is not None}
+    return _environment().get_template(template).render(metadata=known, **data)
+
+
+def detail_blocks(details: Sequence[Detail]) -> list[Block]:
+    """What a task shows of its predictions: charts first, side by side."""
+    drawn, blocks = [], list[Block]()
+    for detail in details:
+        if isinstance(detail, ConfusionMatrix):
+            drawn.append(confusion_chart(detail))
+        elif isinstance(detail, CalibrationCurve):
+            drawn.append(calibration_chart(detail))
+        elif isinstance(detail, ScatterPlot):
+            drawn.append(scatter_chart(detail))
+        else:
+            blocks.append(detail)
+    charts = [chart for chart in drawn if chart]
+    return [Charts(charts), *blocks] if charts else blocks
+
+
+def mistake_blocks(mistakes: Mistakes) -> list[Block]:
+    """How many mistakes of each kind there are, and the worst of them in context."""
+    if not mistakes.total:
+        return [DetailText("Every prediction on the dev set is right.")]
+    rows = [(kind, f"{count:,}") for kind, count in list(mistakes.kinds.items())[:20]]
+    shown, total = len(mistakes.worst), mistakes.total
+    order = f"{shown:,} of {total:,} mistakes: the worst of each kind, the worst first."
+    if shown == total:
+        order = f"All {total:,} mistakes, the worst first." if total > 1 else "The only mistake."
+    return [DetailTable(("kind of mistake", "count"), tuple(rows)), Remark(order), mistakes]
+
+
+def sessions_table(sessions: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> DetailTable:
+    """When the sessions of a run began, and what they ran on.
+
+    Args:
+        sessions: Lines of `sessions.jsonl`.
+        first: Further entries of them that come first.
+    """
+    columns = (*first, *_SESSION)
+    rows = []
+    for session in sessions:
+        row = {column: str(session.get(column, "")) for column in columns}
+        row["began"] = row["began"].replace("T", " ").replace("+00:00", " UTC")
+        rows.append(tuple(row.values()))
+    return DetailTable(columns, tuple(rows), numbers=False)
+
+
+def flat_settings(data: Any, path: str = "") -> list[tuple[str, Any]]:
+    """The settings of a recipe with their paths, except those that are None."""
+    if isinstance(data, Mapping):
+        pairs = [(f"{path}.{key}" if path else str(key), value) for key, value in data.items()]
+    elif isinstance(data, list) and any(isinstance(item, Mapping) for item in data):
+        pairs = [(f"{path}[{number}]", value) for number, value in enumerate(data)]
+    else:
+        return [] if data is None else [(path, data)]
+    return [setting for where, value in pairs for setting in flat_settings(value, where)]
+
+
+def versions() -> str:
+    """The versions of what trains a model, in a sentence."""
+    torch, python = version("torch"), platform.python_version()
+    return f"Clozeworks {__version__}, torch {torch}, Python {python}."
+
+
+def shorten(text: str, longest: int = _LONGEST) -> str:
+    """The beginning of a text, with an ellipsis where something was left out."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def number_text(value: float | None) -> str:
+    """A value with three decimals, or with three significant digits if it is tiny."""
+    if value is None:
+        return ""
+    return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+
+
+def interval_text(ends: tuple[float, float] | None) -> str:
+    """A confidence interval."""
+    return "" if ends is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
+
+
+def _template_of(block: Block) -> str:
+    return f"{_TEMPLATES[type(block)]}.html.j2"
+
+
+def _cell(value: Any) -> str:
+    """A cell of a Markdown table."""
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("clozeworks.reports"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["template_of"] = _template_of
+    environment.filters |= {
+        "excerpt": excerpt,
+        "shorten": shorten,
+        "cell": _cell,
+        # JSON is YAML, so that no name can be taken for something else.
+        "json": lambda value: json.dumps(value, ensure_ascii=False),
+    }
+    return environment
