@@ -2,11 +2,13 @@
 
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 
 import clozeworks as cw
 from clozeworks.errors import UnfinishedRun
+from clozeworks.runs.state import RunState
 from clozeworks.storage.locks import locked
 
 
@@ -16,14 +18,20 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        session = {"command": ["/bin/clozeworks", "pretrain", "r.toml"], "ranks": 1}
-        (tmp_path / name / "sessions.jsonl").write_text(json.dumps(session))
-    first = tmp_path / "first"
-    (first / "recipe.json").write_text('{"training": {"steps": 2000}}')
-    (first / "snapshots" / "step-000001000").mkdir(parents=True)
-    (first / "metrics.jsonl").write_text(
-        '{"step": 1000, "tokens_per_second": 4321.0}\n{"step": 1000, "evaluation": {"loss": 2.5}}\n'
+    state = RunState(
+        "pretrain",
+        "running",  # and then it was killed
+        step=1234,
+        steps=2000,
+        loss=2.5,
+        tokens_per_second=4321.0,
+        updated=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=("/bin/clozeworks", "pretrain", "r.toml"),
     )
+    state.write(tmp_path / "first")
+    (tmp_path / "first" / "recipe.json").write_text("{}")
+    (tmp_path / "first" / "snapshots" / "step-000001000").mkdir(parents=True)
+    (tmp_path / "second" / "state.json").write_text("{")
     return tmp_path
 
 
@@ -32,27 +40,28 @@ def test_a_table(place, command):
     assert (found.code, found.err) == (0, "")
     said = re.sub(r"\d+ s ago", "… ago", found.out)
     assert said.splitlines() == [
-        "run     state              step  held-out loss  tokens/s  last touched",
+        "run     state              step  held-out loss  tokens/s  last updated",
         "first   stopped  1,000 of 2,000          2.500     4,321  … ago",
-        "second  damaged                                           … ago",
-        "second is damaged: recipe.json is missing.",
-        "Go on with first: clozeworks pretrain r.toml",
+        "second  damaged",
+        "second: state.json is not the state of a run.",
+        "Continue first with: clozeworks pretrain r.toml",
     ]
 
 
 def test_json(place, command):
     found = json.loads(command("runs", place, "--json").out)
-    assert [run["state"] for run in found] == ["stopped", "damaged"]
-    assert found[0]["folder"] == str(place / "first")
-    assert found[0]["step"] == 1000 and found[0]["go_on"] == "clozeworks pretrain r.toml"
-    assert found[1]["problem"] == "recipe.json is missing"
+    assert [run["status"] for run in found] == ["stopped", "damaged"]
+    assert found[0]["run"] == str(place / "first")
+    assert found[0]["step"] == 1000
+    assert found[0]["continue_command"] == "clozeworks pretrain r.toml"
+    assert found[1]["problem"] == "state.json is not the state of a run"
 
 
 def test_no_runs(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert command("runs").out == "No runs here. Begin one: clozeworks init pretrain\n"
+    assert command("runs").out == "No runs here. Start one: clozeworks init pretrain\n"
     assert command("runs", tmp_path).out == (
-        f"No runs in {tmp_path}. Begin one: clozeworks init pretrain\n"
+        f"No runs in {tmp_path}. Start one: clozeworks init pretrain\n"
     )
     assert command("runs", "--json").out == "[]\n"
 
@@ -71,18 +80,18 @@ def test_no_heavy_library_is_imported(place, start):
     process = start(["-c", code])
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert "Go on with first" in out
+    assert "Continue first with" in out
 
 
 def test_the_model_of_a_run_that_is_not_at_its_end(place, refused):
     first = "first/model is not there; the run first has not come to its end; "
     for words in (("fill", "first/model", "a [MASK]"), ("embed", "first/model", "a text")):
-        refused(f"{first}go on with: clozeworks pretrain r.toml", *words)
+        refused(f"{first}continue it with: clozeworks pretrain r.toml", *words)
     refused(
-        f"{first}go on with: clozeworks pretrain r.toml",
+        f"{first}continue it with: clozeworks pretrain r.toml",
         *("evaluate", "first/model", "rows.csv"),
     )
-    (place / "first" / "sessions.jsonl").unlink()
+    (place / "first" / "state.json").unlink()
     refused(f"{first}run the command it was begun with again.", "show", "first/model")
     with locked(place / "first"):
         refused(f"{first}wait for it.", "show", "first/model")

@@ -123,12 +123,12 @@ def _way_on(run: str) -> str | None:
     """What to do about a run that has not come to its end; None if that cannot be said."""
     from pathlib import Path
 
-    from clozeworks.runs.listing import run_state
+    from clozeworks.runs.state import read_state
 
-    found = run_state(Path(run).expanduser())
-    if found.state == "running":
+    state = read_state(Path(run).expanduser())
+    if state.status == "running":
         return "wait for it."
-    return f"go on with: {found.go_on}" if found.go_on else None
+    return f"continue it with: {state.continue_command}" if state.continue_command else None
 
 
 def _answer(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 RECIPE = "recipe.json"
+STATE = "state.json"
 SESSIONS = "sessions.jsonl"
 NOTES = "notes.jsonl"
 SNAPSHOTS = "snapshots"

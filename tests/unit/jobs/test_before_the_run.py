@@ -3,6 +3,7 @@
 import math
 import shutil
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -169,7 +170,9 @@ class TestFirstLoss:
                 notes.append(sentence)
 
         measured = StepResult({"masked_lm": StepLoss(loss, 0.0, 1.0, 1.0)}, 10)
-        first_loss(measured, Baseline(6.0, 0.05, 8.3), Watcher(), fresh=fresh)
+        first_loss(
+            measured, Baseline(6.0, 0.05, 8.3), SimpleNamespace(note=notes.append), fresh=fresh
+        )
         return notes
 
     def test_what_guessing_costs_is_said(self):

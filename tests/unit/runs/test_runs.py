@@ -1,4 +1,4 @@
-"""Runs are listed as they are, and do not notice."""
+"""A run says how far it is; runs are listed as they say, and do not notice."""
 
 import json
 import os
@@ -6,90 +6,96 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.errors import InputError, OutputError
+from clozeworks.engine.guards import Diverged
+from clozeworks.engine.trainer import Trainer
+from clozeworks.errors import InputError, OutputError, SettingError
 from clozeworks.jobs.pretrain.job import pretrain
-from clozeworks.runs import listing as runs
-from clozeworks.runs.listing import find_runs, run_state
+from clozeworks.runs.listing import find_runs
+from clozeworks.runs.state import RunState, read_state
 from clozeworks.storage import locks as locking
 from clozeworks.storage.locks import held, locked
 
-SESSION = {"command": ["/bin/clozeworks", "pretrain", "r.toml"], "ranks": 1}
+COMMAND = ("/bin/clozeworks", "pretrain", "r.toml")
 
 
-def make(folder, *, step=None, model=False, lines=()):
+def make(folder, /, *, snapshot=None, **changes):
     folder.mkdir(parents=True)
-    (folder / "recipe.json").write_text(json.dumps({"training": {"steps": 100}}))
-    (folder / "sessions.jsonl").write_text(json.dumps(SESSION) + "\n")
     (folder / ".lock").touch()
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    if step is not None:
-        (folder / "snapshots" / f"step-{step:09}").mkdir(parents=True)
-    if model:
-        (folder / "model").mkdir()
-        (folder / "model" / "config.json").write_text("{}")
+    known = {"status": "stopped", "step": 40, "steps": 100, "command": COMMAND}
+    RunState("pretrain", **{**known, **changes}).write(folder)
+    if snapshot is not None:
+        (folder / "snapshots" / f"step-{snapshot:09}").mkdir(parents=True)
     return folder
 
 
-def line(step):
-    return {"step": step, "tokens_per_second": 123.0}
-
-
-def measured(step, loss):
-    return {"step": step, "evaluation": {"loss": loss}}
-
-
-def test_states(tmp_path):
-    stopped = make(tmp_path / "a", step=40, lines=[measured(0, 9.0), line(50), measured(50, 5.0)])
-    found = run_state(stopped)
-    assert (found.state, found.step, found.steps) == ("stopped", 40, 100)
-    assert (found.loss, found.tokens_per_second) == (5.0, 123.0)
-    assert found.go_on == "clozeworks pretrain r.toml"
-    with locked(stopped):
-        found = run_state(stopped)
-        assert (found.state, found.step, found.go_on) == ("running", 50, None)
-    finished = run_state(make(tmp_path / "b", step=100, model=True))
-    assert (finished.state, finished.go_on) == ("finished", None)
-    assert run_state(make(tmp_path / "c", step=100)).state == "stopped"  # the model is missing
-    assert run_state(make(tmp_path / "d", lines=[measured(0, 9.0)])).state == "never began"
-    early = run_state(make(tmp_path / "e", lines=[line(5)]))
-    assert (early.state, early.step) == ("stopped", 0)  # killed before its first snapshot
+def test_what_was_written_is_read(tmp_path):
+    state = RunState(
+        "finetune", "stopped", "seed 2 of 3", "seed-7", 40, 100, 0.5, 123.0, "f1", 0.9,
+        "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:06+00:00", COMMAND, str(tmp_path), 2,
+    )  # fmt: skip
+    state.write(tmp_path)
+    found = read_state(tmp_path)
+    assert found == RunState(**{**vars(state), "command": list(COMMAND)})
+    assert found.continue_command.endswith(
+        "torchrun --nproc-per-node 2 -m clozeworks pretrain r.toml"
+    )
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", "3", "{}", '{"training": 3}', '{"training": {"steps": "x"}}', "[" * 9999]
+    ("status", "command"),
+    [
+        ("stopped", "clozeworks pretrain r.toml"),
+        ("failed", "clozeworks pretrain r.toml"),
+        ("finished", None),
+    ],
 )
-def test_a_damaged_recipe_is_said(tmp_path, content):
+def test_how_to_continue(tmp_path, status, command):
+    assert read_state(make(tmp_path / "a", status=status)).continue_command == command
+
+
+def test_a_run_that_was_killed_is_stopped_at_its_last_snapshot(tmp_path):
+    folder = make(tmp_path / "a", status="running", step=57, pid=3, host="here", snapshot=40)
+    with locked(folder):
+        found = read_state(folder)
+        assert (found.status, found.step, found.pid) == ("running", 57, 3)
+        assert found.continue_command is None
+    found = read_state(folder)
+    assert (found.status, found.step, found.pid, found.host) == ("stopped", 40, None, None)
+    assert found.continue_command == "clozeworks pretrain r.toml"
+    early = read_state(make(tmp_path / "b", status="running", step=5))
+    assert (early.status, early.step) == ("stopped", 0)  # killed before its first snapshot
+    seed = make(tmp_path / "c", status="running", step=9, folder="seed-3", snapshot=50)
+    (seed / "seed-3" / "snapshots" / "step-000000008").mkdir(parents=True)
+    assert read_state(seed).step == 8
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{", "[]", "3", "{}", "[" * 9999, '{"kind": "pretrain"}',
+        '{"kind": "pretrain", "status": "tired"}',
+        '{"kind": "pretrain", "status": "stopped", "step": "x"}',
+        '{"kind": "pretrain", "status": "stopped", "loss": "x"}',
+        '{"kind": "pretrain", "status": "stopped", "updated": "yesterday"}',
+    ],
+)  # fmt: skip
+def test_a_damaged_state_is_described(tmp_path, content):
     folder = make(tmp_path / "a")
-    (folder / "recipe.json").write_text(content)
-    found = run_state(folder)
-    assert (found.state, found.problem) == ("damaged", "recipe.json is no recipe")
-    assert found.touched is not None
+    (folder / "state.json").write_text(content)
+    found = read_state(folder)
+    assert (found.status, found.problem) == ("damaged", "state.json is not the state of a run")
 
 
-def test_other_damage(tmp_path):
-    folder = make(tmp_path / "a", step=3)
-    (folder / "recipe.json").unlink()
-    assert run_state(folder).problem == "recipe.json is missing"
-    folder = make(tmp_path / "b", step=3, lines=[measured(2, 4.0)])
-    with (folder / "metrics.jsonl").open("ab") as file:
-        file.write(b'\xff\x00{"step": 3, "eval\n[3]\n{"step": "x"}\n{"step": 9, "evaluation": 3}\n')
-        file.write(b'{"step": 9, "evaluation": {}}\n{"step": 9, "tokens_per_second": "x"}\n')
-    (folder / "sessions.jsonl").write_bytes(b"\xff{\n[]\n")
-    found = run_state(folder)
-    assert (found.state, found.step, found.loss, found.go_on) == ("stopped", 3, 4.0, None)
-    assert found.tokens_per_second is None
-
-
-def test_only_the_end_of_long_metrics_is_read(tmp_path, monkeypatch):
-    lines = [measured(0, 9.0), *map(line, range(1, 500)), measured(500, 3.0), line(501)]
-    folder = make(tmp_path / "a", step=500, lines=lines)
-    with monkeypatch.context() as patch:
-        patch.setattr(runs, "_TAIL", 1000)
-        patch.setattr(runs, "read", None)
-        assert run_state(folder).loss == 3.0
-    monkeypatch.setattr(runs, "_TAIL", 100)  # no evaluation in there
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines[:-2]))
-    assert run_state(folder).loss == 9.0
+def test_a_run_without_a_state(tmp_path):
+    (tmp_path / "sessions.jsonl").touch()
+    ((folder, found),) = find_runs([tmp_path]).items()
+    assert (folder, found.status) == (tmp_path, "unknown")
+    assert found.problem == (
+        "there is no state.json: this is a part of another run, or an older version wrote it; run "
+        "the command it was started with again"
+    )
+    with locked(tmp_path):
+        assert read_state(tmp_path).status == "running"
 
 
 def test_where_runs_are_looked_for(tmp_path):
@@ -98,22 +104,21 @@ def test_where_runs_are_looked_for(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "x", target_is_directory=True)
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / ".lock").touch()
-    names = [str(run.folder.relative_to(tmp_path)) for run in find_runs([tmp_path])]
-    assert names == ["a", "x/b"]
-    assert [run.folder.name for run in find_runs([tmp_path / "x", tmp_path])] == ["b", "c", "a"]
-    assert [run.folder.name for run in find_runs([tmp_path / "a"])] == ["a"]
+    assert [str(run.relative_to(tmp_path)) for run in find_runs([tmp_path])] == ["a", "x/b"]
+    assert [run.name for run in find_runs([tmp_path / "x", tmp_path])] == ["b", "c", "a"]
+    assert [run.name for run in find_runs([tmp_path / "a"])] == ["a"]
     with pytest.raises(InputError, match="nothing does not exist"):
         find_runs([tmp_path / "nothing"])
     with pytest.raises(InputError, match="is a file; name a folder with runs in it"):
-        find_runs([tmp_path / "a" / "recipe.json"])
+        find_runs([tmp_path / "a" / "state.json"])
 
 
 def test_asking_changes_nothing(tmp_path, listing):
-    folder = make(tmp_path / "a", step=3)
+    folder = make(tmp_path / "a", status="running")
     (folder / ".lock").unlink()
     before = listing(tmp_path)
     assert not held(folder)
-    run_state(folder)
+    read_state(folder)
     assert listing(tmp_path) == before
 
 
@@ -136,8 +141,81 @@ def test_a_folder_that_is_held_is_refused_after_a_moment(tmp_path):
         pass
 
 
+class Watcher:
+    """Reads the state of a run whenever the run says something."""
+
+    def __init__(self, folder):
+        self.folder, self.seen = Path(folder), []
+
+    def note(self, sentence):
+        pass
+
+    def began(self, steps):
+        self.seen.append(read_state(self.folder))
+
+    def stepped(self, step, record):
+        self.seen.append(read_state(self.folder))
+
+    evaluated = stepped
+
+
 def test_a_real_run(tiny_recipe):
-    done = pretrain(tiny_recipe)
-    (found,) = find_runs([Path(tiny_recipe["run"]).parent])
-    assert (found.state, found.step, found.steps) == ("finished", 6, 6)
+    watcher = Watcher(tiny_recipe["run"])
+    done = pretrain(tiny_recipe, callback=watcher)
+    assert {state.status for state in watcher.seen} == {"running"}
+    last = watcher.seen[-1]
+    assert (last.kind, last.steps, last.pid) == ("pretrain", 6, os.getpid())
+    assert last.host
+    ((folder, found),) = find_runs([Path(tiny_recipe["run"]).parent]).items()
+    assert folder == done.folder
+    assert (found.status, found.step, found.steps, found.pid) == ("finished", 6, 6, None)
     assert found.loss == done.records[-1]["evaluation"]["loss"]
+    assert found.tokens_per_second > 0 and found.started <= found.updated
+    pretrain(tiny_recipe)  # nothing is left to do
+    again = read_state(done.folder)
+    assert (again.status, again.step, again.started) == ("finished", 6, found.started)
+
+
+def test_a_run_that_failed_says_why(tiny_recipe, monkeypatch):
+    def diverge(self):
+        raise Diverged("step 3: not finite.")
+
+    monkeypatch.setattr(Trainer, "run", diverge)
+    with pytest.raises(Diverged):
+        pretrain(tiny_recipe)
+    found = read_state(Path(tiny_recipe["run"]))
+    assert (found.status, found.problem, found.pid) == ("failed", "step 3: not finite.", None)
+
+
+def test_an_interrupted_run_is_stopped(tiny_recipe, monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(tiny_recipe)
+    found = read_state(Path(tiny_recipe["run"]))
+    assert (found.status, found.problem) == ("stopped", None)
+
+
+def test_a_run_that_is_refused_keeps_its_state(tiny_recipe):
+    done = pretrain(tiny_recipe)
+    before = (done.folder / "state.json").read_bytes()
+    with pytest.raises(SettingError, match=r"training\.steps was 6, now 7"):
+        pretrain(tiny_recipe, "training.steps=7")
+    assert (done.folder / "state.json").read_bytes() == before
+
+
+def test_a_state_that_cannot_be_written_costs_nothing(tiny_recipe, monkeypatch):
+    def full(self, folder):
+        raise OutputError("no space")
+
+    monkeypatch.setattr(RunState, "write", full)
+    assert pretrain(tiny_recipe).outcome.finished
+
+
+def test_the_file_is_plain_json(tiny_recipe):
+    done = pretrain(tiny_recipe)
+    record = json.loads((done.folder / "state.json").read_text(encoding="utf-8"))
+    assert record["kind"] == "pretrain" and record["status"] == "finished"
+    assert isinstance(record["command"], list) and record["where"] == str(Path.cwd())

@@ -1,4 +1,4 @@
-"""`clozeworks runs`: how far the runs in some folders are, and how to go on with them."""
+"""`clozeworks runs`: how far the runs in some folders are, and how to continue them."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from clozeworks.cli.display.table import aligned
 
 if TYPE_CHECKING:
-    from clozeworks.runs.listing import RunState
+    from clozeworks.runs.state import RunState
 
 app = App(name="clozeworks runs", help_format="plaintext", version_flags=[])
 
@@ -19,59 +19,66 @@ def runs(
     *folders: Path,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """List training runs: how far each is, and what to type to go on.
+    """List training runs: how far each is, and what to type to continue it.
 
     Args:
-        folders: Where to look, up to two levels deep; here if not given.
+        folders: Where to look, up to two levels deep; the current folder if not given.
         json: Print one JSON list instead of a table.
     """
     from clozeworks.runs.listing import find_runs
 
     found = find_runs(folders or (Path(),))
     if json:
-        from json import dumps
-
-        print(dumps([run.described() for run in found], ensure_ascii=False, indent=1))
+        _print_json(found)
     elif found:
         _print_table(found)
     else:
         where = ", ".join(map(str, folders)) or "here"
-        print(f"No runs {'in ' if folders else ''}{where}. Begin one: clozeworks init pretrain")
+        print(f"No runs {'in ' if folders else ''}{where}. Start one: clozeworks init pretrain")
 
 
-def _print_table(found: "list[RunState]") -> None:
-    rows = [["run", "state", "step", "held-out loss", "result", "tokens/s", "last touched"]]
-    rows += [_row(run) for run in found]
-    if not any(run.metric for run in found):
+def _print_json(found: "dict[Path, RunState]") -> None:
+    from dataclasses import asdict
+    from json import dumps
+
+    records = []
+    for folder, state in found.items():
+        record = {"run": str(folder), **asdict(state)}
+        record |= {"command": list(state.command), "continue_command": state.continue_command}
+        records.append(record)
+    print(dumps(records, ensure_ascii=False, indent=1))
+
+
+def _print_table(found: "dict[Path, RunState]") -> None:
+    rows = [["run", "state", "step", "held-out loss", "result", "tokens/s", "last updated"]]
+    rows += [_row(folder, state) for folder, state in found.items()]
+    if not any(state.metric for state in found.values()):
         # Only what was fine-tuned has one.
         rows = [[*row[:4], *row[5:]] for row in rows]
     print("\n".join(aligned(rows, left=(0, 1, len(rows[0]) - 1))))
-    for run in found:
-        if run.problem:
-            print(f"{run.folder} is damaged: {run.problem}.")
-    for run in found:
-        if run.go_on:
-            print(f"Go on with {run.folder}: {run.go_on}")
+    for folder, state in found.items():
+        if state.problem and state.status != "running":
+            print(f"{folder}: {state.problem.rstrip('.')}.")
+    for folder, state in found.items():
+        if command := state.continue_command:
+            print(f"Continue {folder} with: {command}")
 
 
-def _row(run: "RunState") -> list[str]:
-    step = f"{run.step:,} of {run.steps:,}" if run.steps is not None else ""
-    if run.seed is not None and run.seeds is not None:
-        at, seeds = run.seed - run.trials, run.seeds - run.trials
-        where = f"seed {at} of {seeds}" if at > 0 else f"trial {run.seed} of {run.trials}"
-        step = ", ".join(part for part in (where, step) if part)
-    loss = f"{run.loss:.3f}" if run.loss is not None else ""
-    result = f"{run.metric} {run.value:.4f}" if run.value is not None else ""
-    speed = f"{run.tokens_per_second:,.0f}" if run.tokens_per_second is not None else ""
-    return [str(run.folder), run.state, step, loss, result, speed, _ago(run.touched)]
+def _row(folder: Path, state: "RunState") -> list[str]:
+    step = f"{state.step:,} of {state.steps:,}" if state.steps is not None else ""
+    step = ", ".join(part for part in (state.part, step) if part)
+    loss = f"{state.loss:.3f}" if state.loss is not None else ""
+    result = f"{state.metric} {state.value:.4f}" if state.value is not None else ""
+    speed = f"{state.tokens_per_second:,.0f}" if state.tokens_per_second is not None else ""
+    return [str(folder), state.status, step, loss, result, speed, _ago(state.updated)]
 
 
-def _ago(moment: datetime | None) -> str:
+def _ago(moment: str) -> str:
     from clozeworks.cli.display.progress import duration
 
-    if moment is None:
+    if not moment:
         return ""
-    seconds = max((datetime.now(UTC) - moment).total_seconds(), 0)
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
     if seconds >= 2 * 86400:
         return f"{seconds / 86400:.0f} days ago"
-    return f"{duration(seconds)} ago"
+    return f"{duration(max(seconds, 0))} ago"

@@ -24,8 +24,7 @@ from clozeworks.jobs.finetune.report import write_report
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
-from clozeworks.runs.notes import Notes
-from clozeworks.runs.session import held
+from clozeworks.runs.recorder import RunRecorder, recorded
 from clozeworks.storage.atomic import atomic_file
 from clozeworks.tasks.metrics.measured import best_of
 from clozeworks.tasks.task import Task
@@ -138,12 +137,14 @@ def finetune(
     folder = Path(recipe.run)
     start = load(recipe.model, dtype=torch.float32)
     data = labelled_task(recipe, start)
-    with ProcessGroup(device) as ranks:
-        if not ranks.leads:
-            return _run(recipe, folder, start, data, ranks, Callback())
-        with held(folder):
-            own = [callback or Callback(), Notes(folder)]
-            return _run(recipe, folder, start, data, ranks, CallbackList(own, callbacks))
+    with (
+        ProcessGroup(device) as ranks,
+        recorded("finetune", folder, callback, ranks, callbacks) as recorder,
+    ):
+        done = _run(recipe, folder, start, data, ranks, recorder)
+        stopped = done.outcome.step if done.outcome is not None else None
+        recorder.end(finished=done.model is not None, step=stopped)
+        return done
 
 
 def _run(
@@ -152,7 +153,7 @@ def _run(
     start: LanguageModel,
     data: LabelledTask,
     ranks: ProcessGroup,
-    callback: Callback,
+    callback: RunRecorder,
 ) -> Finetuned:
     head = about_head(start.checkpoint, data.task, recipe.head)
     parts = [
@@ -164,6 +165,7 @@ def _run(
         for part in parts:  # all of them, before anything is written
             part.check()
         _write_recipe(recipe, folder)
+    callback.start(ranks.count)
     for sentence in (*data.said, *filter(None, [head])):
         callback.on_message(sentence)
     callback.on_message(
@@ -171,11 +173,14 @@ def _run(
     )
     results: list[RunResult] = []
     outcome = None
-    for part in parts:
+    for number, part in enumerate(parts, 1):
+        callback.enter(f"seed {number} of {len(parts)}", part.folder)
         outcome, result = part.run()
         if result is None:
             return Finetuned(folder, results, outcome, None, data)
         results.append(result)
+        best = Finetuned(folder, results, outcome, None, data).best.measured
+        callback.score(best.primary, best.value)
     done = Finetuned(folder, results, outcome, folder / MODEL if ranks.leads else None, data)
     if ranks.leads:
         # A seed may have settled what the data left open: weights of labels, a threshold.

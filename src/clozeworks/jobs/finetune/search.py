@@ -40,8 +40,8 @@ from clozeworks.language_model import LanguageModel, load
 from clozeworks.reports.summary import TrialSummary
 from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
-from clozeworks.runs.notes import Notes
-from clozeworks.runs.session import FREE, differences, held
+from clozeworks.runs.recorder import RunRecorder, recorded
+from clozeworks.runs.session import FREE, differences
 from clozeworks.spec import spec
 from clozeworks.storage.atomic import atomic_file
 from clozeworks.tasks.metrics.measured import Measured, best_of
@@ -199,12 +199,14 @@ def search(
     start = load(recipe.model, dtype=torch.float32)
     labelled = labelled_task(recipe, start)
     folder = Path(recipe.run)
-    with ProcessGroup(device) as ranks:
-        if not ranks.leads:
-            return _Searching(recipe, budget, start, labelled, ranks, Callback()).run()
-        with held(folder):
-            notes = CallbackList([callback or Callback(), Notes(folder)], callbacks)
-            return _Searching(recipe, budget, start, labelled, ranks, notes).run()
+    with (
+        ProcessGroup(device) as ranks,
+        recorded("search", folder, callback, ranks, callbacks) as recorder,
+    ):
+        found = _Searching(recipe, budget, start, labelled, ranks, recorder).run()
+        stopped = found.outcome.step if found.outcome is not None else None
+        recorder.end(finished=found.model is not None, step=stopped)
+        return found
 
 
 class _Searching:
@@ -217,7 +219,7 @@ class _Searching:
         start: LanguageModel,
         data: LabelledTask,
         ranks: ProcessGroup,
-        callback: Callback,
+        callback: RunRecorder,
     ) -> None:
         self.recipe, self.budget, self.start = recipe, budget, start
         self.ranks, self.callback, self.folder = ranks, callback, Path(recipe.run)
@@ -238,6 +240,7 @@ class _Searching:
         head = about_head(self.start.checkpoint, self.data.task, self.recipe.head)
         if self.ranks.leads:
             self._begin(settings)
+        self.callback.start(self.ranks.count)
         for sentence in (*self.data.said, *filter(None, [head])):
             self.callback.on_message(sentence)
         self.callback.on_message(
@@ -247,6 +250,8 @@ class _Searching:
         found = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
         for number, setting in enumerate(settings):
             self.callback.on_message(f"Trial {number}: {_said(setting)}.")
+            place = f"trial {number + 1} of {len(settings)}", self.folder / f"trial-{number}"
+            self.callback.enter(*place)
             outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
             found = replace(found, outcome=outcome)
             if result is None:
@@ -259,7 +264,9 @@ class _Searching:
         if self.ranks.leads:
             self._reuse(number)
         self.ranks.agreed(0.0)  # the others wait for it
-        for seed in self.recipe.seeds:
+        for number, seed in enumerate(self.recipe.seeds, 1):
+            place = f"seed {number} of {len(self.recipe.seeds)}", self.folder / f"seed-{seed}"
+            self.callback.enter(*place)
             outcome, result = self._seed(best, seed, f"seed-{seed}")
             found = replace(found, outcome=outcome)
             if result is None:
@@ -333,6 +340,9 @@ class _Searching:
             shutil.copytree(best.folder / MODEL, place, dirs_exist_ok=True)
         before = config.read_json(self.folder / SEARCH)
         _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
+        # What chose has no say in how good it is: only the other half is told.
+        told = found.reported[found.best_seed]
+        self.callback.score(told.primary, told.value)
         report = self._report(found)
         return replace(found, model=self.folder / MODEL, report=report)
 

@@ -32,8 +32,8 @@ from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.reports.pretrain_page import PretrainSummary
 from clozeworks.runs.folder import MODEL, NOTES, SESSIONS, SNAPSHOTS, command_of, read_lines
-from clozeworks.runs.notes import Notes
-from clozeworks.runs.session import begin_session, held, refuse_another_recipe
+from clozeworks.runs.recorder import RunRecorder, recorded
+from clozeworks.runs.session import begin_session, refuse_another_recipe
 from clozeworks.runs.tensorboard import Board, check_board
 from clozeworks.runtime.allocator import memory_kept
 
@@ -66,24 +66,26 @@ def pretrain(
     if recipe.logging.tensorboard:
         check_board()
     folder = Path(recipe.run)
-    with ProcessGroup(device) as ranks:
-        if not ranks.leads:
-            return _Run(recipe, folder, ranks, CallbackList([])).run()
-        with held(folder):
-            own = [callback or Callback(), Notes(folder)]
-            return _Run(recipe, folder, ranks, CallbackList(own, callbacks)).run()
+    with (
+        ProcessGroup(device) as ranks,
+        recorded("pretrain", folder, callback, ranks, callbacks) as recorder,
+    ):
+        done = _Run(recipe, folder, ranks, recorder).run()
+        recorder.end(finished=done.model is not None, step=done.outcome.step)
+        return done
 
 
 class _Run:
     """One session of a run."""
 
     def __init__(
-        self, recipe: Recipe, folder: Path, ranks: ProcessGroup, callback: CallbackList
+        self, recipe: Recipe, folder: Path, ranks: ProcessGroup, recorder: RunRecorder
     ) -> None:
         self.recipe = recipe
         self.folder = folder
         self.ranks = ranks
-        self.callback = callback
+        self.recorder = recorder
+        self.callback: Callback = recorder
         self.board: Board | None = None
         self.corpus = Corpus.open(recipe.data.corpus)
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
@@ -154,6 +156,7 @@ class _Run:
             if snapshot is None:
                 preflight(recipe, self.folder, network, loaders, lanes, self.callback)
             begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
+            self.recorder.start(self.ranks.count, step)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
             if recipe.logging.tensorboard:
                 self.board = Board(self.folder, step if snapshot else None)

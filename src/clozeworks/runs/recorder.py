@@ -1,0 +1,202 @@
+"""What a run writes down while it runs: `notes.jsonl` and `state.json`.
+
+Nothing is written before the folder is a run: one that is refused stays as it was.
+"""
+
+import json
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clozeworks.engine.callbacks import Callback, CallbackList
+from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.errors import OutputError
+from clozeworks.runs.folder import NOTES, RECIPE, STATE
+from clozeworks.runs.session import held
+from clozeworks.runs.state import RunState, read_state
+
+# Seconds between two states that only differ in their step.
+_SECONDS = 2.0
+
+
+class RunRecorder(CallbackList):
+    """Tells callbacks what happens in a run, and writes it down.
+
+    Args:
+        kind: The kind of run: pretrain, finetune or search.
+        callback: Who shows the run; nobody if None.
+        folder: The run; None on processes that write nothing.
+        users: Callbacks of the user.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        callback: Callback | None,
+        folder: Path | None,
+        users: Iterable[Callback] = (),
+    ) -> None:
+        super().__init__([] if callback is None else [callback], users)
+        self._folder = folder
+        self._state = RunState(kind, "running")
+        self._started = False
+        self._written = -math.inf
+        self._step = 0
+        self._waiting: list[str] = []
+
+    def on_message(self, message: str) -> None:
+        """Writes a sentence down, with the step of the last numbers, and passes it on."""
+        super().on_message(message)
+        line = {"at": _now(), "step": self._step, "note": message}
+        self._waiting.append(json.dumps(line, ensure_ascii=False) + "\n")
+        self._write_notes()
+
+    def on_train_begin(self, steps: int) -> None:
+        """Training begins, or continues: it has so many steps in all."""
+        self._change(steps=steps)
+        super().on_train_begin(steps)
+
+    def on_log(self, step: int, record: Mapping[str, Any]) -> None:
+        """Some steps are done."""
+        self._step = step
+        self._write_notes()
+        speed = _number(record.get("tokens_per_second"))
+        self._change(
+            step=step, tokens_per_second=speed or self._state.tokens_per_second, at_once=False
+        )
+        super().on_log(step, record)
+
+    def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
+        """The model was measured on held-out text."""
+        self._step = step
+        self._write_notes()
+        self._change(step=step, loss=_number(record["evaluation"].get("loss")))
+        super().on_evaluate(step, record)
+
+    def start(self, ranks: int, step: int = 0) -> None:
+        """A session starts: from here on the folder is a run.
+
+        Args:
+            ranks: How many processes share the run.
+            step: The step it continues from.
+        """
+        before = RunState("", "unknown")
+        if self._folder is not None and (self._folder / STATE).exists():
+            before = read_state(self._folder)
+        self._started = True
+        self._change(
+            started=before.started or _now(),
+            step=step,
+            loss=before.loss,
+            metric=before.metric,
+            value=before.value,
+            command=tuple(sys.argv),
+            where=str(Path.cwd()),
+            ranks=ranks,
+            pid=os.getpid(),
+            host=platform.node(),
+        )
+
+    def enter(self, part: str, folder: Path) -> None:
+        """A seed or a trial begins, or continues.
+
+        Args:
+            part: Which, in words: `seed 2 of 3`.
+            folder: Its folder, inside that of the run.
+        """
+        self._change(part=part, folder=folder.name, step=0, steps=None, loss=None)
+
+    def score(self, metric: str, value: float) -> None:
+        """The best value so far."""
+        self._change(metric=metric, value=_number(value))
+
+    def end(self, *, finished: bool, step: int | None = None) -> None:
+        """The session ends.
+
+        Args:
+            finished: Whether nothing is left to do.
+            step: The last step that was done, if any was.
+        """
+        if step is not None:
+            self._change(step=step, at_once=False)
+        self._change(status="finished" if finished else "stopped", pid=None, host=None)
+
+    def fail(self, error: BaseException) -> None:
+        """The session ends with an error, or is interrupted."""
+        failed = isinstance(error, Exception)
+        self._change(
+            status="failed" if failed else "stopped",
+            problem=(str(error) or type(error).__name__) if failed else None,
+            pid=None,
+            host=None,
+        )
+
+    def _change(self, *, at_once: bool = True, **changes: Any) -> None:
+        self._state = replace(self._state, **changes)
+        if self._folder is None or not self._started:
+            return
+        now = time.monotonic()
+        if not at_once and now - self._written < _SECONDS:
+            return
+        self._written = now
+        # A full disk is complained about where it matters.
+        with suppress(OSError, OutputError):
+            replace(self._state, updated=_now()).write(self._folder)
+
+    def _write_notes(self) -> None:
+        if self._folder is None:
+            return
+        with suppress(OSError):
+            if self._waiting and (self._folder / RECIPE).exists():
+                with (self._folder / NOTES).open("a", encoding="utf-8") as file:
+                    file.writelines(self._waiting)
+                self._waiting.clear()
+
+
+@contextmanager
+def recorded(
+    kind: str,
+    folder: Path,
+    callback: Callback | None,
+    ranks: ProcessGroup,
+    users: Iterable[Callback] = (),
+) -> Iterator[RunRecorder]:
+    """Holds the folder of a run, and records what happens within the block.
+
+    Args:
+        kind: The kind of run: pretrain, finetune or search.
+        folder: The run.
+        callback: Who is told; nobody if None.
+        ranks: The processes that share the run: the first of them writes.
+        users: Callbacks of the user.
+
+    Raises:
+        OutputError: If the folder holds something else, or another program uses it.
+    """
+    if not ranks.leads:
+        yield RunRecorder(kind, None, None)
+        return
+    with held(folder):
+        recorder = RunRecorder(kind, callback, folder, users)
+        try:
+            yield recorder
+        except BaseException as error:
+            recorder.fail(error)
+            raise
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _number(value: Any) -> float | None:
+    """A number that JSON can hold."""
+    return float(value) if type(value) in (int, float) and math.isfinite(value) else None

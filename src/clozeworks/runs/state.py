@@ -1,0 +1,127 @@
+"""`state.json`: how far a run is, written by the run itself, so that nobody has to guess."""
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from clozeworks.runs.folder import SNAPSHOTS, STATE, command_of
+from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.locks import held
+
+Status = Literal["running", "stopped", "finished", "failed", "damaged", "unknown"]
+
+_SNAPSHOT = re.compile(r"step-(\d{9,})")
+_OLD = (
+    f"there is no {STATE}: this is a part of another run, or an older version wrote it; run the "
+    "command it was started with again"
+)
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is.
+
+    Attributes:
+        kind: The kind of run: pretrain, finetune or search.
+        status: What it is doing. `damaged` is a run whose state cannot be read, `unknown` one that
+            has none.
+        part: Which of its seeds or trials it is at, such as `seed 2 of 3`; empty if it is one.
+        folder: The folder of that part, below the folder of the run.
+        step: The last step that counts.
+        steps: How many steps the part has.
+        loss: The last loss on held-out text.
+        tokens_per_second: The last speed.
+        metric: What the models of a fine-tuning run are compared by.
+        value: The best value so far.
+        started: When the first session started, in UTC.
+        updated: When this was written, in UTC.
+        command: The words of the command that started the last session.
+        where: The folder it was started in.
+        ranks: The number of processes that share the run.
+        pid: The process of the run, while it runs.
+        host: The machine of that process.
+        problem: What went wrong, if it failed or cannot be read.
+    """
+
+    kind: str
+    status: Status
+    part: str = ""
+    folder: str = "."
+    step: int = 0
+    steps: int | None = None
+    loss: float | None = None
+    tokens_per_second: float | None = None
+    metric: str | None = None
+    value: float | None = None
+    started: str = ""
+    updated: str = ""
+    command: tuple[str, ...] = ()
+    where: str | None = None
+    ranks: int = 1
+    pid: int | None = None
+    host: str | None = None
+    problem: str | None = None
+
+    @property
+    def continue_command(self) -> str | None:
+        """What to type to continue; None if nothing is left to do, or no command started it."""
+        return command_of(asdict(self)) if self.status in ("stopped", "failed") else None
+
+    def write(self, folder: Path) -> None:
+        """Writes it into the folder of a run.
+
+        Raises:
+            OutputError: If the file cannot be written.
+        """
+        with atomic_file(folder / STATE, "w") as file:
+            json.dump(asdict(self), file, indent=1, ensure_ascii=False)
+            file.write("\n")
+
+
+def read_state(folder: Path) -> RunState:
+    """How far a run is; a state that cannot be read is described, not raised.
+
+    A run that was killed could not say so: it has a state that says `running`, but no process holds
+    its folder any more. It continues from its last snapshot.
+    """
+    try:
+        text = (folder / STATE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return RunState("", "running" if held(folder) else "unknown", problem=_OLD)
+    except (OSError, UnicodeDecodeError) as error:
+        return RunState("", "damaged", problem=f"{STATE} cannot be read ({error})")
+    try:
+        state = _parsed(json.loads(text))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return RunState("", "damaged", problem=f"{STATE} is not the state of a run")
+    if state.status != "running" or held(folder):
+        return state
+    step = _last_snapshot(folder / state.folder / SNAPSHOTS)
+    return replace(state, status="stopped", step=step, pid=None, host=None)
+
+
+def _parsed(record: dict[str, Any]) -> RunState:
+    """A state from JSON, if every value has the type it was written with."""
+    known = {each.name for each in fields(RunState)}
+    state = RunState(**{name: value for name, value in record.items() if name in known})
+    texts = (state.kind, state.part, state.folder, state.started, state.updated)
+    numbers = (state.steps, state.loss, state.tokens_per_second, state.value)
+    if (
+        state.status not in get_args(Status)
+        or not all(isinstance(text, str) for text in texts)
+        or not all(number is None or type(number) in (int, float) for number in numbers)
+        or type(state.step) is not int
+    ):
+        raise TypeError
+    if state.updated:
+        datetime.fromisoformat(state.updated)
+    return state
+
+
+def _last_snapshot(folder: Path) -> int:
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    matches = [_SNAPSHOT.fullmatch(name) for name in names]
+    return max((int(match[1]) for match in matches if match), default=0)
