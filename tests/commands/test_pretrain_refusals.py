@@ -84,7 +84,7 @@ def test_a_folder_that_holds_something_else(refused, recipe, run):
     run.mkdir()
     (run / "thesis.txt").write_text("mine")
     refused(
-        f"{run} holds 'thesis.txt' and is no run; name an empty folder or a new one.",
+        f"{run} holds 'thesis.txt' and is not a run; name an empty folder or a new one.",
         "pretrain",
         recipe,
     )

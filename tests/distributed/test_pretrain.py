@@ -222,7 +222,7 @@ def test_a_refused_recipe_is_one_sentence_and_no_traceback(start, finish, recipe
     process = start("pretrain", recipe, *short, "seed=4", ranks=2)
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert "was begun with another recipe: seed was 3, now 4" in err
+    assert "was started with another recipe: seed was 3, now 4" in err
     said = (
         err[: err.index("torch.distributed.elastic")] if "torch.distributed.elastic" in err else err
     )

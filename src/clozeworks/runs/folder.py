@@ -1,4 +1,4 @@
-"""What lies in the folder of a run, by name, and what can be said of it without torch."""
+"""The files in the folder of a run, by name, and what can be read from them without torch."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ SESSIONS = "sessions.jsonl"
 NOTES = "notes.jsonl"
 SNAPSHOTS = "snapshots"
 MODEL = "model"
-# What a seed of fine-tuning holds when it is done.
+# What a seed of fine-tuning holds when it is finished.
 RESULT = "result.json"
 SEARCH = "search.json"
 CURVES = "curves.png"
@@ -22,7 +22,7 @@ TENSORBOARD = "tensorboard"
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines; those that are damaged are left out."""
-    found = []
+    records = []
     if path.is_file():
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
@@ -30,8 +30,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict):
-                found.append(record)
-    return found
+                records.append(record)
+    return records
 
 
 def command_line(arguments: Sequence[str], ranks: int) -> str:
@@ -46,9 +46,9 @@ def command_line(arguments: Sequence[str], ranks: int) -> str:
 
 
 def command_of(session: Mapping[str, Any]) -> str | None:
-    """What to type to run a session again; None if it was not begun by a command.
+    """What to type to run a session again; None if no command started it.
 
-    If the session was begun in another folder than this one, the command goes there first.
+    If the session was started in another folder than this one, the command changes to it first.
     """
     words = session.get("command")
     if not isinstance(words, Sequence) or isinstance(words, str) or len(words) < 2:

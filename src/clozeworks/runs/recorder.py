@@ -174,7 +174,7 @@ def recorded(
     Args:
         kind: The kind of run: pretrain, finetune or search.
         folder: The run.
-        callback: Who is told; nobody if None.
+        callback: Is told everything in turn; None if nobody is.
         ranks: The processes that share the run: the first of them writes.
         users: Callbacks of the user.
 

@@ -1,4 +1,4 @@
-"""One session of a run: its folder is held, its recipe is the one it was begun with."""
+"""One session of a run: its folder is locked, its recipe is the one it was started with."""
 
 import json
 import platform
@@ -26,10 +26,10 @@ FREE = ("run", "logging", "evaluation", "checkpointing")
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Holds the folder of a run; one that was made for nothing goes again.
+    """Locks the folder of a run; a folder that was created for nothing is removed again.
 
     Raises:
-        OutputError: It holds something else, or another program uses it.
+        OutputError: If it holds something else, or another program uses it.
     """
     _check_folder(folder)
     made = not folder.exists()
@@ -43,28 +43,29 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bool) -> None:
-    """Refuses to go on with another recipe than the run was begun with.
+    """Refuses to continue a run with another recipe than it was started with.
 
     Args:
         folder: The run.
         written: The recipe as it would be written down.
-        begun: Whether it has anything to go on from; otherwise it can begin anew.
+        begun: Whether it has anything to continue from; otherwise it can start anew.
 
     Raises:
-        SettingError: The differences.
+        SettingError: If a setting differs; names the differences.
     """
-    place = folder / RECIPE
-    if not place.exists() or not begun:
+    path = folder / RECIPE
+    if not path.exists() or not begun:
         return
-    old, new = config.read_json(place), dict(written)
+    old, new = config.read_json(path), dict(written)
     for key in FREE:
         old.pop(key, None)
         new.pop(key, None)
     changed = differences(old, new)
     if changed:
         raise SettingError(
-            f"{folder} was begun with another recipe: {'; '.join(changed[:8])}; a run goes on with "
-            "the recipe it was begun with; change it back, or name another folder with run=FOLDER."
+            f"{folder} was started with another recipe: {'; '.join(changed[:8])}; a run continues "
+            "with the recipe it was started with; change it back, or name another folder with "
+            "run=FOLDER."
         )
 
 
@@ -83,7 +84,7 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 def begin_session(
     folder: Path, snapshots: Snapshots, written: Mapping[str, Any], step: int, ranks: ProcessGroup
 ) -> None:
-    """Notes what this session runs on; cleans up after those that were killed."""
+    """Records what this session runs on; cleans up after sessions that were killed."""
     snapshots.remove_leftovers()
     snapshots.remove_after(step)
     with atomic_file(folder / RECIPE, "w") as file:
@@ -106,13 +107,13 @@ def begin_session(
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuses a folder that holds something else than a run."""
+    """Refuses a folder that holds something other than a run."""
     if not folder.exists() or (folder / RECIPE).exists():
         return
     if not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder for the run.")
-    held = sorted(path.name for path in folder.iterdir() if path.name != ".lock")
-    if held:
+    names = sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+    if names:
         raise OutputError(
-            f"{folder} holds {held[0]!r} and is no run; name an empty folder or a new one."
+            f"{folder} holds {names[0]!r} and is not a run; name an empty folder or a new one."
         )

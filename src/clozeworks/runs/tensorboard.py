@@ -11,10 +11,10 @@ from clozeworks.runs.folder import TENSORBOARD
 
 
 def check_board() -> None:
-    """Complains before a run begins if the library is missing.
+    """Checks before a run starts that the library is installed.
 
     Raises:
-        MissingExtra: It is.
+        MissingExtra: If it is not.
     """
     if find_spec("tensorboard") is None:
         raise MissingExtra("logging.tensorboard", "tensorboard", "tensorboard")
@@ -25,7 +25,7 @@ class Board(Callback):
 
     Args:
         folder: The run.
-        step: The step the run goes on from; points behind it are dropped.
+        step: The step the run continues from; later points are dropped.
     """
 
     def __init__(self, folder: Path, step: int | None) -> None:
