@@ -33,7 +33,7 @@ def recipe(start, tmp_path):
         "run": str(tmp_path / "run"),
         "model": str(start),
         "task": {"kind": "classify"},
-        "data": {"train": [str(tmp_path / "rows.csv")], "dev_share": 0.5},
+        "data": {"train": [str(tmp_path / "rows.csv")], "dev_fraction": 0.5},
         "training": {"epochs": 1},
         "seeds": [4, 7],
     }
@@ -79,7 +79,7 @@ def test_a_seed_that_fails(recipe, monkeypatch):
 
 
 def test_trials_of_a_search_come_before_its_seeds(recipe, states):
-    found = search({**recipe, "seeds": [4], "search": {"rates": [1e-3, 1e-2]}})
+    found = search({**recipe, "seeds": [4], "search": {"learning_rates": [1e-3, 1e-2]}})
     parts = [(each.kind, each.part, each.folder, each.value) for each in states]
     assert parts == [
         ("search", "trial 1 of 2", "trial-0", None),

@@ -178,7 +178,8 @@ def about_freezing(training: Training, counted: str) -> str:
         )
     if training.layer_decay != 1:
         sentences.append(
-            f"Each layer has {training.layer_decay:g} times the learning rate of the layer above it."
+            f"Each layer has {training.layer_decay:g} times the learning rate of the layer above "
+            "it."
         )
     return " ".join(sentences)
 
