@@ -14,7 +14,7 @@ from clozeworks import config
 from clozeworks.checkpoints.folder import NOTES
 from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
-from clozeworks.engine.callbacks import Callback, CallbackList
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import OutputError

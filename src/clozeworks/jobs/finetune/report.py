@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from clozeworks import config
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.metrics import FILE, read
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.settings import Training
-from clozeworks.engine.trainer import Callback
 from clozeworks.inference.predict import answers as predict
 from clozeworks.jobs.finetune.baseline import guess
 from clozeworks.jobs.finetune.data import LabelledTask
@@ -81,7 +81,7 @@ def write_report(
         guessing = guess(task, data.train, items)
         summary = replace(summary, guess=guessing.measured, guessed=guessing.how)
     for sentence in summary.warnings():
-        callback.note(sentence)
+        callback.on_message(sentence)
     model = None
     with _noted("The best model could not be asked about the dev set", callback):
         model = load(folder / MODEL, device=device, dtype=torch.float32)
@@ -100,7 +100,7 @@ def write_report(
             _write(folder / MODEL / "README.md", card(summary, model, data))
     with _noted("The report could not be written", callback):
         notes = [str(line.get("note", "")) for line in read_lines(folder / NOTES)]
-        page = finetuning_page(replace(summary, notes=notes), callback.note)
+        page = finetuning_page(replace(summary, notes=notes), callback.on_message)
         _write(folder / REPORT, page)
         return folder / REPORT
     return None
@@ -190,7 +190,7 @@ def _noted(what: str, callback: Callback) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        callback.note(f"{what} ({error}); the run itself is not affected.")
+        callback.on_message(f"{what} ({error}); the run itself is not affected.")
 
 
 def _write(path: Path, text: str) -> None:

@@ -25,7 +25,7 @@ from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
-from clozeworks.engine.callbacks import Callback, CallbackList
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.settings import at_least
 from clozeworks.engine.trainer import Outcome

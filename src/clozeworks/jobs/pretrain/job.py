@@ -11,7 +11,7 @@ from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.loader import Loader
-from clozeworks.engine.callbacks import Callback, CallbackList
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import FILE, Metrics
@@ -85,7 +85,7 @@ class _Run:
         self.folder = folder
         self.ranks = ranks
         self.recorder = recorder
-        self.callback: Callback = recorder
+        self.callback = recorder
         self.board: Board | None = None
         self.corpus = Corpus.open(recipe.data.corpus)
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)

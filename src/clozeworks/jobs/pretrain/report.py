@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.engine.trainer import Callback, Outcome
+from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.pretrain.baseline import Baseline
 from clozeworks.jobs.pretrain.summary import beginning_of
 from clozeworks.language_model import LanguageModel
@@ -33,14 +34,18 @@ def write_report(folder: Path, summary: PretrainSummary, callback: Callback) -> 
             with atomic_file(folder / CURVES) as file:
                 file.write(picture)
     except Exception as error:
-        callback.note(f"The curves could not be drawn ({error}); the run itself is not affected.")
+        callback.on_message(
+            f"The curves could not be drawn ({error}); the run itself is not affected."
+        )
     try:
         page = pretraining_page(summary, charts)
         with atomic_file(folder / REPORT, "w") as file:
             file.write(page)
         return folder / REPORT
     except Exception as error:
-        callback.note(f"The report could not be written ({error}); the run itself is not affected.")
+        callback.on_message(
+            f"The report could not be written ({error}); the run itself is not affected."
+        )
         return None
 
 
