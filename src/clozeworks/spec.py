@@ -4,7 +4,7 @@ A model is a value before it is a module. Specs can be printed, compared, writte
 and changed with `dataclasses.replace` before any weight exists.
 
 What a field may hold is stated once, in its annotation, and checked whenever a spec is made, from a
-file or in Python: `rank: PositiveInt`, `alpha: Annotated[float, above(0)]`, or a `Literal`.
+file or in Python: `rank: PositiveInt`, `alpha: Annotated[float, Above(0)]`, or a `Literal`.
 """
 
 import dataclasses
@@ -48,40 +48,48 @@ class Advice:
     text: str
 
 
-def above(limit: float) -> Bound:
-    """Greater than `limit`."""
-    return Bound(f"above {_number(limit)}", lambda value: value > limit)
+class Above(Bound):
+    """Greater than a limit."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"above {_number(limit)}", lambda value: value > limit)
 
 
-def at_least(limit: float) -> Bound:
-    """`limit` or greater."""
-    return Bound(f"at least {_number(limit)}", lambda value: value >= limit)
+class AtLeast(Bound):
+    """A limit or greater."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"at least {_number(limit)}", lambda value: value >= limit)
 
 
-def below(limit: float) -> Bound:
-    """Less than `limit`."""
-    return Bound(f"below {_number(limit)}", lambda value: value < limit)
+class Below(Bound):
+    """Less than a limit."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"below {_number(limit)}", lambda value: value < limit)
 
 
-def at_most(limit: float) -> Bound:
-    """`limit` or less."""
-    return Bound(f"at most {_number(limit)}", lambda value: value <= limit)
+class AtMost(Bound):
+    """A limit or less."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"at most {_number(limit)}", lambda value: value <= limit)
 
 
 def _number(limit: float) -> str:
     return "2**63" if limit == 2**63 else f"{limit:,}"
 
 
-finite = Bound("a finite number", lambda value: math.isfinite(value))
-not_empty = Bound("non-empty", lambda value: len(value) > 0)
+FINITE = Bound("a finite number", lambda value: math.isfinite(value))
+NOT_EMPTY = Bound("non-empty", lambda value: len(value) > 0)
 
-PositiveInt = Annotated[int, at_least(1)]
-NonNegativeInt = Annotated[int, at_least(0)]
-PositiveFloat = Annotated[float, above(0)]
-NonNegativeFloat = Annotated[float, at_least(0)]
-Probability = Annotated[float, at_least(0), at_most(1)]
-DropoutRate = Annotated[float, at_least(0), below(1)]
-RandomSeed = Annotated[int, at_least(0), below(2**63)]
+PositiveInt = Annotated[int, AtLeast(1)]
+NonNegativeInt = Annotated[int, AtLeast(0)]
+PositiveFloat = Annotated[float, Above(0)]
+NonNegativeFloat = Annotated[float, AtLeast(0)]
+Probability = Annotated[float, AtLeast(0), AtMost(1)]
+DropoutRate = Annotated[float, AtLeast(0), Below(1)]
+RandomSeed = Annotated[int, AtLeast(0), Below(2**63)]
 
 
 def bounds_in_words(hint: Any) -> str:

@@ -8,24 +8,24 @@ import pytest
 from clozeworks import config
 from clozeworks.errors import MISSING, SettingError, UnknownName
 from clozeworks.spec import (
+    FINITE,
+    NOT_EMPTY,
+    Above,
     Advice,
+    AtLeast,
     DropoutRate,
     PositiveInt,
     Probability,
     RandomSeed,
-    above,
-    at_least,
     bounds_in_words,
     check,
-    finite,
-    not_empty,
     spec,
 )
 
 
 @spec
 class Inner:
-    weight: Annotated[float, above(0), Advice("leave the part out instead")] = 1.0
+    weight: Annotated[float, Above(0), Advice("leave the part out instead")] = 1.0
 
 
 @spec
@@ -34,11 +34,11 @@ class Outer:
     most: PositiveInt | None = None
     dropout: DropoutRate = 0.0
     betas: tuple[Probability, ...] = (0.9,)
-    weights: dict[str, Annotated[float, above(0)]] | None = None
-    names: Annotated[tuple[str, ...], not_empty] = ("one",)
+    weights: dict[str, Annotated[float, Above(0)]] | None = None
+    names: Annotated[tuple[str, ...], NOT_EMPTY] = ("one",)
     seed: RandomSeed = 0
     choose: Literal["likeliest", "drawn"] = "drawn"
-    rest: Annotated[float, finite] | Literal["auto"] = "auto"
+    rest: Annotated[float, FINITE] | Literal["auto"] = "auto"
     inner: Inner | None = None
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ def test_values_of_functions_are_checked_alike():
 
 def test_bounds_in_words():
     assert bounds_in_words(DropoutRate) == "at least 0 and below 1"
-    assert bounds_in_words(Annotated[int, at_least(2)] | None) == "at least 2"
+    assert bounds_in_words(Annotated[int, AtLeast(2)] | None) == "at least 2"
     assert bounds_in_words(int) == ""
 
 
