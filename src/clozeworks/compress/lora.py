@@ -13,7 +13,7 @@ Shapes: N tokens, I inputs, O outputs, R rank.
 """
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from clozeworks.core.initialize import Undrawn
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.model import Model
-from clozeworks.errors import SettingError, UnknownName
+from clozeworks.errors import SET, SettingError, UnknownName
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import NOT_EMPTY, Advice, DropoutRate, PositiveFloat, PositiveInt, spec
 
 # Where projections may be adapted; heads and the pooler are trained whole.
 _TOWER = "encoder."
@@ -36,24 +36,17 @@ class Lora:
 
     paper: ClassVar[str] = "Hu et al. 2022"
 
-    rank: int = 8
+    rank: PositiveInt = 8
     """The width between the two thin matrices."""
-    alpha: float = 16.0
+    alpha: PositiveFloat = 16.0
     """The product counts alpha / rank."""
-    targets: tuple[str, ...] = ("query", "value")
+    targets: Annotated[tuple[str, ...], NOT_EMPTY, Advice("name at least one, such as query")] = (
+        "query",
+        "value",
+    )
     """The projections: query, key, value, output, and of feed-forward parts up, down, gate."""
-    dropout: float = 0.0
+    dropout: DropoutRate = 0.0
     """The share of the inputs of A dropped in training."""
-
-    def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise SettingError(f"lora.rank is {self.rank}; it must be at least 1.")
-        if not (math.isfinite(self.alpha) and self.alpha > 0):
-            raise SettingError(f"lora.alpha is {self.alpha}; it must be a number above 0.")
-        if not 0 <= self.dropout < 1:
-            raise SettingError(f"lora.dropout is {self.dropout}; it must be from 0 to below 1.")
-        if not self.targets:
-            raise SettingError("lora.targets is empty; name at least one, such as query.")
 
     @property
     def scale(self) -> float:
@@ -110,8 +103,10 @@ def add_lora(model: Model, lora: Lora, *, seed: int = 0) -> None:
     """
     if adapted(model):
         raise SettingError(
-            "the model has low-rank differences already; it can have one set; merge them first "
-            "with merge_lora."
+            "lora",
+            SET,
+            "the model has low-rank differences already, and can have one set",
+            "merge them first with merge_lora",
         )
     places = {
         name: module
@@ -127,8 +122,10 @@ def add_lora(model: Model, lora: Lora, *, seed: int = 0) -> None:
         thinnest = min(module.in_features, module.out_features)
         if lora.rank >= thinnest:
             raise SettingError(
-                f"lora.rank is {lora.rank}; {name} is {thinnest} wide, and the rank must be below "
-                "that; lower it."
+                "lora.rank",
+                lora.rank,
+                f"{name} is {thinnest} wide, and the rank must be below that",
+                "lower it",
             )
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.startswith(("heads.", "pooler.")))

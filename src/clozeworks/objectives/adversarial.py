@@ -35,12 +35,12 @@ from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
-from clozeworks.errors import SettingError
+from clozeworks.errors import SET, SettingError
 from clozeworks.objectives import next_sentence
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveFloat, spec
 
 SEEDS = "seeds"
 # Keeps a vector that is constant from being divided by nothing.
@@ -67,17 +67,12 @@ class ChoiceObjective(Protocol):
 class Move:
     """How far vectors are moved, and what it counts when answers change with them."""
 
-    weight: float = 1.0
+    weight: PositiveFloat = 1.0
     """What the change of the answers counts beside the wrapped objective."""
-    spread: float = 1e-2
+    spread: PositiveFloat = 1e-2
     """The spread of the first, random move, as a share of the spread of each vector."""
-    step: float = 1e-4
+    step: PositiveFloat = 1e-4
     """The step up the gradient, in the same unit."""
-
-    def __post_init__(self) -> None:
-        for name, value in (("weight", self.weight), ("spread", self.spread), ("step", self.step)):
-            if not 0 < value < float("inf"):
-                raise SettingError(f"adversarial.{name} is {value}; it must be a number above 0.")
 
 
 @spec
@@ -95,9 +90,11 @@ class Adversarial(Objective):
         chooses = isinstance(inner, ChoiceObjective) and inner.chooses
         if not chooses and not isinstance(inner, next_sentence.NextSentence):
             raise SettingError(
-                f"adversarial is set and the objective is {inner.name!r} as it stands; it must "
-                "choose one of several answers: classify or compare with labels, or tag without "
-                "crf; leave adversarial out."
+                "adversarial",
+                SET,
+                f"the objective is {inner.name!r} as it stands, and must choose one of several "
+                "answers: classify or compare with labels, or tag without crf",
+                "leave `adversarial` out",
             )
 
     @property
@@ -144,8 +141,11 @@ class Adversarial(Objective):
         self.objective.check(blueprint)
         if blueprint.embeddings.norm is None:
             raise SettingError(
-                "adversarial is set and the model's embeddings have no norm after them; a move "
-                "would mean something else for every vector; leave adversarial out."
+                "adversarial",
+                SET,
+                "the model's embeddings have no norm after them, so that a move would mean "
+                "something else for every vector",
+                "leave it out",
             )
 
     def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:

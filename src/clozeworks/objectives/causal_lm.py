@@ -90,13 +90,18 @@ def check_writes(blueprint: Blueprint, name: str) -> None:
     """
     if blueprint.decoder is not None:
         raise SettingError(
-            f"the model has a decoder, which answers the text that its encoder reads; {name} asks "
-            "for every token of one text; use span_corruption or prefix_lm, or choose a family "
-            "without an encoder, such as gpt2 or llama."
+            "objective.kind",
+            name,
+            "it asks for every token of one text, and the model has a decoder, which answers the "
+            "text that its encoder reads",
+            "use span_corruption or prefix_lm, or choose a family without an encoder, such as gpt2 "
+            "or llama",
         )
     if not blueprint.can_generate:
         raise SettingError(
-            f"the model's tokens see what comes after them; {name} asks for each token from those "
-            "before it, which would be read off; choose a family that writes, such as gpt2 or "
-            "llama."
+            "objective.kind",
+            name,
+            "it asks for each token from those before it, and the tokens of this model see what "
+            "comes after them",
+            "choose a family that can generate, such as gpt2 or llama",
         )

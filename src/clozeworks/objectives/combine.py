@@ -14,7 +14,7 @@ Example: `Sum(parts=(MaskedLM(), Weighted(objective=NextSentence(), weight=0.5))
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Tensor
 
@@ -24,14 +24,14 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, Stated
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.span_boundary import SpanBoundary
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import Above, Advice, spec
 
 
 @spec
@@ -41,13 +41,9 @@ class Weighted(Objective):
     paper: ClassVar[str] = "Devlin et al. 2019 (all weights 1)"
 
     objective: Objective
-    weight: float
+    weight: Annotated[float, Above(0), Advice("leave the objective out instead")]
 
     def __post_init__(self) -> None:
-        if self.weight <= 0:
-            raise SettingError(
-                f"weight is {self.weight}; it must be above 0; leave the objective out instead."
-            )
         _check_company((self.objective,))
 
     @property
@@ -100,12 +96,14 @@ class Sum(Objective):
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise SettingError("parts is empty; a sum needs at least one objective; add one.")
+            raise SettingError("parts", (), "a sum needs at least one objective", "add one")
         twice = [name for name, times in Counter(self.loss_names).items() if times > 1]
         if twice:
             raise SettingError(
-                f"parts has {twice[0]!r} twice; each objective may stand once in a sum; "
-                "remove one of them."
+                "parts",
+                self.loss_names,
+                f"each objective may stand once in a sum, and {twice[0]!r} stands twice",
+                "remove one of them",
             )
         _check_company(self.parts)
         self._check_arrangements()
@@ -117,9 +115,11 @@ class Sum(Objective):
             first, arrangement = wanted[0]
             if other != arrangement:
                 raise SettingError(
-                    f"{', '.join(first.loss_names)} needs {_written(arrangement)} and "
-                    f"{', '.join(part.loss_names)} needs {_written(other)}; the parts of a sum "
-                    "share their texts; give both the same arrangement, or one of them none."
+                    "arrangement",
+                    Stated(_written(other)),
+                    f"the parts of a sum share their texts, and {', '.join(part.loss_names)} needs "
+                    f"this one, {', '.join(first.loss_names)} {_written(arrangement)}",
+                    "give both the same arrangement, or one of them none",
                 )
 
     def _check_boundaries(self) -> None:
@@ -129,8 +129,10 @@ class Sum(Objective):
                 spans = isinstance(part.hide, Spans)
             if isinstance(part, SpanBoundary) and not spans:
                 raise SettingError(
-                    f"parts is {', '.join(self.loss_names)}; span_boundary asks for hidden spans; "
-                    "put masked_lm with hide = spans before it."
+                    "parts",
+                    self.loss_names,
+                    "span_boundary asks for hidden spans",
+                    "put masked_lm with hide = spans before it",
                 )
 
     @property
@@ -189,8 +191,11 @@ def _check_company(parts: Sequence[Objective]) -> None:
     for part in parts:
         if part.owns_forward:
             raise SettingError(
-                f"{part.name} is in a sum or has a weight around it; it runs the model in a way "
-                "of its own, which no other objective can read; make it the whole objective."
+                "kind",
+                part.name,
+                "it runs the model in a way that no other objective can read, so it stands neither "
+                "in a sum nor under a weight",
+                "make it the whole objective",
             )
 
 

@@ -44,7 +44,7 @@ from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveFloat, spec
 
 HEAD = "contrastive"
 
@@ -59,7 +59,7 @@ class Contrastive(Objective):
     """Views of each example; None means whatever others need."""
     negatives: Literal["batch", "given"] = "batch"
     """What the positive is compared with."""
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """What cosines are divided by; 0.05 is what others call a scale of 20."""
     pooling: str = "first"
     """How a text's tokens become its vector."""
@@ -68,11 +68,9 @@ class Contrastive(Objective):
 
     def __post_init__(self) -> None:
         check_modes((self.pooling,))
-        if self.temperature <= 0:
-            raise SettingError(f"temperature is {self.temperature}; it must be above 0.")
         if not isinstance(self.projection, Projection | None):
             kind = registry.kind(type(self.projection))
-            raise SettingError(f"projection.kind is {kind!r}; it must be 'projection'.")
+            raise SettingError("projection.kind", kind, "it must be 'projection'")
 
     @property
     def couples_examples(self) -> bool:
@@ -85,8 +83,11 @@ class Contrastive(Objective):
         if views < least:
             needed = "an anchor and a positive" if self.couples_examples else "a hard negative too"
             raise SettingError(
-                f"the arrangement of {self.name} gives views of {views}; negatives = "
-                f"{self.negatives!r} needs at least {least}: {needed}; use another arrangement."
+                "negatives",
+                self.negatives,
+                f"it needs examples of at least {least} views, {needed}; the arrangement of "
+                f"{self.name} gives {views}",
+                "use another arrangement",
             )
         anchors = len(builder.clean) // views
         answers = np.arange(anchors) if self.couples_examples else np.zeros(anchors, dtype=np.int64)

@@ -30,7 +30,7 @@ from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model, hidden_states_at
 from clozeworks.data.examples import ExamplesSpec
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, Stated
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise import ChoiceSpec
@@ -38,7 +38,7 @@ from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 
 
 @spec
@@ -55,12 +55,10 @@ class DecodedLM(Objective):
     """What the input shows in their place."""
     masks: int | None = None
     """How many masks an example has before they come back; a new one each epoch if not given."""
-    positions: int = 512
+    positions: PositiveInt = 512
     """Places the decoder knows, where the model brings no decoder of its own."""
 
     def __post_init__(self) -> None:
-        if self.positions < 1:
-            raise SettingError(f"positions is {self.positions}; it must be at least 1.")
         self._masked  # noqa: B018 (it checks the other settings)
 
     @property
@@ -116,11 +114,15 @@ def check_decodable(blueprint: Blueprint) -> None:
     last = tower.layers[tower.running_order()[-1]]
     if any(isinstance(sub.part, Convolution) for sub in last):
         raise SettingError(
-            "the model's last layer has a convolution, which hears all tokens; a mask decoder runs "
-            "it at some of them; give the model at least 2 layers."
+            "encoder.layers[-1]",
+            Stated("a layer with a convolution"),
+            "a mask decoder runs it at some tokens, and a convolution hears all of them",
+            "give the model at least 2 layers",
         )
     if any(isinstance(sub, PreNorm) for sub in last):
         raise SettingError(
-            "the model's layers normalise first; a mask decoder is known for layers that "
-            "normalise last; use masked_lm."
+            "encoder.layers[-1]",
+            Stated("a layer that normalises first"),
+            "a mask decoder is known for layers that normalise last",
+            "use masked_lm",
         )

@@ -22,7 +22,7 @@ Shapes: B examples.
 """
 
 import dataclasses
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import Corrupted, corrupt
 from clozeworks.objectives.span_targets import CorruptedSpans
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import Above, Advice, spec
 
 # The denoiser of each example.
 CHOSEN = "chosen"
@@ -52,16 +52,10 @@ class Denoiser:
 
     hide: ChoiceSpec = AlternatingSpans()
     """Which tokens, and how many."""
-    weight: float = 1.0
+    weight: Annotated[float, Above(0), Advice("leave the denoiser out instead")] = 1.0
     """How often it is drawn, compared with the others."""
     mode: str = REGULAR
     """The token that stands before its inputs."""
-
-    def __post_init__(self) -> None:
-        if not self.weight > 0:
-            raise SettingError(
-                f"weight is {self.weight}; it must be above 0; leave the denoiser out instead."
-            )
 
 
 def _spans(mean: float | None, share: float, mode: str, weight: float) -> Denoiser:
@@ -95,7 +89,7 @@ class Denoisers(CorruptedSpans):
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise SettingError("parts is empty; a mixture needs at least one denoiser; add one.")
+            raise SettingError("parts", (), "a mixture needs at least one denoiser", "add one")
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Rewrites the texts; asks for `answers`; `chosen` is the denoiser of each example."""

@@ -9,6 +9,7 @@ the width; here both follow the discriminator, which for the published sizes is 
 
 import dataclasses
 from math import gcd
+from typing import Annotated
 
 from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.blueprint import Blueprint
@@ -23,38 +24,31 @@ from clozeworks.core.layers.feed_forward import GatedMlp, Mlp
 from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.part import PartSpec
 from clozeworks.core.layers.tower import Layer, Tower
-from clozeworks.errors import SettingError, UnsupportedError
+from clozeworks.errors import UnsupportedError
 from clozeworks.objectives.decoded_lm import check_decodable
-from clozeworks.spec import spec
+from clozeworks.spec import Above, Advice, AtLeast, AtMost, spec
 
 
 @spec
 class Generator:
     """How large the generator is beside its discriminator."""
 
-    width: float = 0.25
+    width: Annotated[
+        float,
+        Above(0),
+        AtMost(1),
+        Advice("a generator is not wider than its discriminator; 0.25 is what ELECTRA has"),
+    ] = 0.25
     """The share of the width, of the attention heads and of the feed-forward's inner width."""
-    layers: float = 1.0
+    layers: Annotated[
+        float, Above(0), AtMost(1), Advice("a generator has no more layers than its discriminator")
+    ] = 1.0
     """The share of the layers."""
-    positions: int | None = None
+    positions: (
+        Annotated[int, AtLeast(1), Advice("leave it out for a generator without a mask decoder")]
+        | None
+    ) = None
     """Places of the mask decoder it answers through (DeBERTa); None: it has none."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.width <= 1:
-            raise SettingError(
-                f"generator.width is {self.width}; it must be above 0 and at most 1: a generator "
-                "is no wider than its discriminator; 0.25 is what ELECTRA has."
-            )
-        if not 0 < self.layers <= 1:
-            raise SettingError(
-                f"generator.layers is {self.layers}; it must be above 0 and at most 1: a generator "
-                "has no more layers than its discriminator."
-            )
-        if self.positions is not None and self.positions < 1:
-            raise SettingError(
-                f"generator.positions is {self.positions}; it must be at least 1; or leave it out "
-                "for a generator without a mask decoder."
-            )
 
     def blueprint(self, of: Blueprint, *, same_tables: bool) -> Blueprint:
         """The generator of a discriminator: its parts made smaller, and a vocabulary head.

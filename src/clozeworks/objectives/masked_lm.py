@@ -38,7 +38,7 @@ from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 
 
 @spec
@@ -53,12 +53,8 @@ class MaskedLM(Objective):
     """Which tokens, and how many."""
     show: Corruption = Corruption()
     """What the input shows in their place."""
-    masks: int | None = None
+    masks: PositiveInt | None = None
     """How many masks an example has before they come back; a new one each epoch if not given."""
-
-    def __post_init__(self) -> None:
-        if self.masks is not None and self.masks < 1:
-            raise SettingError(f"masks is {self.masks}; it must be at least 1.")
 
     @classmethod
     def bert(

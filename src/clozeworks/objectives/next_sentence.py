@@ -24,7 +24,7 @@ from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.pairs import NextSentencePairs
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, Stated
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
@@ -65,7 +65,9 @@ def ask_for_labels(builder: BatchBuilder, name: str) -> None:
     """
     if builder.clean.labels is None:
         raise SettingError(
-            f"the arrangement of {name} gives no labels; it must pair texts; use one of: "
-            "next_sentence_pairs, sentence_order_pairs."
+            f"arrangement of {name}",
+            Stated("one that gives no labels"),
+            "it must pair texts",
+            "use one of: next_sentence_pairs, sentence_order_pairs",
         )
     builder.targets[name] = {ANSWERS: builder.clean.labels}

@@ -70,8 +70,10 @@ class Objective(Slot):
         if self.arrangement is None:
             where, name = _arranging(self, "objective")
             raise SettingError(
-                f"{where} of {name} is None; it must say what stands side by side; set it, such as "
-                'arrangement = {kind = "full_sentences", length = 128}.'
+                f"{where} of {name}",
+                None,
+                "it must say what stands side by side",
+                'set it, such as arrangement = {kind = "full_sentences", length = 128}',
             )
         return self.arrangement
 
@@ -136,11 +138,12 @@ class Objective(Slot):
         have = parts_of(blueprint)
         missing = sorted(self.required_heads(have) - have)
         if missing:
-            heads = ", ".join(sorted(blueprint.heads)) or "none"
             wanted = ",".join(sorted(self.required_heads(have), reverse=True))
             raise SettingError(
-                f"the model's heads are: {heads}; {self.name} needs {missing[0]!r}; make the model "
-                f"with --heads {wanted} and what else it needs."
+                "heads",
+                sorted(blueprint.heads),
+                f"{self.name} needs {missing[0]!r}",
+                f"make the model with --heads {wanted} and what else it needs",
             )
 
     def equip(self, blueprint: Blueprint) -> Blueprint:

@@ -26,7 +26,7 @@ Shapes: N tokens, B texts, n questions, K tokens of the memory.
 """
 
 from collections.abc import Collection
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -53,7 +53,7 @@ from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.examples.remembered import RememberedBlocks
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, Stated
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.draws import Draws
@@ -61,7 +61,7 @@ from clozeworks.objectives.noise.spaced_spans import SpacedSpans
 from clozeworks.objectives.noise.words import rows_of
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import Above, Advice, Below, spec
 
 TARGETS, SEES, SEEN, ASKED, BEFORE = "targets", "sees", "seen", "asked", "before"
 # What the ranks after `reuse` are raised by; above any length.
@@ -78,15 +78,10 @@ class PermutedLM(Objective):
     """What stands side by side."""
     ask: ChoiceSpec = SpacedSpans()
     """Which tokens are asked for, and how many."""
-    reuse: float | None = None
+    reuse: Annotated[float, Above(0), Below(1), Advice("0.5 is usual; or leave it out")] | None = (
+        None
+    )
     """The first share of a text that sees nothing of the rest; None: there is no such border."""
-
-    def __post_init__(self) -> None:
-        if self.reuse is not None and not 0 < self.reuse < 1:
-            raise SettingError(
-                f"reuse is {self.reuse}, a share of a text; it must be above 0 and below 1; 0.5 is "
-                "usual, or leave it out."
-            )
 
     @property
     def owns_forward(self) -> bool:
@@ -174,15 +169,19 @@ class PermutedLM(Objective):
                 if isinstance(sub, PreNorm) or sub.part.role not in ("attention", "feed_forward"):
                     kind = f"{type(sub).__name__} with a part for {sub.part.role}"
                     raise SettingError(
-                        f"encoder.layers[{index}] has {kind}; permuted_lm computes attention and "
-                        "feed-forwards that normalise last; choose another family, such as xlnet."
+                        f"encoder.layers[{index}]",
+                        Stated(kind),
+                        "permuted_lm computes attention and feed-forwards that normalise last",
+                        "choose another family, such as xlnet",
                     )
         if isinstance(self.arrangement, RememberedBlocks) and blueprint.embeddings.positions:
             kind = type(blueprint.embeddings.positions).__name__
             raise SettingError(
-                f"embeddings.positions is {kind}, which numbers the tokens of a text from its "
-                "first; a memory before that has no place; arrange blocks, or choose a family with "
-                "relative positions, such as xlnet."
+                "embeddings.positions",
+                Stated(kind),
+                "it numbers the tokens of a text from the first, and has no number for a memory "
+                "before that",
+                "use blocks, or choose a family with relative positions, such as xlnet",
             )
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:

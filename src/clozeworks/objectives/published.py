@@ -169,15 +169,20 @@ def written(text: str, length: int | None = None) -> Objective:
         return published(text, length)
     if length is not None:
         raise SettingError(
-            f"length is {length}, but the objective is written out; state the length in its "
-            "arrangement and leave this one out."
+            "length",
+            length,
+            "the objective is written out, with an arrangement that states it",
+            "leave it out",
         )
     try:
         table = tomllib.loads(f"objective = {text}")["objective"]
     except tomllib.TOMLDecodeError as error:
         raise SettingError(
-            f"objective is {text!r}, which is not a table ({error}); write it as in a recipe: "
-            '{kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.'
+            "objective",
+            text,
+            f"it is not a table ({error})",
+            "write it as in a recipe: "
+            '{kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}',
         ) from error
     objective: Objective = config.read(Objective, table, "objective")
     return objective

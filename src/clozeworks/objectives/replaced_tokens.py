@@ -52,7 +52,7 @@ from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveFloat, spec
 
 HEAD = "replaced"
 GENERATOR, DIFFERENCES = "generator", "table_differences"
@@ -76,16 +76,16 @@ class ReplacedTokens(Objective):
     sharing: Literal["shared", "none", "disentangled"] = "shared"
     """What both networks have of the same token and position tables: all, nothing, or the
     generator's with differences of the discriminator's own."""
-    weight: float = 50.0
+    weight: PositiveFloat = 50.0
     """What the discriminator's loss counts beside the generator's."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.weight < float("inf"):
-            raise SettingError(f"weight is {self.weight}; it must be a number above 0.")
         if not self.show.mask:
             raise SettingError(
-                "show.mask is 0; the generator of replaced_tokens fills masks, and would copy what "
-                "it sees; raise it, 1.0 is usual."
+                "show.mask",
+                0,
+                "the generator of replaced_tokens fills masks, and would copy what it sees",
+                "raise it, 1.0 is usual",
             )
 
     @property

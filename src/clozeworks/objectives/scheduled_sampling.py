@@ -75,8 +75,10 @@ class ScheduledSampling(Sampling, Objective):
     def __post_init__(self) -> None:
         if not isinstance(self.objective, TeacherForced):
             raise SettingError(
-                f"objective is {self.objective.name}; scheduled_sampling replaces tokens of "
-                "answers that are texts; use causal_lm, prefix_lm, span_corruption or denoisers."
+                "objective",
+                self.objective.name,
+                "scheduled_sampling replaces tokens of answers that are texts",
+                "use causal_lm, prefix_lm, span_corruption or denoisers",
             )
 
     @property

@@ -36,7 +36,7 @@ from clozeworks.objectives.noise.corruption import span_begins
 from clozeworks.objectives.noise.words import segment_begins
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 
 HEAD = "span_boundary"
 
@@ -49,19 +49,17 @@ class SpanBoundary(Objective):
 
     arrangement: ExamplesSpec | None = None
     """What stands side by side; None means whatever others need."""
-    longest: int = 15
+    longest: PositiveInt = 15
     """The most tokens of a span that are asked."""
-
-    def __post_init__(self) -> None:
-        if self.longest < 1:
-            raise SettingError(f"longest is {self.longest}; it must be at least 1.")
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Asks for `answers` between `left` and `right`, `offsets` tokens from the beginning."""
         if builder.masked_positions is None:
             raise SettingError(
-                "span_boundary stands alone; it asks for spans that masked_lm hides; put masked_lm "
-                "with hide = spans before it in a sum."
+                "objective.kind",
+                self.name,
+                "it asks for spans that masked_lm hides, and stands alone",
+                "put masked_lm with hide = spans before it in a sum",
             )
         starts, ends = enclosed_spans(builder.clean, builder.masked_positions)
         sizes = np.minimum(ends - starts, self.longest)

@@ -71,8 +71,11 @@ class CorruptedSpans(TeacherForced):
         """
         if blueprint.decoder is None:
             raise SettingError(
-                f"the model has no decoder; {self.name} shows a text to an encoder and asks a "
-                "decoder for the answer; choose a family that has both, such as t5."
+                "objective.kind",
+                self.name,
+                "it shows a text to an encoder and asks a decoder for the answer, and the model "
+                "has no decoder",
+                "choose a family that has both, such as t5",
             )
         super().check(blueprint)
 
@@ -92,7 +95,9 @@ def sentinel_ids(kind: Sentinels, source: Vocabularies) -> Int64Array:
         return source.sentinels
     if source.vocabulary <= LAST_BYTE:
         raise SettingError(
-            f"sentinels is 'bytes' and the tokenizer has {source.vocabulary} tokens; the first "
-            f"sentinel is {LAST_BYTE}; use a tokenizer of bytes, or set sentinels to 'named'."
+            "sentinels",
+            kind,
+            f"the first sentinel is {LAST_BYTE}, and the tokenizer has {source.vocabulary} tokens",
+            "use a tokenizer of bytes, or set `sentinels` to 'named'",
         )
     return np.arange(LAST_BYTE, LAST_BYTE - OF_BYTES, -1)

@@ -148,10 +148,14 @@ def test_projections_without_a_bias():
 @pytest.mark.parametrize(
     ("settings", "error", "sentence"),
     [
-        ({"rank": 0}, SettingError, "lora.rank is 0; it must be at least 1."),
-        ({"alpha": 0.0}, SettingError, "lora.alpha is 0.0; it must be a number above 0."),
-        ({"dropout": 1.0}, SettingError, "lora.dropout is 1.0; it must be from 0 to below 1."),
-        ({"targets": ()}, SettingError, "lora.targets is empty; name at least one, such as query."),
+        ({"rank": 0}, SettingError, "rank is 0; it must be at least 1."),
+        ({"alpha": 0.0}, SettingError, "alpha is 0.0; it must be above 0."),
+        ({"dropout": 1.0}, SettingError, "dropout is 1.0; it must be at least 0 and below 1."),
+        (
+            {"targets": ()},
+            SettingError,
+            "targets is empty; it must be non-empty; name at least one, such as query.",
+        ),
         (
             {"targets": ("querry",)},
             UnknownName,
@@ -180,6 +184,6 @@ def test_twice_is_refused():
     with pytest.raises(SettingError) as caught:
         add_lora(model, Lora(rank=2))
     assert str(caught.value) == (
-        "the model has low-rank differences already; it can have one set; merge them first with "
-        "merge_lora."
+        "lora is set; the model has low-rank differences already, and can have one set; merge "
+        "them first with merge_lora."
     )

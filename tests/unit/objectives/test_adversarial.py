@@ -310,9 +310,9 @@ def test_what_does_not_choose_is_refused(inner):
     with pytest.raises(SettingError) as caught:
         Adversarial(objective=inner)
     assert str(caught.value) == (
-        f"adversarial is set and the objective is {inner.name!r} as it stands; it must choose one "
-        "of several answers: classify or compare with labels, or tag without crf; leave "
-        "adversarial out."
+        f"adversarial is set; the objective is {inner.name!r} as it stands, and must choose one of "
+        "several answers: classify or compare with labels, or tag without crf; leave "
+        "`adversarial` out."
     )
 
 
@@ -322,8 +322,8 @@ def test_embeddings_without_a_norm_are_refused():
     with pytest.raises(SettingError) as caught:
         Adversarial(objective=ONE).check(dataclasses.replace(blueprint, embeddings=bare))
     assert str(caught.value) == (
-        "adversarial is set and the model's embeddings have no norm after them; a move would mean "
-        "something else for every vector; leave adversarial out."
+        "adversarial is set; the model's embeddings have no norm after them, so that a move "
+        "would mean something else for every vector; leave it out."
     )
 
 
@@ -331,4 +331,4 @@ def test_embeddings_without_a_norm_are_refused():
 def test_numbers_must_be_above_nothing(name):
     with pytest.raises(SettingError) as caught:
         Move(**{name: 0.0})
-    assert str(caught.value) == f"adversarial.{name} is 0.0; it must be a number above 0."
+    assert str(caught.value) == f"{name} is 0.0; it must be above 0."

@@ -140,7 +140,7 @@ def test_settings_that_cannot_be_used():
     for share in (0, 1):
         with pytest.raises(SettingError) as caught:
             AlternatingSpans(share=share)
-        assert str(caught.value) == f"hide.share is {share}; it must be above 0 and below 1."
+        assert str(caught.value) == f"share is {share}; it must be above 0 and below 1."
     with pytest.raises(SettingError) as caught:
         AlternatingSpans(mean=0.5)
-    assert str(caught.value) == "hide.mean is 0.5; a span has at least one token; raise it."
+    assert str(caught.value) == "mean is 0.5; a span has at least one token; raise it."

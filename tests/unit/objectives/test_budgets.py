@@ -123,8 +123,6 @@ def test_what_budgets_refuse():
         for share in (0.0, -0.1, 1.1):
             with pytest.raises(SettingError) as caught:
                 kind(share=share)
-            assert str(caught.value) == (
-                f"budget.share is {share}; it must be above 0 and at most 1."
-            )
-    with pytest.raises(SettingError, match=r"^budget.most is 0; it must be at least 1.$"):
+            assert str(caught.value) == (f"share is {share}; it must be above 0 and at most 1.")
+    with pytest.raises(SettingError, match=r"^most is 0; it must be at least 1.$"):
         Exact(most=0)

@@ -88,13 +88,13 @@ def test_pairs_are_read_from_the_pooler(pairs, source, model):
 
 def test_what_pairs_need(examples, source, model):
     assert complaint(lambda: NextSentence().batch(examples([5]), 0, source)) == (
-        "the arrangement of next_sentence gives no labels; it must pair texts; use one of: "
-        "next_sentence_pairs, sentence_order_pairs."
+        "arrangement of next_sentence is one that gives no labels; it must pair texts; use one "
+        "of: next_sentence_pairs, sentence_order_pairs."
     )
     for objective in (NextSentence(), SentenceOrder()):
         assert complaint(lambda o=objective: model(o, heads=("vocabulary",))) == (
-            f"the model's heads are: vocabulary; {objective.name} needs 'next_sentence'; make the "
-            "model with --heads pooler,next_sentence and what else it needs."
+            f"heads is ['vocabulary']; {objective.name} needs 'next_sentence'; make the model "
+            "with --heads pooler,next_sentence and what else it needs."
         )
 
 
@@ -104,10 +104,10 @@ def test_arrangements_must_agree():
     both = Sum(parts=(MaskedLM(arrangement=longer), NextSentence(arrangement=longer)))
     assert both.arranged() == longer
     assert complaint(lambda: Sum(parts=(MaskedLM(), NextSentence(), SentenceOrder()))) == (
-        "next_sentence needs {kind = 'next_sentence_pairs', length = 128, short = 0.1, copies = "
-        "10} and sentence_order needs {kind = 'sentence_order_pairs', length = 512, short = 0.1, "
-        "copies = 10, pure = False}; the parts of a sum share their texts; give both the same "
-        "arrangement, or one of them none."
+        "arrangement is {kind = 'sentence_order_pairs', length = 512, short = 0.1, copies = 10, "
+        "pure = False}; the parts of a sum share their texts, and sentence_order needs this one, "
+        "next_sentence {kind = 'next_sentence_pairs', length = 128, short = 0.1, copies = 10}; "
+        "give both the same arrangement, or one of them none."
     )
     assert SentenceOrder().arrangement == SentenceOrderPairs(length=512)
     # What is inside has the setting, and is named as it is written.
@@ -125,7 +125,8 @@ def test_what_sums_refuse():
         "parts is empty; a sum needs at least one objective; add one."
     )
     assert complaint(lambda: Sum(parts=(MaskedLM(), MaskedLM.roberta()))) == (
-        "parts has 'masked_lm' twice; each objective may stand once in a sum; remove one of them."
+        "parts is ['masked_lm', 'masked_lm']; each objective may stand once in a sum, and "
+        "'masked_lm' stands twice; remove one of them."
     )
     for weight in (0.0, -1.0):
         assert complaint(lambda w=weight: Weighted(objective=MaskedLM(), weight=w)) == (
@@ -141,7 +142,7 @@ def test_span_boundary_needs_spans_before_it():
         (MaskedLM(), SpanBoundary()),
         (NextSentence(), Weighted(objective=SpanBoundary(), weight=0.5)),
     ):
-        names = ", ".join(name for part in parts for name in part.loss_names)
+        names = [name for part in parts for name in part.loss_names]
         assert complaint(lambda p=parts: Sum(parts=p)) == (
             f"parts is {names}; span_boundary asks for hidden spans; put masked_lm with hide = "
             "spans before it."

@@ -153,14 +153,14 @@ def test_what_it_refuses(examples, source):
     with pytest.raises(SettingError) as caught:
         Contrastive().batch(examples([5, 5]), 0, source)
     assert str(caught.value) == (
-        "the arrangement of contrastive gives views of 1; negatives = 'batch' needs at least 2: an "
-        "anchor and a positive; use another arrangement."
+        "negatives is 'batch'; it needs examples of at least 2 views, an anchor and a positive; "
+        "the arrangement of contrastive gives 1; use another arrangement."
     )
     with pytest.raises(SettingError) as caught:
         TRIPLETS.batch(examples([5, 5], views=2), 0, source)
     assert str(caught.value) == (
-        "the arrangement of contrastive gives views of 2; negatives = 'given' needs at least 3: a "
-        "hard negative too; use another arrangement."
+        "negatives is 'given'; it needs examples of at least 3 views, a hard negative too; the "
+        "arrangement of contrastive gives 2; use another arrangement."
     )
     with pytest.raises(SettingError, match=r"^temperature is 0; it must be above 0.$"):
         Contrastive(temperature=0)

@@ -71,13 +71,15 @@ def test_what_cannot_be():
     with pytest.raises(SettingError) as caught:
         DecodedLM().equip(blueprint("vocabulary", num_hidden_layers=1, conv_kernel_size=3))
     assert str(caught.value) == (
-        "the model's last layer has a convolution, which hears all tokens; a mask decoder runs it "
-        "at some of them; give the model at least 2 layers."
+        "encoder.layers[-1] is a layer with a convolution; a mask decoder runs it at some "
+        "tokens, and a convolution hears all of them; give the model at least 2 layers."
     )
     plain = blueprint("vocabulary")
     first = tuple(PreNorm(part=sub.part, norm=sub.norm) for sub in plain.encoder.layers[0])
     tower = dataclasses.replace(plain.encoder, layers=(first, first))
-    with pytest.raises(SettingError, match="layers normalise first; a mask decoder is known for"):
+    with pytest.raises(
+        SettingError, match="is a layer that normalises first; a mask decoder is known for"
+    ):
         DecodedLM().equip(dataclasses.replace(plain, encoder=tower))
     with pytest.raises(CheckpointError) as caught:
         blueprint("vocabulary", "mask_decoder", position_biased_input=True)

@@ -169,6 +169,6 @@ def test_settings_that_cannot_be():
     with pytest.raises(SettingError) as caught:
         Generator(positions=0)
     assert str(caught.value) == (
-        "generator.positions is 0; it must be at least 1; or leave it out for a generator without "
-        "a mask decoder."
+        "positions is 0; it must be at least 1; leave it out for a generator without a mask "
+        "decoder."
     )

@@ -96,8 +96,8 @@ def test_what_it_needs(model):
     with pytest.raises(SettingError) as caught:
         model(MaskedLM(), heads=("next_sentence",))
     assert str(caught.value) == (
-        "the model's heads are: next_sentence; masked_lm needs 'vocabulary'; make the model with "
-        "--heads vocabulary and what else it needs."
+        "heads is ['next_sentence']; masked_lm needs 'vocabulary'; make the model with --heads "
+        "vocabulary and what else it needs."
     )
     with pytest.raises(SettingError, match=r"^masks is 0; it must be at least 1.$"):
         MaskedLM(masks=0)

@@ -214,19 +214,18 @@ def test_windows_and_what_comes_before_them():
     [
         (
             lambda: PermutedLM(reuse=256),
-            "reuse is 256, a share of a text; it must be above 0 and below 1; 0.5 is usual, or "
-            "leave it out.",
+            "reuse is 256; it must be above 0 and below 1; 0.5 is usual; or leave it out.",
         ),
         (lambda: SpacedSpans(longest=0), "longest is 0; it must be at least 1."),
         (
             lambda: RememberedBlocks(length=64, memory=1.0),
-            "memory is 1.0, a share of the length; it must be above 0 and below 1; for windows "
-            "without one arrange blocks.",
+            "memory is 1.0; it must be above 0 and below 1; for windows without a memory use "
+            "blocks.",
         ),
         (
             lambda: Sum(parts=(PermutedLM(),)),
-            "permuted_lm is in a sum or has a weight around it; it runs the model in a way "
-            "of its own, which no other objective can read; make it the whole objective.",
+            "kind is 'permuted_lm'; it runs the model in a way that no other objective can read, "
+            "so it stands neither in a sum nor under a weight; make it the whole objective.",
         ),
     ],
 )
@@ -238,7 +237,7 @@ def test_settings_that_cannot_be(make, message):
 
 def test_a_memory_before_numbered_places_is_refused():
     blueprint = BERT.blueprint(BERT.published("bert-tiny"), frozenset({"vocabulary"}))
-    with pytest.raises(SettingError, match=r"embeddings\.positions is Learned, which numbers"):
+    with pytest.raises(SettingError, match=r"embeddings\.positions is Learned; it numbers"):
         PermutedLM(arrangement=REMEMBERING).equip(blueprint)
 
 
@@ -249,5 +248,5 @@ def test_layers_that_normalise_first_are_refused():
     blueprint = BERT.blueprint(BERT.published("bert-tiny"), frozenset({"vocabulary"}))
     layer = tuple(PreNorm(part=sub.part, norm=LayerNorm()) for sub in blueprint.encoder.layers[0])
     tower = dataclasses.replace(blueprint.encoder, layers=(layer,))
-    with pytest.raises(SettingError, match=r"layers\[0\] has PreNorm .* normalise last"):
+    with pytest.raises(SettingError, match=r"layers\[0\] is PreNorm .* normalise last"):
         PermutedLM().equip(dataclasses.replace(blueprint, encoder=tower))

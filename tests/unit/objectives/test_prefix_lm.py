@@ -106,5 +106,7 @@ def test_a_decoder_alone_is_asked_for_the_second_half_only(name, tiny, examples)
 def test_tokenizers_and_models(examples):
     batch = PrefixLM().batch(examples([9], bare=True), 0, Vocabularies(200, end_id=1))
     assert batch.targets["prefix_lm"]["read"][0] == 1
-    with pytest.raises(SettingError, match="the model's tokens see what comes after them; prefix"):
+    with pytest.raises(
+        SettingError, match=r"^objective.kind is 'prefix_lm'; it asks for each token"
+    ):
         PrefixLM().check(BERT.blueprint(Config(BERT.published("bert-tiny")), {"vocabulary"}))

@@ -212,13 +212,13 @@ def test_a_recipe_can_write_it():
     ("settings", "sentence"),
     [
         ({"generator": {"width": 1.5}},
-         "generator.width is 1.5; it must be above 0 and at most 1: a generator is no wider than "
-         "its discriminator; 0.25 is what ELECTRA has."),
+         "generator.width is 1.5; it must be above 0 and at most 1; a generator is not wider "
+         "than its discriminator; 0.25 is what ELECTRA has."),
         ({"generator": {"width": 0.0}}, "generator.width is 0.0; it must be above 0"),
         ({"generator": {"layers": 2.0}},
-         "generator.layers is 2.0; it must be above 0 and at most 1: a generator has no more "
+         "generator.layers is 2.0; it must be above 0 and at most 1; a generator has no more "
          "layers than its discriminator."),
-        ({"weight": 0.0}, "weight is 0.0; it must be a number above 0."),
+        ({"weight": 0.0}, "weight is 0.0; it must be above 0."),
         ({"sharing": "gradient"},
          "sharing is 'gradient'; it must be one of 'shared', 'none', 'disentangled'."),
         ({"show": {"mask": 0.0, "random": 0.5, "keep": 0.5}},
@@ -252,8 +252,8 @@ def test_it_stands_alone(make):
     with pytest.raises(SettingError) as caught:
         make()
     assert str(caught.value) == (
-        "replaced_tokens is in a sum or has a weight around it; it runs the model in a way "
-        "of its own, which no other objective can read; make it the whole objective."
+        "kind is 'replaced_tokens'; it runs the model in a way that no other objective can read, "
+        "so it stands neither in a sum nor under a weight; make it the whole objective."
     )
 
 

@@ -190,24 +190,20 @@ def test_what_cannot_be_used():
         return str(caught.value)
 
     assert complaint(lambda: ScheduledSampling(objective=MaskedLM(), told=told)) == (
-        "objective is masked_lm; scheduled_sampling replaces tokens of answers that are texts; use "
-        "causal_lm, prefix_lm, span_corruption or denoisers."
+        "objective is 'masked_lm'; scheduled_sampling replaces tokens of answers that are texts; "
+        "use causal_lm, prefix_lm, span_corruption or denoisers."
     )
     assert complaint(lambda: ScheduledSampling(objective=CausalLM(), told=told, choose="best")) == (
         "choose is 'best'; it must be 'likeliest' or 'drawn'."
     )
-    assert complaint(lambda: FallingShare(fall=-1.0)) == (
-        "told.fall is -1.0; it must be at least 0."
-    )
+    assert complaint(lambda: FallingShare(fall=-1.0)) == ("fall is -1.0; it must be at least 0.")
     assert complaint(lambda: FallingShare(fall=0.1, begin=2.0)) == (
-        "told.begin is 2.0; it must be at least 0 and at most 1."
+        "begin is 2.0; it must be at least 0 and at most 1."
     )
     assert complaint(lambda: ExponentialShare(base=1.0)) == (
-        "told.base is 1.0; it must be above 0 and below 1."
+        "base is 1.0; it must be above 0 and below 1."
     )
-    assert complaint(lambda: InverseSigmoidShare(k=0.5)) == (
-        "told.k is 0.5; it must be at least 1."
-    )
+    assert complaint(lambda: InverseSigmoidShare(k=0.5)) == ("k is 0.5; it must be at least 1.")
     assert complaint(lambda: FallingShare(fall=0.1, hold=-1)) == (
         "told.hold is -1; it must be at least 0."
     )

@@ -193,7 +193,8 @@ def test_what_cannot_be_shown(examples, corpus):
     with pytest.raises(SettingError) as caught:
         Corruption(mask=0.8, random=0.2, keep=0.1)
     assert str(caught.value) == (
-        "show.mask + show.random + show.keep is 1.1; together they must be 1; correct one of them."
+        "mask is 0.8; `mask`, `random` and `keep` must add up to 1, and make 1.1; change one of "
+        "them."
     )
-    with pytest.raises(SettingError, match=r"^show.keep is -0.1; it must be from 0 to 1.$"):
+    with pytest.raises(SettingError, match=r"^keep is -0.1; it must be at least 0 and at most 1.$"):
         Corruption(mask=1.0, random=0.1, keep=-0.1)

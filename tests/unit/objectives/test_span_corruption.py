@@ -160,8 +160,8 @@ def test_bytes_have_their_own_sentinels():
     with pytest.raises(SettingError) as caught:
         objective.batch(texts([[70] * 50]), 1, Vocabularies(200, start_id=0, end_id=1))
     assert str(caught.value) == (
-        "sentinels is 'bytes' and the tokenizer has 200 tokens; the first sentinel is 258; use a "
-        "tokenizer of bytes, or set sentinels to 'named'."
+        "sentinels is 'bytes'; the first sentinel is 258, and the tokenizer has 200 tokens; use "
+        "a tokenizer of bytes, or set `sentinels` to 'named'."
     )
     with pytest.raises(SettingError) as caught:
         SpanCorruption(sentinels="letters")
@@ -214,8 +214,9 @@ def test_models_without_a_decoder():
         with pytest.raises(SettingError) as caught:
             objective.check(BERT.blueprint(Config(BERT.published("bert-tiny")), {"vocabulary"}))
         assert str(caught.value) == (
-            "the model has no decoder; span_corruption shows a text to an encoder and asks a "
-            "decoder for the answer; choose a family that has both, such as t5."
+            "objective.kind is 'span_corruption'; it shows a text to an encoder and asks a "
+            "decoder for the answer, and the model has no decoder; choose a family that has "
+            "both, such as t5."
         )
 
 

@@ -164,6 +164,6 @@ def test_what_spans_refuse():
     for p in (0.0, 1.0, -1.0):
         with pytest.raises(SettingError) as caught:
             Spans(p=p)
-        assert str(caught.value) == f"hide.p is {p}; it must be above 0 and below 1."
-    with pytest.raises(SettingError, match=r"^hide.longest is 0; it must be at least 1.$"):
+        assert str(caught.value) == f"p is {p}; it must be above 0 and below 1."
+    with pytest.raises(SettingError, match=r"^longest is 0; it must be at least 1.$"):
         Spans(longest=0)

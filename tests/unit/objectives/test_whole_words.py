@@ -154,5 +154,5 @@ def test_no_ngram_crosses_from_text_to_text(examples, runs):
 
 
 def test_what_ngrams_refuse():
-    with pytest.raises(SettingError, match=r"^hide.longest is 0; it must be at least 1.$"):
+    with pytest.raises(SettingError, match=r"^longest is 0; it must be at least 1.$"):
         NGrams(longest=0)

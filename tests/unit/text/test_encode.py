@@ -137,7 +137,7 @@ def test_truncate_without_a_length(bert):
     with pytest.raises(SettingError) as caught:
         bert.encode(["the"], truncate=True)
     assert str(caught.value) == (
-        "truncate is True and max_length is None; cutting needs a length; give max_length."
+        "max_length is None; `truncate` is True, and cutting needs a length; give one."
     )
 
 

@@ -225,8 +225,8 @@ def test_style_of_another_kind():
     with pytest.raises(SettingError) as caught:
         train_from_iterator(["a"], kind="bpe", size=300, style=WordPieceStyle())
     assert str(caught.value) == (
-        "style is WordPieceStyle and kind is 'bpe'; the style of that kind is ByteLevelStyle; "
-        "give that one or none."
+        "style is WordPieceStyle; `kind` is 'bpe', whose style is ByteLevelStyle; give that one "
+        "or none."
     )
 
 

@@ -61,4 +61,4 @@ def check_chance(name: str, value: float) -> None:
         SettingError: If it is not above 0 and at most 1.
     """
     if not 0 < value <= 1:
-        raise SettingError(f"augment.{name} is {value}; it must be above 0 and at most 1.")
+        raise SettingError(f"augment.{name}", value, "it must be above 0 and at most 1")

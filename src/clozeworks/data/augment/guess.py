@@ -17,7 +17,7 @@ from clozeworks.data.augment.passage import Changes, Passage, is_word
 from clozeworks.data.augment.synonyms import like
 from clozeworks.errors import SettingError
 from clozeworks.rng import below, order
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 from clozeworks.text.characters import words_of
 
 
@@ -29,7 +29,7 @@ class ReplaceByModel(AugmentSpec):
 
     rate: float = 0.1
     """Replacements for each word of the text; there is at least one."""
-    most: int = 5
+    most: PositiveInt = 5
     """How many of the best guesses are drawn from, the word itself not among them."""
     inside_entities: bool = False
     """Whether tagged words are replaced, too; each by one other."""
@@ -37,8 +37,6 @@ class ReplaceByModel(AugmentSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_chance("rate", self.rate)
-        if self.most < 1:
-            raise SettingError(f"augment.most is {self.most}; it must be at least 1.")
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what replaces words by guesses.

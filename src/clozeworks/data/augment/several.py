@@ -37,8 +37,7 @@ class Several(AugmentSpec):
         super().__post_init__()
         if not self.parts:
             raise SettingError(
-                "augment.parts is empty; it must hold at least one way; add for example "
-                "{kind = 'delete'}."
+                "parts", (), "it must hold at least one way", "add for example {kind = 'delete'}"
             )
 
     @classmethod
@@ -54,7 +53,7 @@ class Several(AugmentSpec):
             SettingError: A number cannot be used.
         """
         if copies < 1:
-            raise SettingError(f"copies is {copies}; it must be at least 1.")
+            raise SettingError("copies", copies, "it must be at least 1")
         parts = (
             Replace(file=file, rate=rate),
             Insert(file=file, rate=rate),

@@ -74,8 +74,9 @@ class BuildSettings:
         canonical_encoding(self.encoding)
         if not 0 <= self.validation < 1:
             raise SettingError(
-                f"validation is {self.validation}; it is a fraction of the documents, at least 0 "
-                "and below 1."
+                "validation",
+                self.validation,
+                "it is a fraction of the documents, at least 0 and below 1",
             )
 
 

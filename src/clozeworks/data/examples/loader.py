@@ -60,16 +60,16 @@ class Loader(Generic[Made]):
         if tokens is not None and tokens < 1:
             raise SettingError(f"tokens of a step is {tokens}; it must be at least 1.")
         if ranks < 1:
-            raise SettingError(f"ranks is {ranks}; it must be at least 1.")
+            raise SettingError("ranks", ranks, "it must be at least 1")
         for name, value, least in (
             ("examples", examples, 1),
             ("workers", workers, 0),
             ("ahead", ahead, 0),
         ):
             if value is not None and value < least:
-                raise SettingError(f"{name} is {value}; it must be at least {least}.")
+                raise SettingError(name, value, f"it must be at least {least}")
         if not 0 <= rank < ranks:
-            raise SettingError(f"rank is {rank}; it must be from 0 to {ranks - 1}.")
+            raise SettingError("rank", rank, f"it must be from 0 to {ranks - 1}")
         self.arrangement = arrangement
         self.collate = collate
         wanted = examples if tokens is None else round(tokens / arrangement.mean_length)
@@ -106,7 +106,7 @@ class Loader(Generic[Made]):
     def clean(self, step: int) -> ExampleArrays:
         """This rank's examples of a step before anything is hidden."""
         if step < 0:
-            raise SettingError(f"step is {step}; steps are counted from 0.")
+            raise SettingError("step", step, "steps are counted from 0")
         first = step * self.examples
         begin = first + self.examples * self.rank // self.ranks
         end = first + self.examples * (self.rank + 1) // self.ranks

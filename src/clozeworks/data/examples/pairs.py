@@ -31,9 +31,8 @@ from clozeworks.data.examples.pair_loop import (
     PureSentenceOrderLoop,
     SentenceOrderLoop,
 )
-from clozeworks.errors import SettingError
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, Probability, spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -51,8 +50,8 @@ class NextSentencePairs(ExamplesSpec):
     paper: ClassVar[str] = "Devlin et al. 2019"
 
     length: int
-    short: float = 0.1
-    copies: int = 10
+    short: Probability = 0.1
+    copies: PositiveInt = 10
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
@@ -76,8 +75,8 @@ class SentenceOrderPairs(ExamplesSpec):
     paper: ClassVar[str] = "Lan et al. 2020"
 
     length: int
-    short: float = 0.1
-    copies: int = 10
+    short: Probability = 0.1
+    copies: PositiveInt = 10
     pure: bool = False
 
     def arrange(
@@ -105,10 +104,6 @@ def _arrange(
 ) -> Examples:
     around = template(tokenizer, 2)
     room = room_within(settings.length, around.added, texts=2)
-    if not 0 <= settings.short <= 1:
-        raise SettingError(f"short is {settings.short}; it is a share, from 0 to 1.")
-    if settings.copies < 1:
-        raise SettingError(f"copies is {settings.copies}; it must be at least 1.")
     check_tokens(split)
     rng = RandomStream(seed, "pairs")
     index = Index(

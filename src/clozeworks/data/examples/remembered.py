@@ -10,7 +10,7 @@ Used by: permuted language models.
 """
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from clozeworks.data.examples import Examples, ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
 from clozeworks.data.examples.examples import check_tokens, room_within
 from clozeworks.errors import SettingError
-from clozeworks.spec import spec
+from clozeworks.spec import Above, Advice, Below, spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -39,14 +39,9 @@ class RememberedBlocks(ExamplesSpec):
     paper: ClassVar[str] = "Dai et al. 2019"
 
     length: int
-    memory: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0 < self.memory < 1:
-            raise SettingError(
-                f"memory is {self.memory}, a share of the length; it must be above 0 and below 1; "
-                "for windows without one arrange blocks."
-            )
+    memory: Annotated[
+        float, Above(0), Below(1), Advice("for windows without a memory use blocks")
+    ] = 0.5
 
     @property
     def window(self) -> int:

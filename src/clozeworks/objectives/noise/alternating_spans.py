@@ -20,7 +20,7 @@ Prefer it for encoder-decoders. `Spans` hides whole words and never puts a rest 
 Shapes: B examples, L the longest example, M tokens of text of all examples.
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import pieces_of_examples
 from clozeworks.rng import below
-from clozeworks.spec import spec
+from clozeworks.spec import Above, Below, spec
 
 _HALF = np.uint64(32)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -43,7 +43,7 @@ class AlternatingSpans(ChoiceSpec):
 
     paper: ClassVar[str] = "Raffel et al. 2020"
 
-    share: float = 0.15
+    share: Annotated[float, Above(0), Below(1)] = 0.15
     """Of all tokens of text."""
     mean: float | None = 3.0
     """Tokens of a hidden span on average; None: one span for all, the end of the text."""
@@ -51,12 +51,8 @@ class AlternatingSpans(ChoiceSpec):
     """Whether the spans are moved around in a circle by a random number of tokens."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
-            raise SettingError(f"hide.share is {self.share}; it must be above 0 and below 1.")
         if self.mean is not None and self.mean < 1:
-            raise SettingError(
-                f"hide.mean is {self.mean}; a span has at least one token; raise it."
-            )
+            raise SettingError("mean", self.mean, "a span has at least one token", "raise it")
 
     def counts(self, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
         """How many tokens are hidden, and in how many spans, (B,) each."""
@@ -156,7 +152,7 @@ def raw_length(inputs: int, share: float, mean: float) -> tuple[int, int]:
         return length - hidden + spans + 1, hidden + spans + 1
 
     if inputs < 2:
-        raise SettingError(f"length is {inputs}; a token of text and the end need 2; raise length.")
+        raise SettingError("length", inputs, "a token of text and the end need 2", "raise length")
     length = inputs - 1
     while both(length + 1)[0] <= inputs:
         length += 1

@@ -11,7 +11,7 @@ Used by: every choice of tokens.
 Shapes: N tokens, B examples, L the longest example, U words of all examples.
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
 from clozeworks.rng import shares
-from clozeworks.spec import Slot, spec
+from clozeworks.spec import Above, AtMost, PositiveInt, Slot, spec
+
+# How many of the tokens are hidden: some, and at most all.
+HiddenFraction = Annotated[float, Above(0), AtMost(1)]
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -99,14 +102,9 @@ class Exact(Counted):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    share: float = 0.15
-    most: int | None = None
+    share: HiddenFraction = 0.15
+    most: PositiveInt | None = None
     """The most tokens of an example; no limit if not given."""
-
-    def __post_init__(self) -> None:
-        check_share(self.share)
-        if self.most is not None and self.most < 1:
-            raise SettingError(f"budget.most is {self.most}; it must be at least 1.")
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """min(most, max(1, round(share * length))); special tokens count in the length."""
@@ -121,10 +119,7 @@ class RandomRounding(Counted):
 
     paper: ClassVar[str] = "Liu et al. 2019"
 
-    share: float = 0.15
-
-    def __post_init__(self) -> None:
-        check_share(self.share)
+    share: HiddenFraction = 0.15
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """int(share * length + a draw from 0 to 1); special tokens count in the length."""
@@ -137,10 +132,7 @@ class Ceiling(Counted):
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    share: float = 0.15
-
-    def __post_init__(self) -> None:
-        check_share(self.share)
+    share: HiddenFraction = 0.15
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """ceil(share * pieces)."""
@@ -154,10 +146,7 @@ class Bernoulli(BudgetSpec):
 
     paper: ClassVar[str] = "Wolf et al. 2020 (the collator of transformers)"
 
-    share: float = 0.15
-
-    def __post_init__(self) -> None:
-        check_share(self.share)
+    share: HiddenFraction = 0.15
 
     def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """Each token of text with the same chance."""
@@ -167,9 +156,3 @@ class Bernoulli(BudgetSpec):
     def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Each word with the same chance, whatever its length."""
         return shares(draws.hide[words.rows, words.begins]) < self.share
-
-
-def check_share(share: float) -> None:
-    """Complains about a share that hides nothing or more than everything."""
-    if not 0 < share <= 1:
-        raise SettingError(f"budget.share is {share}; it must be above 0 and at most 1.")

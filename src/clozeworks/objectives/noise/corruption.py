@@ -23,7 +23,7 @@ from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import rows_of, segment_begins
 from clozeworks.rng import fine_shares, shares
-from clozeworks.spec import spec
+from clozeworks.spec import Probability, spec
 
 
 @spec
@@ -32,23 +32,22 @@ class Corruption:
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    mask: float = 0.8
-    random: float = 0.1
-    keep: float = 0.1
+    mask: Probability = 0.8
+    random: Probability = 0.1
+    keep: Probability = 0.1
     unit: Literal["token", "word", "span"] = "token"
     """What is decided at once; a span is a run of hidden tokens."""
     random_from: Literal["vocabulary", "ordinary", "corpus"] = "vocabulary"
     """Where random tokens come from; ordinary ones are all but the special tokens."""
 
     def __post_init__(self) -> None:
-        for name in ("mask", "random", "keep"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise SettingError(f"show.{name} is {getattr(self, name)}; it must be from 0 to 1.")
         total = self.mask + self.random + self.keep
         if abs(total - 1) > 1e-9:
             raise SettingError(
-                f"show.mask + show.random + show.keep is {total:.4g}; together they must be 1; "
-                "correct one of them."
+                "mask",
+                self.mask,
+                f"`mask`, `random` and `keep` must add up to 1, and make {total:.4g}",
+                "change one of them",
             )
 
     def write(

@@ -24,7 +24,7 @@ from clozeworks.objectives.noise.budget import Counted, Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords
 from clozeworks.rng import shares
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 
 
 @spec
@@ -33,13 +33,9 @@ class NGrams(ChoiceSpec):
 
     paper: ClassVar[str] = "Lan et al. 2020"
 
-    longest: int = 3
+    longest: PositiveInt = 3
     """The most words of a run."""
     budget: Counted = Exact()
-
-    def __post_init__(self) -> None:
-        if self.longest < 1:
-            raise SettingError(f"hide.longest is {self.longest}; it must be at least 1.")
 
     def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length for each draw."""

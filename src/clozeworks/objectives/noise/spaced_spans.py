@@ -30,7 +30,7 @@ from clozeworks.objectives.noise.budget import Counted, Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import segment_begins
 from clozeworks.rng import below, shares
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 
 
 @spec
@@ -39,16 +39,11 @@ class SpacedSpans(ChoiceSpec):
 
     paper: ClassVar[str] = "Yang et al. 2019"
 
-    longest: int = 5
+    longest: PositiveInt = 5
     """The most tokens of a span."""
-    context: int = 6
+    context: PositiveInt = 6
     """Tokens of context for each token of a span."""
     budget: Counted = Exact(share=1 / 6)
-
-    def __post_init__(self) -> None:
-        for name in ("longest", "context"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name} is {getattr(self, name)}; it must be at least 1.")
 
     def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length in tokens for each draw."""

@@ -20,7 +20,7 @@ Prefer it for tasks about spans (answers, coreference), with or without `SpanBou
 Shapes: B examples, D draws.
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from clozeworks.objectives.noise.budget import Ceiling, Counted
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
 from clozeworks.rng import below, shares
-from clozeworks.spec import spec
+from clozeworks.spec import Above, Below, PositiveInt, spec
 
 
 @spec
@@ -41,17 +41,11 @@ class Spans(ChoiceSpec):
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    p: float = 0.2
+    p: Annotated[float, Above(0), Below(1)] = 0.2
     """The chance of a span to end with each word."""
-    longest: int = 10
+    longest: PositiveInt = 10
     """The most words of a span when it is drawn; merged spans may be longer."""
     budget: Counted = Ceiling()
-
-    def __post_init__(self) -> None:
-        if not 0 < self.p < 1:
-            raise SettingError(f"hide.p is {self.p}; it must be above 0 and below 1.")
-        if self.longest < 1:
-            raise SettingError(f"hide.longest is {self.longest}; it must be at least 1.")
 
     def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length in words for each draw."""

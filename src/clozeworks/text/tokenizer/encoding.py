@@ -133,8 +133,10 @@ def cut(encoded: Encoded, parts: list[int | None], max_length: int) -> Encoded:
     special = parts.count(None)
     if max_length <= special:
         raise SettingError(
-            f"max_length is {max_length:,}; {special} special tokens and one token of text need "
-            f"{special + 1}; raise max_length."
+            "max_length",
+            max_length,
+            f"{special} special tokens and one token of text need {special + 1}",
+            "raise max_length",
         )
     first, second = share(*lengths(parts), max_length - special)
     return encoded.pick(places_within(parts, range(first), range(second)))

@@ -271,7 +271,7 @@ class Tokenizer(ChatMethods):
             batch = list(zip(texts, pairs, strict=True))
         if truncate and max_length is None:
             raise SettingError(
-                "truncate is True and max_length is None; cutting needs a length; give max_length."
+                "max_length", None, "`truncate` is True, and cutting needs a length", "give one"
             )
         run = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
         try:
@@ -317,13 +317,17 @@ class Tokenizer(ChatMethods):
         room = length - fixed
         if room < 1:
             raise SettingError(
-                f"length is {length:,}; {fixed:,} tokens stand in every window, so at least "
-                f"{fixed + 1:,} are needed; raise length."
+                "length",
+                length,
+                f"{fixed:,} tokens stand in every window, so at least {fixed + 1:,} are needed",
+                "raise length",
             )
         if not 0 <= overlap < room:
             raise SettingError(
-                f"overlap is {overlap:,}; it must be at least 0 and below {room:,}, the room a "
-                f"window of {length:,} has; lower overlap or raise length."
+                "overlap",
+                overlap,
+                f"it must be at least 0 and below {room:,}, the room a window of {length:,} has",
+                "lower overlap or raise length",
             )
         found = []
         for begin, _, end in sliding_windows(moving, room, overlap):

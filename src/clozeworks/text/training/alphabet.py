@@ -49,7 +49,10 @@ def choose_alphabet(
             least = used
     if least > size:
         raise SettingError(
-            f"size is {size:,}; the special tokens and the characters that make up "
-            f"{float(COVERED):.1%} of the text need {least:,}; raise size to at least {least:,}."
+            "size",
+            size,
+            f"the special tokens and the characters that make up {float(COVERED):.1%} of "
+            f"the text need {least:,}",
+            f"raise size to at least {least:,}",
         )
     return sorted(chosen)

@@ -131,7 +131,7 @@ def extend(
     """
     for name, value in (("count", count), ("least", least)):
         if value < 1:
-            raise SettingError(f"{name} is {value:,}; it must be at least 1; raise it.")
+            raise SettingError(name, value, "it must be at least 1", "raise it")
     choose = _way(tokenizer)
     if isinstance(texts, str):
         raise InputError("texts is one str; it must be an iterable of str; put it in a list.")

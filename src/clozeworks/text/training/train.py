@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from clozeworks.errors import SettingError, UnknownName
+from clozeworks.errors import SettingError, Stated, UnknownName
 from clozeworks.text.tokenizer.character_pairs import CharacterPairStyle
 from clozeworks.text.tokenizer.styles import (
     ByteLevelStyle,
@@ -77,11 +77,13 @@ def train_from_iterator(
     style = style or STYLES[kind]()
     if style.kind != kind:
         raise SettingError(
-            f"style is {type(style).__name__} and kind is {kind!r}; the style of that kind is "
-            f"{STYLES[kind].__name__}; give that one or none."
+            "style",
+            Stated(type(style).__name__),
+            f"`kind` is {kind!r}, whose style is {STYLES[kind].__name__}",
+            "give that one or none",
         )
     if min_frequency < 1:
-        raise SettingError(f"min_frequency is {min_frequency}; it must be at least 1; raise it.")
+        raise SettingError("min_frequency", min_frequency, "it must be at least 1", "raise it")
     blocks = some(lines_of(texts))
     if isinstance(style, WordPieceStyle):
         backend = _wordpiece(blocks, size, style, min_frequency, tell)
@@ -154,8 +156,10 @@ def _byte_level(
     least = len(symbols) + len(leading) + len(trailing)
     if size < least:
         raise SettingError(
-            f"size is {size:,}; the special tokens and the {len(symbols)} bytes need {least:,}; "
-            f"raise size to at least {least:,}."
+            "size",
+            size,
+            f"the special tokens and the {len(symbols)} bytes need {least:,}",
+            f"raise size to at least {least:,}",
         )
     trainer = trainers.BpeTrainer(
         vocab_size=size - len(trailing),

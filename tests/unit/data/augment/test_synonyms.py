@@ -187,13 +187,13 @@ def test_settings_that_cannot_be_used():
         "which is 'near'; it must be 'any' or 'neighbours'."
     )
     assert refusal(Several, parts=(), error=SettingError) == (
-        "augment.parts is empty; it must hold at least one way; add for example {kind = 'delete'}."
+        "parts is empty; it must hold at least one way; add for example {kind = 'delete'}."
     )
     assert refusal(Several.eda, file="near.tsv", copies=0, error=SettingError) == (
         "copies is 0; it must be at least 1."
     )
     assert refusal(ReplaceByModel, most=0, error=SettingError) == (
-        "augment.most is 0; it must be at least 1."
+        "most is 0; it must be at least 1."
     )
 
 

@@ -212,19 +212,19 @@ def test_pure_order_has_no_random_texts(mixed, bert, everything, texts):
 def test_settings_that_cannot_be(numbered, bert):
     split = numbered([[5, 5]])
 
-    def complaint(error, spec):
+    def complaint(error, spec, **settings):
         with pytest.raises(error) as caught:
-            spec.arrange(split, bert, seed=0)
+            spec(**settings).arrange(split, bert, seed=0)
         return str(caught.value)
 
     for spec in (NextSentencePairs, SentenceOrderPairs):
-        assert complaint(SettingError, spec(length=4)) == (
+        assert complaint(SettingError, spec, length=4) == (
             "length is 4; 3 special tokens and one token of each text need 5; raise length."
         )
-        assert complaint(SettingError, spec(length=9, short=1.5)) == (
-            "short is 1.5; it is a share, from 0 to 1."
+        assert complaint(SettingError, spec, length=9, short=1.5) == (
+            "short is 1.5; it must be at least 0 and at most 1."
         )
-        assert complaint(SettingError, spec(length=9, copies=0)) == (
+        assert complaint(SettingError, spec, length=9, copies=0) == (
             "copies is 0; it must be at least 1."
         )
         spec(length=5).arrange(split, bert, seed=0)
