@@ -91,7 +91,7 @@ def test_what_cannot_be():
         DecodedLM(positions=0)
     with pytest.raises(SettingError, match="masks is 0; it must be at least 1"):
         DecodedLM(masks=0)
-    with pytest.raises(SettingError, match="decoded_lm is in a sum"):
+    with pytest.raises(SettingError, match="it stands neither in a sum"):
         Sum(parts=(DecodedLM(), NextSentence()))
 
 

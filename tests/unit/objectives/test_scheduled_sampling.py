@@ -205,10 +205,10 @@ def test_what_cannot_be_used():
     )
     assert complaint(lambda: InverseSigmoidShare(k=0.5)) == ("k is 0.5; it must be at least 1.")
     assert complaint(lambda: FallingShare(fall=0.1, hold=-1)) == (
-        "told.hold is -1; it must be at least 0."
+        "hold is -1; it must be at least 0."
     )
     inside = ScheduledSampling(objective=CausalLM(), told=told)
-    assert "runs the model in a way of its own" in complaint(lambda: Sum(parts=(inside,)))
+    assert "runs the model in a way that no other" in complaint(lambda: Sum(parts=(inside,)))
 
 
 def test_a_recipe_can_write_it():

@@ -229,7 +229,7 @@ def test_settings_that_cannot_be(numbered, bert):
         )
         spec(length=5).arrange(split, bert, seed=0)
     split = numbered([[5], [7]])
-    assert complaint(InputError, SentenceOrderPairs(length=64, pure=True)) == (
+    assert complaint(InputError, SentenceOrderPairs, length=64, pure=True) == (
         "the train part gives no examples; no two sentences of a document fit together; raise "
         "length, or set pure to false."
     )
