@@ -120,7 +120,7 @@ RULES = [
         theirs.NoBadWordsLogitsProcessor([[3], [1, 2], [0, 1, 2]]),
     ),
     (
-        ours.AtLeast(tokens=40, ends=(1, 2)),
+        ours.MinNewTokens(tokens=40, ends=(1, 2)),
         theirs.MinNewTokensLengthLogitsProcessor(0, 40, [1, 2]),
     ),
     (ours.Temperature(value=0.7), theirs.TemperatureLogitsWarper(0.7)),

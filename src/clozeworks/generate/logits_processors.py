@@ -210,7 +210,7 @@ class InTurn(LogitsProcessorSpec):
 
 
 @spec
-class AtLeast(LogitsProcessorSpec):
+class MinNewTokens(LogitsProcessorSpec):
     """No text ends before so many tokens were written."""
 
     tokens: int

@@ -17,10 +17,10 @@ from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.generate.beams import search
 from clozeworks.generate.logits_processors import (
-    AtLeast,
     BadWords,
     Known,
     LogitsProcessorSpec,
+    MinNewTokens,
     RequiredWords,
 )
 from clozeworks.generate.sampling import Limits, Written, write
@@ -239,7 +239,7 @@ class TextWriter:
             required = runs_of(self.tokenizer, wording.required_words)
             rules.append(RequiredWords(words=required, ends=self.ends, most=most))
         if ending.min_new_tokens:
-            rules.append(AtLeast(tokens=ending.min_new_tokens, ends=self.ends))
+            rules.append(MinNewTokens(tokens=ending.min_new_tokens, ends=self.ends))
         return rules + (settings.drawing.rules() if settings.drawing is not None else [])
 
     def _limits(self, ids: Sequence[list[int]], most: int, settings: Generation) -> Limits:

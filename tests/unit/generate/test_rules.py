@@ -6,9 +6,9 @@ import torch
 from clozeworks.errors import SettingError
 from clozeworks.generate.history import History
 from clozeworks.generate.logits_processors import (
-    AtLeast,
     BadWords,
     InTurn,
+    MinNewTokens,
     MinP,
     NoRepeatedNGrams,
     Occurrence,
@@ -89,7 +89,7 @@ def test_a_required_token_that_another_rule_forbids_is_written():
 
 
 def test_at_least():
-    rule = AtLeast(tokens=2, ends=(0, 3))
+    rule = MinNewTokens(tokens=2, ends=(0, 3))
     scores = torch.zeros(1, 4)
     assert kept(rule(scores, history([1], written=[[1]]))) == [[1, 2]]
     assert kept(rule(scores, history([1], written=[[1, 1]]))) == [[0, 1, 2, 3]]
