@@ -279,7 +279,7 @@ def test_a_full_disk(command, build, tmp_path, monkeypatch, hashes, wanted):
     assert outcome.code == 2
     assert outcome.err.startswith(f"clozeworks: {out}/") and outcome.err.count("\n") == 1
     assert (
-        " could not be written: No space left on device; nothing was changed; mend this, or choose "
+        " could not be written: No space left on device; nothing was changed; fix this, or choose "
         "another place.\n"
     ) in outcome.err
     assert not list(out.rglob("*.temporary")) and not (out / "manifest.json").exists()

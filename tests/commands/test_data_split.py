@@ -203,7 +203,7 @@ def test_a_part_that_cannot_be_written_leaves_none(command, place, monkeypatch, 
     assert (outcome.code, outcome.err) == (
         2,
         f"clozeworks: p/{name}.csv could not be written: No space left on device; nothing was "
-        "changed; mend this, or choose another place.\n",
+        "changed; fix this, or choose another place.\n",
     )
     assert not (place / "p").exists()
 

@@ -158,7 +158,7 @@ def test_what_cannot_be_tagged(refused, command, folders, tmp_path):
         ("a.conll", f"line 2: there is no word in column 1; give it one, {drop}"),
         (
             "c.jsonl",
-            f"line 1: the words must be a list of strings, none of them empty; mend them, {drop}",
+            f"line 1: the words must be a list of strings, none of them empty; fix them, {drop}",
         ),
     ):
         outcome = command("tag", folder, tmp_path / name)

@@ -77,7 +77,7 @@ def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
         cause = error.__context__ if isinstance(error, OutputError) else error
         reason = getattr(cause, "strerror", None) or cause or error
         raise OutputError(
-            f"{folder} could not be written ({reason}); nothing was changed; mend this, or choose "
+            f"{folder} could not be written ({reason}); nothing was changed; fix this, or choose "
             f"another place."
         ) from error
     finally:

@@ -372,7 +372,7 @@ def _items(
             if words and all(isinstance(word, str) and word.strip(" ") for word in words):
                 yield WordsItem.of_words(words, place=place)
             else:
-                what = "the words must be a list of strings, none of them empty; mend them"
+                what = "the words must be a list of strings, none of them empty; fix them"
                 refuse(bad, place, what)
             continue
         for item in _from_texts(given, task, place, bad):

@@ -277,7 +277,7 @@ def _unreadable(path: Path, error: OSError) -> ClozeworksError:
     if isinstance(error, FileNotFoundError):
         return DamagedSnapshot(f"{path} cannot be read ({error.strerror}).")
     return OutputError(
-        f"{path} cannot be read ({error.strerror}); mend the disk or its permissions, then run the "
+        f"{path} cannot be read ({error.strerror}); fix the disk or its permissions, then run the "
         "same again."
     )
 

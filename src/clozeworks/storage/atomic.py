@@ -81,7 +81,7 @@ def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
         if isinstance(error, OSError) and not isinstance(error, ClozeworksError):
             raise OutputError(
                 f"{path} could not be written: {error.strerror or error}; "
-                "nothing was changed; mend this, or choose another place."
+                "nothing was changed; fix this, or choose another place."
             ) from error
         raise
     _settle(target.parent)

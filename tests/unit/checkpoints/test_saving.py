@@ -40,7 +40,7 @@ def test_a_full_disk_changes_nothing(bert_model, tmp_path, listing, monkeypatch,
 
     monkeypatch.setattr(tensors, "save_file", full)
     sentence = (
-        f"{target} could not be written (No space left on device); nothing was changed; mend this, "
+        f"{target} could not be written (No space left on device); nothing was changed; fix this, "
         "or choose another place."
     )
     with pytest.raises(OutputError) as caught:

@@ -145,7 +145,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch, size):
     os.chdir(folder)
     assert str(caught.value) == (
         "out.bin could not be written: No space left on device; nothing was changed; "
-        "mend this, or choose another place."
+        "fix this, or choose another place."
     )
     assert names(folder) == ["out.bin"]
     assert Path("out.bin").read_bytes() == b"old"
@@ -167,7 +167,7 @@ def test_a_folder_that_vanished_is_an_error():
         pass
     assert str(caught.value) == (
         "gone/out.bin could not be written: No such file or directory; nothing was changed; "
-        "mend this, or choose another place."
+        "fix this, or choose another place."
     )
 
 

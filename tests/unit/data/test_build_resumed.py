@@ -39,7 +39,7 @@ def stopped(texts, tokenizer, tmp_path, small, monkeypatch):
 
 
 def test_input_may_change_behind_what_is_finished(texts, tokenizer, stopped, tmp_path, hashes):
-    """As it does when somebody mends the file that stopped a build, or adds one."""
+    """As it does when somebody repairs the file that stopped a build, or adds one."""
     with (texts / "a.txt").open("a", encoding="utf-8") as file:
         file.write("\n\nOne more.")
     (texts / "z.txt").write_bytes(b"Good.\n\nBad \xff here.")

@@ -131,7 +131,7 @@ def test_a_full_disk_leaves_the_old_file(folder, monkeypatch, suffix):
         )
     assert text == (
         f"out{suffix} could not be written: No space left on device; nothing was changed; "
-        "mend this, or choose another place."
+        "fix this, or choose another place."
     )
     assert [entry.name for entry in folder.iterdir()] == [f"out{suffix}"]
     assert Path(f"out{suffix}").read_bytes() == b"old"
@@ -183,7 +183,7 @@ def test_half_a_character_cannot_be_written(folder, suffix):
     texts = ["a", "b", "c\udc80"]
     assert message(InputError, write_vectors, Path(f"out{suffix}"), MATRIX, texts) == (
         "Text 3 holds the lone surrogate \\udc80; that is half a character and cannot be written; "
-        "mend the text, or write a .npy file."
+        "fix the text, or write a .npy file."
     )
     assert list(folder.iterdir()) == []
 

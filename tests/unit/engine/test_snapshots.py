@@ -248,5 +248,5 @@ def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(filled, monkeyp
         return real(path, *args, **options)
 
     monkeypatch.setattr(Path, "open", failing)
-    with pytest.raises(OutputError, match="mend the disk or its permissions"):
+    with pytest.raises(OutputError, match="fix the disk or its permissions"):
         snapshots.read_latest()

@@ -145,7 +145,7 @@ def written(tags):
 def test_invalid_tags_never_come_out(scheme, learned):
     labels, valid = SCHEMES[scheme]
     task, rng = Tag(labels=labels, scheme=scheme), np.random.default_rng(0)
-    plain = mended = 0
+    plain = repaired = 0
     for round_ in range(60):
         item = WordsItem.of_words(["fox"] * int(rng.integers(1, 12)))
         own = task.windows_of([item], WORDPIECE, None)
@@ -157,9 +157,9 @@ def test_invalid_tags_never_come_out(scheme, learned):
         assert re.fullmatch(valid, written(tags)), tags
         best = [labels[n] for n in scores.argmax(axis=1)]
         plain += bool(re.fullmatch(valid, written(best)))
-        mended += list(tags) != best
+        repaired += list(tags) != best
     assert plain < 60 or scheme == "IO"  # else nothing was tried
-    assert mended or (scheme == "IO" and not learned)
+    assert repaired or (scheme == "IO" and not learned)
 
 
 def test_a_long_document_is_tagged_alike_however_it_is_read():

@@ -94,7 +94,7 @@ class TestEnglish:
         "They met at 5 p.m. |However, nobody came.",
         "It was made by Foo Inc. |It broke.",
         "It was made by Foo Inc.. |Bar broke it.",
-        "It broke (made by Foo Inc.). |Bar mended it.",
+        "It broke (made by Foo Inc.). |Bar repaired it.",
         "Apples, pears, etc. |Grapes too.",
         "It was Plan B. |The first one failed.",
         "He fell in World War I. |His son did not.",

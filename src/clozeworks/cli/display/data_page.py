@@ -49,7 +49,7 @@ def _part(name: str, part: "DataPart") -> list[str]:
         lines.append(f"  {over.name}: {over.count:,} ({over.share:.1%})")
     for title, amount, sentences in (
         ("cannot be used", part.bad, part.bad_rows),
-        ("mended", part.mended, part.mended_rows),
+        ("repaired", part.repaired, part.repaired_rows),
     ):
         if amount:
             lines.append(f"  {title}: {counted(amount, 'row')}")

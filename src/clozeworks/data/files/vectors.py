@@ -163,7 +163,7 @@ def _check_text(text: str, number: int) -> None:
     if surrogate := lone_surrogate(text):
         raise InputError(
             f"Text {number:,} holds the lone surrogate {surrogate}; that is half a character and "
-            "cannot be written; mend the text, or write a .npy file."
+            "cannot be written; fix the text, or write a .npy file."
         )
 
 

@@ -33,13 +33,13 @@ class BadRows:
 
     Attributes:
         rows: Those that cannot be used.
-        mended: Those that could be used after a small repair; `what` says which.
+        repaired: Those that could be used after a small repair; `what` says which.
     """
 
     def __init__(self, *, skip: bool = False) -> None:
         self.skip = skip
         self.rows: list[BadRow] = []
-        self.mended: list[BadRow] = []
+        self.repaired: list[BadRow] = []
 
     def add(self, place: str, what: str) -> None:
         """Notes a bad row.
@@ -55,9 +55,9 @@ class BadRows:
         if len(self.rows) >= MOST_BAD_ROWS:
             self.finish(complete=False)
 
-    def mend(self, place: str, what: str) -> None:
+    def repair(self, place: str, what: str) -> None:
         """Notes a row that was repaired."""
-        self.mended.append(BadRow(place, what))
+        self.repaired.append(BadRow(place, what))
 
     def finish(self, *, complete: bool = True) -> None:
         """Ends the reading.
@@ -76,5 +76,5 @@ class BadRows:
         lines = [f"{count} cannot be used:", *(f"  {row}" for row in self.rows[:_SHOWN])]
         if len(self.rows) > _SHOWN:
             lines.append(f"  and {len(self.rows) - _SHOWN:,} more")
-        lines.append("Mend them, or drop them with --skip-bad-rows.")
+        lines.append("Fix them, or drop them with --skip-bad-rows.")
         raise InputError("\n".join(lines))

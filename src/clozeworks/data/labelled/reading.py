@@ -102,7 +102,7 @@ class Labelled:
         tables: The same for each file.
         found: The same for people, in sentences, for all files.
         reading: How files that go with them are to be read: as these, their kind of labels settled.
-        bad: The rows that were dropped, and those that were mended.
+        bad: The rows that were dropped, and those that were repaired.
     """
 
     task: TaskName

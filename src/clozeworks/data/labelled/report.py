@@ -92,8 +92,8 @@ class DataPart:
         rows: How many items.
         bad: How many rows cannot be used.
         bad_rows: The first of them, with what is wrong.
-        mended: How many were repaired: answers that did not stand where the file said.
-        mended_rows: The first of them.
+        repaired: How many were repaired: answers that did not stand where the file said.
+        repaired_rows: The first of them.
         labels: The labels with their shares of the rows, or the tags with their shares of words, or
             the tasks that texts are written for.
         types: The types of tags such as `B-PER`, counted by entity.
@@ -109,8 +109,8 @@ class DataPart:
     rows: int
     bad: int
     bad_rows: tuple[str, ...]
-    mended: int
-    mended_rows: tuple[str, ...]
+    repaired: int
+    repaired_rows: tuple[str, ...]
     labels: tuple[Amount, ...] = ()
     types: tuple[Amount, ...] = ()
     numbers: Spread | None = None
@@ -206,8 +206,8 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Da
         len(items),
         len(data.bad.rows),
         tuple(map(str, data.bad.rows[:_LISTED])),
-        len(data.bad.mended),
-        tuple(map(str, data.bad.mended[:_LISTED])),
+        len(data.bad.repaired),
+        tuple(map(str, data.bad.repaired[:_LISTED])),
         _labels(items),
         _types(items),
         _numbers(items),

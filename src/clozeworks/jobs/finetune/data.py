@@ -86,8 +86,8 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
     if bad.rows:
         dropped = counted(len(bad.rows), "bad row was", "bad rows were")
         said.append(f"{dropped} dropped; the first: {bad.rows[0]}.")
-    if bad.mended:
-        said.append(f"{len(bad.mended):,} answers stood elsewhere and were moved there.")
+    if bad.repaired:
+        said.append(f"{len(bad.repaired):,} answers stood elsewhere and were moved there.")
     scheme = None
     if kind == "tag":
         train, dev, scheme, more = _one_scheme(train, dev, recipe.task.get("scheme"))
@@ -215,7 +215,7 @@ def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
 def _one_scheme(
     train: Labelled, dev: Labelled | None, asked: str | None
 ) -> tuple[Labelled, Labelled | None, Scheme, list[str]]:
-    """Tags that follow the rules of the scheme that is asked for; broken ones are mended.
+    """Tags that follow the rules of the scheme that is asked for; broken ones are repaired.
 
     If none is asked for they stay in their own, but IOB1 becomes BIO.
     """
@@ -227,10 +227,10 @@ def _one_scheme(
     spelling = spelling_of(labels) or PLAIN_SPELLING
     used = "" if scheme is target else f"; they are used as {target.name}"
     said = [f"The tags are {scheme.name}{used}."]
-    mended = 0
+    repaired = 0
 
     def settled(data: Labelled) -> Labelled:
-        nonlocal mended
+        nonlocal repaired
         items = []
         for item in data.items:
             assert isinstance(item, WordsItem)
@@ -241,7 +241,7 @@ def _one_scheme(
                 fault = scheme.fault(spelling.read_all(item.tags)) is not None
             except InputError as error:
                 raise InputError(f"{item.place}: {error}") from error
-            mended += fault
+            repaired += fault
             if fault or scheme is not target:
                 tags = convert(item.tags, scheme, target, spelling=spelling, invalid="promote")
                 item = replace(item, tags=tuple(tags))
@@ -249,9 +249,9 @@ def _one_scheme(
         return replace(data, items=items)
 
     train, dev = settled(train), None if dev is None else settled(dev)
-    if mended:
+    if repaired:
         said.append(
-            f"{mended:,} sentences have tags out of order, such as an entity that begins with "
+            f"{repaired:,} sentences have tags out of order, such as an entity that begins with "
             f"{spelling.write(Written('I', 'X'))}; they are read as conlleval does."
         )
     return train, dev, target, said

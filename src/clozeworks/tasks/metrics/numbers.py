@@ -130,6 +130,6 @@ def _finite(name: str, numbers: Sequence[float] | NDArray[np.generic]) -> Float6
     if wrong := np.flatnonzero(~np.isfinite(found)).tolist():
         raise InputError(
             f"{name}, item {wrong[0] + 1:,}, is {found[wrong[0]]}; it must be a finite number; "
-            "mend it, or leave the item out."
+            "fix it, or leave the item out."
         )
     return found

@@ -22,7 +22,7 @@ def convert(
 ) -> list[str]:
     """The tags of a sentence in another scheme; nothing is lost if they follow the rules.
 
-    With the same scheme twice it mends the tags, or insists on them.
+    With the same scheme twice it repairs the tags, or insists on them.
 
     Args:
         labels: The tag of each word.

@@ -18,7 +18,7 @@ from clozeworks.text.tokenizer.special import GPT_TOKENS, SpecialTokens
 class CharacterPairStyle:
     """GPT: BERT's words in small letters, then byte pair encoding over characters.
 
-    Compat: the release mended texts with ftfy and cut them with spaCy; transformers, which this
+    Compat: the release repaired texts with ftfy and cut them with spaCy; transformers, which this
     follows, cuts them as BERT does.
 
     Attributes:

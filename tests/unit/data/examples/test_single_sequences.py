@@ -10,7 +10,7 @@ CLS, SEP = 2, 3
 
 
 def reference(lengths, room):
-    """The published loop with its end-of-document mistake mended."""
+    """The published loop with its end-of-document mistake repaired."""
     place = 0
     found = []
     for document in lengths:

@@ -97,7 +97,7 @@ def test_flat_rows(labelled, folder):
 def test_an_answer_is_moved_if_it_stands_there_once(labelled, begin):
     read = labelled("a.json", squad(asked(("Rome", begin))), "answer")
     assert read.items[0].answers == (AnswerSpan("Rome", 17),)
-    assert [str(row) for row in read.bad.mended] == [
+    assert [str(row) for row in read.bad.repaired] == [
         f"a.json, question 1 (id q1): the answer 'Rome' stood at 17, not at {begin}; it was moved"
     ]
 
@@ -105,7 +105,7 @@ def test_an_answer_is_moved_if_it_stands_there_once(labelled, begin):
 def test_places_are_not_counted_from_the_end(labelled):
     read = labelled("a.json", squad(asked(("。", -1))), "answer")
     assert read.items[0].answers == (AnswerSpan("。", len(CONTEXT) - 1),)
-    assert len(read.bad.mended) == 1
+    assert len(read.bad.repaired) == 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_places_are_not_counted_from_the_end(labelled):
         (asked((3, 4)), "an answer is a number; it must be a string; correct it"),
         (
             asked(("Rome", "x")),
-            "the place of an answer is 'x'; it must be a whole number; mend it",
+            "the place of an answer is 'x'; it must be a whole number; fix it",
         ),
         (
             asked(("Rome", 17), is_impossible=True),
@@ -140,7 +140,7 @@ def test_places_are_not_counted_from_the_end(labelled):
         ({**asked(), "answers": 3}, "the answers are a number; write a list of answers"),
         (
             {**asked(), "answers": {"text": ["a"], "answer_start": []}},
-            "the answers have no list of texts and of as many places; mend them",
+            "the answers have no list of texts and of as many places; fix them",
         ),
     ],
 )
@@ -162,7 +162,7 @@ def test_bad_layout(bad, labelled):
     place = "a.json, question 2"
     for paragraph in (3, {"context": "x"}, {"qas": 4}):
         good["data"][0]["paragraphs"][1:] = [paragraph]
-        said = "this is null; it must be an object; mend it"
+        said = "this is null; it must be an object; fix it"
         bad(place, said, "a.json", json.dumps(good), "answer")
     good["data"][0]["paragraphs"][1:] = [{"context": "", "qas": [asked()]}]
     bad(PLACE, "the context is empty; give it one", "a.json", json.dumps(good), "answer")

@@ -60,7 +60,7 @@ def test_published_sets(pattern, task, parts, sizes, labels, columns):
     train = read_labelled(find(pattern, parts[0]), task, Reading(columns=columns), bad=bad)
     dev = read_labelled(find(pattern, parts[1]), task, train.reading, bad=bad)
     assert (len(train.items), len(dev.items)) == sizes
-    assert not bad.mended
+    assert not bad.repaired
     checked = check_labels(train, dev)
     assert labels is None or checked.labels == labels
     kept, held_out = split(train.items, 0.1, 0)

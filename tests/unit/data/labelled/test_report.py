@@ -151,7 +151,7 @@ def test_answers(labelled):
     ]
     part = report_on(labelled("a.jsonl", "\n".join(map(json.dumps, rows)), "answer")).train
     assert part.answers == (Amount("answered", 1, 0.5), Amount("without an answer", 1, 0.5))
-    assert part.mended == 1
+    assert part.repaired == 1
     assert [s.what for s in part.lengths][-2:] == ["answer characters", "answer words"]
 
 

@@ -93,7 +93,7 @@ def test_chats_are_read_as_published_sets_write_them(tmp_path, row):
         ({"messages": "hi"}, "the messages are a string; they must be a list of objects"),
         (
             {"messages": [{"role": "user"}]},
-            "turn 1 is an object without role and content; it must have both; mend it",
+            "turn 1 is an object without role and content; it must have both; fix it",
         ),
         (
             {"messages": [{"role": "user", "content": ""}]},

@@ -98,7 +98,7 @@ def test_a_sentence_with_a_bad_line_is_dropped(bad):
     bad(
         *(
             "a.conllu, line 4",
-            "the number of the word is 'x'; it must be one like 1, 1-2 or 1.1; mend it",
+            "the number of the word is 'x'; it must be one like 1, 1-2 or 1.1; fix it",
         ),
         *("a.conllu", f"{good}\nx{good.splitlines()[1][1:]}\n", "tag"),
     )
@@ -131,11 +131,11 @@ def test_lists(labelled, bad):
     assert labelled("a.jsonl", '{"words": ["a"]}\n', "tag").items[0].tags is None
     for words, tags, said in (
         ('["a"]', '["O", "O"]', "there is 1 word and 2 tags; each word needs one"),
-        ('"a"', '["O"]', "the words are a string; they must be a list of strings; mend them"),
+        ('"a"', '["O"]', "the words are a string; they must be a list of strings; fix them"),
         (
             "[1]",
             "[1]",
-            "the words are a list of other things; they must be a list of strings; mend them",
+            "the words are a list of other things; they must be a list of strings; fix them",
         ),
         ("[]", "[]", "there are no words; give some"),
         ('["a", " "]', '["O", "O"]', "a word is empty; give it one"),
@@ -144,11 +144,11 @@ def test_lists(labelled, bad):
             '["O"]',
             "a word holds half a character (a lone surrogate); write the whole character",
         ),
-        ('["a"]', "null", "the tags are null; they must be a list of strings; mend them"),
+        ('["a"]', "null", "the tags are null; they must be a list of strings; fix them"),
         (
             '["a"]',
             "[null]",
-            "the tags are a list of other things; they must be a list of strings; mend them",
+            "the tags are a list of other things; they must be a list of strings; fix them",
         ),
         ('["a"]', '[" "]', "a tag is empty; give it one"),
     ):

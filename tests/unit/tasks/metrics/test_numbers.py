@@ -98,7 +98,7 @@ def test_numbers_that_are_none_are_refused():
     with pytest.raises(InputError) as error:
         numbers([1.0, 2.0], [1.0, float("nan")])
     assert str(error.value) == (
-        "predicted, item 2, is nan; it must be a finite number; mend it, or leave the item out."
+        "predicted, item 2, is nan; it must be a finite number; fix it, or leave the item out."
     )
 
 

@@ -69,9 +69,9 @@ def test_valid_tags_are_read_the_same_in_every_way(sentence, scheme):
 )
 @settings(max_examples=200, deadline=None)
 def test_mended_tags_follow_the_rules(labels, scheme):
-    mended = convert(labels, scheme, scheme, invalid="promote", merge=True)
-    assert convert(mended, scheme, scheme) == mended
-    assert [label == "O" for label in mended] == [label == "O" for label in labels]
+    repaired = convert(labels, scheme, scheme, invalid="promote", merge=True)
+    assert convert(repaired, scheme, scheme) == repaired
+    assert [label == "O" for label in repaired] == [label == "O" for label in labels]
 
 
 @pytest.mark.parametrize(

@@ -148,15 +148,15 @@ class TestBestPath:
         scheme, labels = LABELS[name]
         moves = transitions(labels, scheme)
         rng = np.random.default_rng(3)
-        mended = 0
+        repaired = 0
         for words in [1, 2, 3, 4, 5] * 4:
             scores = rng.normal(size=(words, len(labels))) * 2
             learned = drawn_moves(rng, len(labels)) if has_learned else None
             paths = all_paths(scores, moves, learned)
             path = best_path(scores, moves, learned)
             assert tuple(path) == max(paths, key=paths.get)
-            mended += not moves.allow(scores.argmax(axis=1))
-        assert name in {"plain", "IO"} or mended > 3
+            repaired += not moves.allow(scores.argmax(axis=1))
+        assert name in {"plain", "IO"} or repaired > 3
 
     @given(data=st.data(), name=st.sampled_from(sorted(FULL)))
     @settings(max_examples=150, deadline=None)

@@ -172,7 +172,7 @@ def _wrong(cells: Sequence[str], width: int, conllu: bool, word: int, tag: int |
             "what belongs to it, on a line"
         )
     if conllu and not _WORD.fullmatch(cells[0]):
-        return f"the number of the word is {cells[0]!r}; it must be one like 1, 1-2 or 1.1; mend it"
+        return f"the number of the word is {cells[0]!r}; it must be one like 1, 1-2 or 1.1; fix it"
     if not cells[word - 1].strip(" "):
         return "the word is empty; give it one"
     if tag and not cells[tag - 1].strip(" "):
@@ -206,7 +206,7 @@ def tagged_rows(table: Table, columns: Sequence[Column], bad: BadRows) -> list[W
 def _wrong_lists(words: object, tags: object, tagged: bool) -> str:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         what = "a list of other things" if isinstance(words, list) else json_type(words)
-        return f"the words are {what}; they must be a list of strings; mend them"
+        return f"the words are {what}; they must be a list of strings; fix them"
     if not words:
         return "there are no words; give some"
     if not all(word.strip(" ") for word in words):
@@ -217,7 +217,7 @@ def _wrong_lists(words: object, tags: object, tagged: bool) -> str:
         return ""
     if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
         what = "a list of other things" if isinstance(tags, list) else json_type(tags)
-        return f"the tags are {what}; they must be a list of strings; mend them"
+        return f"the tags are {what}; they must be a list of strings; fix them"
     if len(tags) != len(words):
         both = f"{counted(len(words), 'word')} and {counted(len(tags), 'tag')}"
         return f"there {'is' if len(words) == 1 else 'are'} {both}; each word needs one"

@@ -93,7 +93,7 @@ def _turns(value: Any, what: str) -> tuple[Turn, ...]:
     if not isinstance(listed, list | tuple) or not listed:
         said = "empty" if isinstance(listed, list | tuple) else json_type(value)
         raise ValueError(
-            f"the {what} are {said}; they must be a list of objects with role and content; mend it"
+            f"the {what} are {said}; they must be a list of objects with role and content; fix it"
         )
     return tuple(_turn(each, number) for number, each in enumerate(listed, start=1))
 
@@ -104,7 +104,7 @@ def _turn(value: Any, number: int) -> Turn:
             role = value[who].strip().casefold()
             return Turn(ROLES.get(role, role), _text(value[words], f"content of turn {number}"))
     raise ValueError(
-        f"turn {number} is {json_type(value)} without role and content; it must have both; mend it"
+        f"turn {number} is {json_type(value)} without role and content; it must have both; fix it"
     )
 
 

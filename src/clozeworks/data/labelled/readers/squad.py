@@ -35,7 +35,7 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
     items = []
     for place, _, paragraph, question in squad_questions(value, origin):
         if not isinstance(question, dict):
-            bad.add(place, f"this is {json_type(question)}; it must be an object; mend it")
+            bad.add(place, f"this is {json_type(question)}; it must be an object; fix it")
             continue
         item = _item(
             question.get("question"),
@@ -157,7 +157,7 @@ def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | N
         if isinstance(texts, str):
             return [(texts, _place(starts))]
         if not isinstance(texts, list) or (starts is not None and len(starts) != len(texts)):
-            raise ValueError("the answers have no list of texts and of as many places; mend them")
+            raise ValueError("the answers have no list of texts and of as many places; fix them")
         return [
             (_text(text), _place(begin))
             for text, begin in zip(texts, starts or [None] * len(texts), strict=True)
@@ -185,7 +185,7 @@ def _place(start: object) -> int | None:
     if isinstance(start, list) and len(start) == 1:
         return _place(start[0])
     if isinstance(start, bool) or not isinstance(start, int | str) or not _is_whole(str(start)):
-        raise ValueError(f"the place of an answer is {start!r}; it must be a whole number; mend it")
+        raise ValueError(f"the place of an answer is {start!r}; it must be a whole number; fix it")
     return int(start)
 
 
@@ -202,7 +202,7 @@ def _span(context: str, answer: str, begin: int | None, place: str, bad: BadRows
     first = context.find(answer)
     if first >= 0 and context.find(answer, first + 1) < 0:
         if begin is not None:
-            bad.mend(
+            bad.repair(
                 place, f"the answer {shown} stood at {first:,}, not at {begin:,}; it was moved"
             )
         return AnswerSpan(answer, first)
