@@ -196,7 +196,8 @@ def override(data: dict[str, Any], change: str) -> None:
     What stands behind the sign is read as TOML, and as a string if it is none.
 
     Raises:
-        SettingError: There is no sign, or the path leads through something that is no table.
+        SettingError: If there is no equals sign, or the path leads through a value that is not a
+            table.
     """
     path, sign, text = change.partition("=")
     if not sign or not path:

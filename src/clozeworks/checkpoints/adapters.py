@@ -71,7 +71,7 @@ def load_adapter(model: HasCheckpoint, folder: str | Path) -> None:
         folder: The adapter, as `write_adapter` or PEFT wrote it.
 
     Raises:
-        CheckpointError: The adapter cannot be read, or belongs to another model.
+        CheckpointError: If the adapter cannot be read, or belongs to another model.
     """
     model.checkpoint = with_adapter(model.checkpoint, Path(folder))
 
@@ -148,7 +148,7 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     """A checkpoint with what an adapter learned, merged; the given one stays as it is.
 
     Raises:
-        CheckpointError: The adapter cannot be read, or belongs to another model.
+        CheckpointError: If the adapter cannot be read, or belongs to another model.
     """
     config, weights = _config(folder), _weights(folder)
     task = _noted_task(folder)

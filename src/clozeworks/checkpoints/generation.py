@@ -43,7 +43,7 @@ def ends_of(
         rows: The number of token vectors.
 
     Raises:
-        CheckpointError: What is stated is no token.
+        CheckpointError: If what is stated is not a token.
     """
     for place, values in ((FILE, generation), ("config.json", config)):
         stated = values.get(END)
@@ -59,7 +59,7 @@ def start_of(
     """What the answers of an encoder-decoder begin with: its padding token if nothing is stated.
 
     Raises:
-        CheckpointError: What is stated is no token.
+        CheckpointError: If what is stated is not a token.
     """
     for place, values in ((FILE, generation), ("config.json", config)):
         if values.get(START) is not None:
@@ -87,7 +87,7 @@ def noted_sentinels(notes: Mapping[str, Any], place: str) -> Sentinels | None:
         place: What messages call the folder.
 
     Raises:
-        CheckpointError: It names none that is known.
+        CheckpointError: If the folder names no token that is known.
     """
     found: Sentinels | None = notes.get("sentinels")
     if found not in (None, *get_args(Sentinels)):

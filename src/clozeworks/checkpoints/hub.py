@@ -21,8 +21,8 @@ def resolve(name: str | Path, *, revision: str | None = None) -> Path:
     """The local folder of a model: the folder itself, or a downloaded copy of a hub model.
 
     Raises:
-        UnfinishedRun: It is the model of a run that has not come to its end.
-        HubError: There is no such model.
+        UnfinishedRun: If it is the model of a run that is not finished.
+        HubError: If there is no such model.
     """
     path = Path(name).expanduser()
     if path.exists():

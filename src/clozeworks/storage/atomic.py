@@ -110,7 +110,7 @@ def _place(temporary: Path, place: Path) -> None:
     """Gives a file a name that nothing else has.
 
     Raises:
-        FileExistsError: Something has it.
+        FileExistsError: If something has this name already.
     """
     try:
         os.link(temporary, place)

@@ -23,7 +23,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Makes the folder if need be and holds it; the system lets go when the program ends.
 
     Raises:
-        OutputError: Another program holds it, or it cannot be made.
+        OutputError: If another program holds the lock, or the file cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ def check_lengths(
         advice: What to do about one that is too long.
 
     Raises:
-        InputError: A text is too long; the longest is named.
+        InputError: If a text is too long; the message names the longest.
     """
     long = sum(length > most for length in lengths)
     if long:
@@ -47,7 +47,7 @@ def check_texts(what: str, texts: Sequence[str]) -> None:
         texts: The texts.
 
     Raises:
-        InputError: One of them is not a str, or all of them are one str.
+        InputError: If one of them is not a str, or all of them are one str.
     """
     if isinstance(texts, str):
         raise InputError(
@@ -67,7 +67,7 @@ def check_type(what: str, number: int, text: object) -> None:
         text: The text.
 
     Raises:
-        InputError: It is something else.
+        InputError: If `text` is not a str.
     """
     if not isinstance(text, str):
         raise InputError(
@@ -85,7 +85,7 @@ def check_unicode(what: str, number: int, text: str) -> None:
         text: The text.
 
     Raises:
-        InputError: It has half of a surrogate pair.
+        InputError: If the text has half of a surrogate pair.
     """
     try:
         text.encode("utf-8")

@@ -48,7 +48,7 @@ def word_starts(tokenizer: Tokenizer) -> NDArray[np.bool_]:
         so do ids without a token.
 
     Raises:
-        UnsupportedError: The vocabulary marks where words end, or marks nothing.
+        UnsupportedError: If the vocabulary marks where words end, or marks nothing.
     """
     begins = _rule(tokenizer)
     starts = np.ones(tokenizer.size, dtype=np.bool_)
@@ -125,8 +125,8 @@ def segmenter(name: str) -> Segmenter:
         name: `jieba`, for Chinese.
 
     Raises:
-        UnknownName: There is no such segmenter.
-        MissingExtra: Its library is not installed.
+        UnknownName: If there is no such segmenter.
+        MissingExtra: If the library of the segmenter is not installed.
     """
     if name not in _SEGMENTERS:
         raise UnknownName("segmenter", name, _SEGMENTERS)

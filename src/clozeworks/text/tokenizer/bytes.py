@@ -42,7 +42,7 @@ def byte_tokens(config: Mapping[str, Any] | None = None, place: str = "") -> Bac
         place: Where the config is, for messages.
 
     Raises:
-        TokenizerError: The number of sentinels is no number, or too large.
+        TokenizerError: If the number of sentinels is not a number, or too large.
     """
     config = config or {}
     count = config.get("extra_ids", SENTINELS)

@@ -64,8 +64,8 @@ class ChatTemplate:
             place: Where the chat came from, for messages.
 
         Raises:
-            TokenizerError: The template cannot be read.
-            InputError: The template does not take such a chat.
+            TokenizerError: If the template cannot be read.
+            InputError: If the template does not take such a chat.
         """
         import jinja2
 
@@ -97,7 +97,7 @@ class ChatTemplate:
         What is read before a turn of the assistant is exactly what it would be asked with.
 
         Raises:
-            InputError: The template writes earlier turns in another way once later ones follow.
+            InputError: If the template writes earlier turns in another way once later ones follow.
         """
         found: list[ChatSegment] = []
         written = ""

@@ -128,7 +128,7 @@ def cut(encoded: Encoded, parts: list[int | None], max_length: int) -> Encoded:
         max_length: The most tokens it may have.
 
     Raises:
-        SettingError: Only special tokens would be left.
+        SettingError: If only special tokens would be left.
     """
     special = parts.count(None)
     if max_length <= special:

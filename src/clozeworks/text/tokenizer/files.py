@@ -77,7 +77,7 @@ def read_config(path: Path) -> dict[str, Any]:
         path: The file; none is an empty one.
 
     Raises:
-        TokenizerError: A key that decides how texts are cut is neither true nor false.
+        TokenizerError: If a key that decides how texts are cut is neither true nor false.
     """
     config = read_object(path) | _read_chat_template(path.parent)
     for key in sorted(frozenset().union(*STYLE_KEYS.values()) & config.keys()):
@@ -121,7 +121,7 @@ def read_word_list(path: Path, unknown: str, repeats: Repeats) -> dict[str, int]
         repeats: What a repeated token does: an error, or the last line counts.
 
     Raises:
-        TokenizerError: A token is repeated, or the unknown token is missing.
+        TokenizerError: If a token is repeated, or the unknown token is missing.
     """
     vocabulary: dict[str, int] = {}
     for index, token in enumerate(read_lines(path)):
@@ -147,7 +147,7 @@ def read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]
         folder: Where they are.
 
     Raises:
-        TokenizerError: An id is not a whole number or is used twice, or a merge is not two known
+        TokenizerError: If an id is not a whole number or is used twice, or a merge is not two known
             pieces that give a known piece.
     """
     path = folder / "vocab.json"
@@ -265,7 +265,7 @@ def add_stated(backend: Backend, config: Mapping[str, Any], folder: Path) -> Non
         folder: Where `added_tokens.json` may be.
 
     Raises:
-        TokenizerError: An added token would get another id than the stated one.
+        TokenizerError: If an added token would get another id than the stated one.
     """
     flags = ("lstrip", "rstrip", "single_word", "normalized")
     stated: dict[str, tuple[int, AddedToken, str]] = {}
@@ -368,7 +368,7 @@ def byte_level_style(
         folder: Named in the error.
 
     Raises:
-        TokenizerError: The vocabulary lacks the tokens that frame a text.
+        TokenizerError: If the vocabulary lacks the tokens that frame a text.
     """
     if isinstance(style, ByteLevelStyle):
         given = style

@@ -24,7 +24,7 @@ def read_folder(
         repeats: What a token that stands twice in `vocab.txt` does.
 
     Raises:
-        TokenizerError: Files are missing, damaged or contradict each other.
+        TokenizerError: If files are missing, damaged or contradict each other.
     """
     names = files.read_object(folder / "special_tokens_map.json")
     config = files.read_config(folder / "tokenizer_config.json")

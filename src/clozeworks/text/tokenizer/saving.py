@@ -164,7 +164,7 @@ def write(
         config: The loaded `tokenizer_config.json`.
 
     Raises:
-        OutputError: The folder cannot be written.
+        OutputError: If the folder cannot be written.
     """
     described = describe(state, special, config)
     contents = {

@@ -61,7 +61,7 @@ def read_pieces(path: Path) -> SentencePieces:
         path: The file.
 
     Raises:
-        TokenizerError: It is damaged, or no model of SentencePiece.
+        TokenizerError: If the file is damaged, or is not a SentencePiece model.
     """
     found = SentencePieces()
     seen: set[int] = set()
@@ -101,7 +101,7 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
         config: `tokenizer_config.json`, which may count the sentinels: 100 if it does not.
 
     Raises:
-        TokenizerError: The file cannot be used.
+        TokenizerError: If the file cannot be used.
     """
     found = read_pieces(path)
     if not found.is_unigram:

@@ -80,7 +80,7 @@ def check_sentinels(count: int, place: Path | str) -> None:
         place: Where that file is.
 
     Raises:
-        TokenizerError: There are too many.
+        TokenizerError: If there are too many sentinels.
     """
     if count > MOST_SENTINELS:
         raise TokenizerError(

@@ -36,7 +36,7 @@ def template(tokenizer: Tokenizer, texts: int) -> Template:
         texts: 1 or 2.
 
     Raises:
-        TokenizerError: It cannot write even one letter.
+        TokenizerError: If the tokenizer cannot write a single letter.
     """
     item = tokenizer.encode(["a"], ["a"] if texts == 2 else None, offsets=True)[0]
     assert item.part is not None

@@ -88,7 +88,7 @@ class Tokenizer(ChatMethods):
                 other id without a token; "error" complains.
 
         Raises:
-            TokenizerError: Files are missing, damaged or contradict each other.
+            TokenizerError: If files are missing, damaged or contradict each other.
         """
         backend, special, config = read_folder(Path(folder), style, repeats)
         return cls(backend, special=special, config=config)
@@ -116,7 +116,7 @@ class Tokenizer(ChatMethods):
             max_length: The model's limit, stated where the tokenizer states none of its own.
 
         Raises:
-            OutputError: The folder cannot be written.
+            OutputError: If the folder cannot be written.
         """
         config = dict(self._config)
         if self.max_length is None and max_length is not None:
@@ -160,7 +160,7 @@ class Tokenizer(ChatMethods):
             token_id: The id.
 
         Raises:
-            InputError: No token has this id.
+            InputError: If no token has this id.
         """
         self._check_ids([token_id])
         token = self._backend.id_to_token(token_id)
@@ -190,7 +190,7 @@ class Tokenizer(ChatMethods):
             skip_special: Whether special tokens are left out.
 
         Raises:
-            InputError: An id is outside the vocabulary.
+            InputError: If an id is outside the vocabulary.
         """
         ids = [int(token_id) for token_id in ids]
         self._check_ids(ids)
@@ -256,8 +256,8 @@ class Tokenizer(ChatMethods):
             advice: What a message says to do about a text that is too long.
 
         Raises:
-            InputError: A text is not a valid string, or is too long and may not be cut.
-            SettingError: `max_length` leaves no room.
+            InputError: If a text is not a valid string, or is too long and may not be cut.
+            SettingError: If `max_length` leaves no room.
         """
         check_texts("text", texts)
         batch: list[Any] = list(texts)
@@ -307,7 +307,7 @@ class Tokenizer(ChatMethods):
             pair: The text that is cut instead.
 
         Raises:
-            SettingError: No room is left for the text, or the overlap fills it.
+            SettingError: If no room is left for the text, or the overlap fills it.
         """
         whole = self.encode([text], None if pair is None else [pair], offsets=True)[0]
         assert whole.part is not None
@@ -346,7 +346,7 @@ class Tokenizer(ChatMethods):
             text: A text with gaps.
 
         Raises:
-            TokenizerError: The tokenizer has no mask token.
+            TokenizerError: If the tokenizer has no mask token.
         """
         mask = self.special.mask
         if mask is None:

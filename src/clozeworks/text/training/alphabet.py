@@ -30,7 +30,7 @@ def choose_alphabet(
         min_frequency: Rarer characters are left out.
 
     Raises:
-        SettingError: The size has no room for the characters that make up the text.
+        SettingError: If the size has no room for the characters that make up the text.
     """
     total = sum(characters.values())
     room = max(int(size * SHARE), taken)

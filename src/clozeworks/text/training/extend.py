@@ -125,9 +125,9 @@ def extend(
         least: How often a piece must be used in the text.
 
     Raises:
-        InputError: There is no text, or it is not valid; or nothing is worth adding.
-        SettingError: A number is below 1.
-        UnsupportedError: The tokenizer is of another kind.
+        InputError: If there is no text, or it is not valid; or nothing is worth adding.
+        SettingError: If a number is below 1.
+        UnsupportedError: If the tokenizer is of another kind.
     """
     for name, value in (("count", count), ("least", least)):
         if value < 1:

@@ -68,8 +68,8 @@ def train_from_iterator(
         progress: Called with "learn", 0, 1 when all texts are read, and "learn", 1, 1 at the end.
 
     Raises:
-        InputError: A text cannot be used, or there is no text.
-        SettingError: A setting is impossible; a size too small names the smallest possible.
+        InputError: If a text cannot be used, or there is no text.
+        SettingError: If a setting is impossible; of a size the message names the smallest possible.
     """
     tell = progress or no_progress
     if kind not in STYLES:

@@ -38,7 +38,7 @@ class WordCounter:
         """Counts the words of one more text.
 
         Raises:
-            InputError: It is not a str, not valid Unicode, or holds a NUL.
+            InputError: If the text is not a str, not valid Unicode, or holds a NUL.
         """
         self._texts += 1
         check_type("text", self._texts, text)
