@@ -57,7 +57,7 @@ def read_json(
     data = read_any_json(path, error)
     if not isinstance(data, dict):
         raise error(
-            f"{path} is JSON, but no object; it must have the form {{…}}; restore the file."
+            f"{path} is JSON, but not an object; it must have the form {{…}}; restore the file."
         )
     return data
 
@@ -193,7 +193,7 @@ def _read_plain(cls: Any, data: Any, path: str) -> Any:
 def override(data: dict[str, Any], change: str) -> None:
     """Changes one setting of plain data, as a command line writes it: `training.steps=2000`.
 
-    What stands behind the sign is read as TOML, and as a string if it is none.
+    What stands after the sign is read as TOML, and as a string if it is not.
 
     Raises:
         SettingError: If there is no equals sign, or the path leads through a value that is not a

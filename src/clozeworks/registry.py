@@ -44,6 +44,6 @@ def specs(slot: type) -> dict[str, type]:
         if cls.__dict__.get("folder", folder) != folder:
             continue
         waiting += cls.__subclasses__()
-        if not cls.__dict__.get("is_slot"):  # a narrower slot is no spec itself
+        if not cls.__dict__.get("is_slot"):  # a narrower slot is not a spec itself
             found[kind(cls)] = cls
     return found

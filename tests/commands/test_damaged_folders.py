@@ -83,8 +83,8 @@ def test_config_values(refused, bert_model, changes, sentence):
             "the file.",
         ),
         (b"", ", line 1: Expecting value; it must be JSON; restore the file."),
-        (b"[]", " is JSON, but no object; it must have the form {…}; restore the file."),
-        (b'"bert"', " is JSON, but no object; it must have the form {…}; restore the file."),
+        (b"[]", " is JSON, but not an object; it must have the form {…}; restore the file."),
+        (b'"bert"', " is JSON, but not an object; it must have the form {…}; restore the file."),
         (
             '{"name": "café"}'.encode("latin-1"),
             ", line 1: byte 0xe9 is not UTF-8; restore the file, or save it as UTF-8.",
@@ -114,12 +114,12 @@ def test_a_byte_order_mark_does_no_harm(command, bert_model):
 def test_no_config(refused, bert_model):
     (bert_model / "config.json").unlink()
     refused(
-        f"{bert_model} has no config.json, so it is no model folder; name a folder that "
+        f"{bert_model} has no config.json, so it is not a model folder; name a folder that "
         "Clozeworks or transformers saved.",
         *("show", bert_model),
     )
     refused(
-        f"{bert_model / 'vocab.txt'} is no folder; give a model folder with config.json, or a hub "
+        f"{bert_model / 'vocab.txt'} is not a folder; give a model folder with config.json, or a hub "
         "name.",
         *("show", bert_model / "vocab.txt"),
     )

@@ -14,7 +14,7 @@ import pytest
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 UNREACHABLE = (
-    "clozeworks: me/tiny is no folder here, it is not in the local cache, and the hub cannot be "
+    "clozeworks: me/tiny is not a folder here, it is not in the local cache, and the hub cannot be "
     "reached; give the path of a model folder, or go online and try again.\n"
 )
 # Runs several commands in one process, because each process has to import torch.
@@ -124,13 +124,13 @@ def test_a_hub_that_answers(ask, hub, command, tiny_models):
     assert gated[:3] == [
         2,
         "",
-        "clozeworks: me/gated is no folder here, and the hub model 'me/gated' asks for permission; "
+        "clozeworks: me/gated is not a folder here, and the hub model 'me/gated' asks for permission; "
         "request access on its page, then log in with: hf auth login.\n",
     ]
     assert unknown[:3] == [
         2,
         "",
-        "clozeworks: me/none is no folder here, and the hub has no model 'me/none' (or it is "
+        "clozeworks: me/none is not a folder here, and the hub has no model 'me/none' (or it is "
         "private); check the spelling, or log in with: hf auth login.\n",
     ]
     assert broken[:3] == [2, "", UNREACHABLE.replace("me/tiny", "me/broken")]

@@ -229,7 +229,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
         ),
         (
             ["show", "bert-tini"],
-            "bert-tini is no folder here, it is not in the local cache, and the hub cannot be "
+            "bert-tini is not a folder here, it is not in the local cache, and the hub cannot be "
             "reached; give the path of a model folder, or go online and try again. Or did you "
             "mean the published size 'bert-tiny'?",
         ),
@@ -240,7 +240,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
         ),
         (
             ["show", "./nothing"],
-            "./nothing is no folder here and cannot be a hub name; check the spelling.",
+            "./nothing is not a folder here and cannot be a hub name; check the spelling.",
         ),
     ],
 )

@@ -5,7 +5,7 @@ matrices of every adapted projection, and whole the heads and the pooler, which 
 PEFT loads what is written here, and what PEFT writes is read here.
 
 Where one published weight is several projections here (ModernBERT's Wqkv), each piece has a pair of
-its own under the published name with `:piece` behind it. PEFT has no word for that and cannot load
+its own under the published name with `:piece` after it. PEFT has no word for that and cannot load
 such a folder, which says so. A pair that PEFT trained for the whole weight is read like any other.
 """
 
@@ -262,7 +262,7 @@ def _config(folder: Path) -> dict[str, Any]:
     place = folder / CONFIG
     if not place.is_file():
         raise CheckpointError(
-            f"{folder} has no {CONFIG}, so it is no adapter; name the folder of one, such as "
+            f"{folder} has no {CONFIG}, so it is not an adapter; name the folder of one, such as "
             "RUN/model/adapter."
         )
     config = settings.read_json(place)

@@ -71,12 +71,12 @@ def read_config(folder: Path) -> tuple[Config, Family]:
     """The config of a folder and the family it belongs to."""
     if not folder.is_dir():
         raise CheckpointError(
-            f"{folder} is no folder; give a model folder with config.json, or a hub name."
+            f"{folder} is not a folder; give a model folder with config.json, or a hub name."
         )
     path = folder / "config.json"
     if not path.exists():
         raise CheckpointError(
-            f"{folder} has no config.json, so it is no model folder; name a folder that "
+            f"{folder} has no config.json, so it is not a model folder; name a folder that "
             f"Clozeworks or transformers saved."
         )
     config = Config(read_json(path), str(path))

@@ -68,9 +68,9 @@ def start_of(
 
 
 def places_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
-    """The most tokens of a text and what is written behind it; None without a limit.
+    """The most tokens of a text and what is written after it; None without a limit.
 
-    Rotary positions have no end of their own, but nothing was learned behind the last one of
+    Rotary positions have no end of their own, but nothing was learned after the last one of
     training, which a config states. What an encoder-decoder writes has no limit.
     """
     if blueprint.decoder is not None or blueprint.max_length() is not None:

@@ -30,7 +30,7 @@ def resolve(name: str | Path, *, revision: str | None = None) -> Path:
     if path.name == _MODEL and (path.parent / _RECIPE).is_file():
         raise UnfinishedRun(str(name), str(path.parent))
     if isinstance(name, Path) or not _NAME.fullmatch(name):
-        raise HubError(f"{name} is no folder here and cannot be a hub name; check the spelling.")
+        raise HubError(f"{name} is not a folder here and cannot be a hub name; check the spelling.")
     return _download(name, revision)
 
 
@@ -71,7 +71,7 @@ def _quiet() -> Iterator[None]:
 def _download(name: str, revision: str | None) -> Path:
     from huggingface_hub import errors, snapshot_download
 
-    where = f"{name} is no folder here"
+    where = f"{name} is not a folder here"
     try:
         cached_only = not _hub_answers(name, revision)
         with _quiet():

@@ -36,7 +36,7 @@ class WeightFiles:
         self._open: dict[str, Any] = {}
         for path in self.files:
             handle = _opened(path)
-            for name in handle.keys():  # noqa: SIM118 (the handle is no mapping)
+            for name in handle.keys():  # noqa: SIM118 (the handle is not a mapping)
                 self._open[name] = handle
 
     def __iter__(self) -> Iterator[str]:

@@ -44,7 +44,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     foreign = sorted(name for name in held if not MODEL_FILES.fullmatch(name))
     if foreign:
         raise OutputError(
-            f"{folder} also holds {foreign[0]!r}, which is no part of a model, so it is not "
+            f"{folder} also holds {foreign[0]!r}, which is not part of a model, so it is not "
             f"replaced; choose another name, or move that away."
         )
     parent = next((parent for parent in folder.resolve().parents if parent.exists()), folder)

@@ -45,7 +45,7 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 
 def characters_of(text: str) -> list[tuple[int, int]]:
-    """Finds the characters of a text that are no space; signs stay with what they belong to."""
+    """Finds the characters of a text that are not spaces; signs stay with what they belong to."""
     spans: list[tuple[int, int]] = []
     for begin, end in words_of(text):
         flag = _FLAG.fullmatch(text, begin, end) is not None

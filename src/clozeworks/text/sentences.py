@@ -1,8 +1,8 @@
 """Cuts English and Chinese text into sentences.
 
 The idea: one regular expression finds every mark that could end a sentence, together with the
-closing quotes and brackets and the white space behind it; what stands around the mark then decides.
-A line is a paragraph, so its end always ends a sentence. English needs white space behind the mark
+closing quotes and brackets and the white space after it; what stands around the mark then decides.
+A line is a paragraph, so its end always ends a sentence. English needs white space after the mark
 and something that can begin a sentence; Chinese needs neither.
 
 Where one cannot know, two sentences stay together rather than one being cut apart: a missed end
@@ -26,7 +26,7 @@ _TITLES = ("《》", "〈〉")
 _LISTS = (*_TITLES, "（）", "()")
 _CLOSING = "\"'”’)]}»›」』）】》〉〕〗］｝"
 _OPENING = "“‘([{«‹「『（【《〈〔〖［｛"
-# What continues a sentence although it stands behind the mark of an end.
+# What continues a sentence although it stands after the mark of an end.
 _CONTINUES = frozenset(",;:，、：.!?…)]}%/&=<>|_^~*+-–—")
 # Characters before a dot in which an abbreviation, with a bracket before it, must fit.
 _REACH = 12
@@ -62,7 +62,7 @@ def _forms(words: str) -> frozenset[str]:
     return frozenset(listed) | {word[0].upper() + word[1:] for word in listed}
 
 
-# Followed by what they belong to. `etc.` is in no list: a capital behind it begins a sentence.
+# Followed by what they belong to. `etc.` is in no list: a capital after it begins a sentence.
 _NEVER_LAST = _forms(
     "Mr Mrs Ms Messrs Dr Drs Prof Profs Rev Hon Gen Brig Col Capt Cpt Lt Sgt Cpl Pvt Pfc Maj Cmdr "
     "Comdr Adm Sen Rep Gov Pres Supt Insp Cst Asst Fr Mme Mlle Mgr Msgr Mt Sta e.g i.e viz vs cf "
@@ -169,7 +169,7 @@ def whole_text(text: str) -> list[str]:
 
 
 def _is_word(before: str) -> bool:
-    """Says whether a text ends in a word that is no abbreviation, initial or number."""
+    """Says whether a text ends in a word that is not an abbreviation, initial or number."""
     word = before.rpartition(" ")[2]
     return len(word) > 1 and word.isalpha() and not word.isupper() and word not in _ABBREVIATIONS
 
@@ -181,7 +181,7 @@ def _stop(line: str, begin: int, start: int, gap: int, end: int) -> int:
         line: The paragraph.
         begin: Where the sentence begins.
         start: Where the mark stands.
-        gap: Where white space begins, behind the mark and what closes with it.
+        gap: Where white space begins, after the mark and what closes with it.
         end: Where the text goes on.
 
     Returns:
@@ -302,7 +302,7 @@ def _pieces(sentence: str) -> list[str]:
         if len(head) <= LONGEST_SENTENCE:
             stop = begin + len(head)
         else:
-            # A letter keeps its accents; that many of them are no letter.
+            # A letter keeps its accents; that many of them are not a letter.
             for place in range(stop, stop - _REACH, -1):
                 if not _joins(sentence[place]) and sentence[place - 1] != "\u200d":
                     stop = place

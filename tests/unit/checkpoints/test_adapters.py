@@ -184,7 +184,7 @@ NO_PLACE = (
     [
         (
             lambda folder: (folder / "adapter_config.json").unlink(),
-            "{folder} has no adapter_config.json, so it is no adapter; name the folder of one, "
+            "{folder} has no adapter_config.json, so it is not an adapter; name the folder of one, "
             "such as RUN/model/adapter.",
         ),
         (

@@ -91,6 +91,6 @@ def test_a_folder_that_serves_other_purposes_is_not_replaced(bert_model):
     with pytest.raises(OutputError) as error:
         cw.load(bert_model).save(bert_model, overwrite=True)
     assert str(error.value) == (
-        f"{bert_model} also holds 'src', which is no part of a model, so it is not replaced; "
+        f"{bert_model} also holds 'src', which is not part of a model, so it is not replaced; "
         "choose another name, or move that away."
     )

@@ -310,7 +310,7 @@ def test_json_of_something_else(bert_folder):
     with pytest.raises(TokenizerError) as caught:
         Tokenizer.load(bert_folder)
     assert str(caught.value) == (
-        f"{path} is JSON, but no object; it must have the form {{…}}; restore the file."
+        f"{path} is JSON, but not an object; it must have the form {{…}}; restore the file."
     )
     path.unlink()
     path = bert_folder / "tokenizer.json"

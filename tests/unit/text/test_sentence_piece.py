@@ -107,7 +107,7 @@ def test_a_model_folder_as_published(tmp_path):
     ("data", "why"),
     [
         (b"\x0a", "it ends within a number"),
-        (b"\x0a\x05ab", "a field ends 3 bytes behind the end"),
+        (b"\x0a\x05ab", "a field ends 3 bytes after the end"),
         (b"\x0b", "byte 1 begins no field"),
         (b"\xff" * 12, "byte 10 goes on with a number that is too long"),
         (b"\x08\x01", "a number stands where a text is expected"),
@@ -118,7 +118,7 @@ def test_damaged_files(tmp_path, data, why):
     folder = folder_of(tmp_path, data)
     with pytest.raises(TokenizerError) as caught:
         Tokenizer.load(folder, T5_STYLE)
-    told = f"{folder}/spiece.model is no model of SentencePiece, or damaged ({why}"
+    told = f"{folder}/spiece.model is not a SentencePiece model, or damaged ({why}"
     assert str(caught.value).startswith(told) and str(caught.value).endswith("; fetch it again.")
 
 

@@ -28,7 +28,7 @@ class WordTable:
 
     Attributes:
         first: Eight bytes of each word, (W,).
-        second: The eight behind them, (W,).
+        second: The eight after them, (W,).
         long: Places of the words that do not fit; of these the numbers mean nothing.
         long_words: Those words as strings.
         counts: How many words each text has.
@@ -97,7 +97,7 @@ class AsciiWords:
         borders = np.cumsum([len(text) + 1 for text in texts])
         counts = np.diff(np.searchsorted(begin, borders), prepend=0)
         if self._with_space:
-            begin -= letters[begin - 1] == _SPACE  # behind the last text stands no space
+            begin -= letters[begin - 1] == _SPACE  # after the last text stands no space
         sizes = end - begin
         # Eight bytes from every place on, as one number each.
         eights: Uint64Array = np.ndarray(len(letters) - 7, "<u8", letters, strides=(1,))

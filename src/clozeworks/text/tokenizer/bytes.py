@@ -1,12 +1,12 @@
 """ByT5's tokens: the bytes of a text, and nothing to learn.
 
 Paper: Xue et al. 2022.
-The idea: a token is a byte, its id the byte + 3 behind padding, end and unknown; so there is no
+The idea: a token is a byte, its id the byte + 3 after padding, end and unknown; so there is no
 vocabulary file, and no text is ever unknown.
 Where paper and code differ: the paper's sentinels are the last byte ids (258, 257, …), which valid
 text hardly uses; the published tokenizer has 125 more, `<extra_id_0>` = 259 to 383, which the
 published weights never learnt.
-Compat: bytes that are no UTF-8 are decoded as `�`; transformers leaves them out.
+Compat: bytes that are not UTF-8 are decoded as `�`; transformers leaves them out.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The text that ids add behind others, whole or token by token.
+"""The text that ids add after others, whole or token by token.
 
 The idea: a decoder looks at more than one token, so a text that grows is decoded again and again in
 short windows, and what stands in a window's end and may still become something else is held back: a
@@ -17,7 +17,7 @@ _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 class Continuation:
-    """Text behind other text.
+    """Text after other text.
 
     Args:
         decode: Turns ids into text, and leaves special tokens out.
@@ -68,7 +68,7 @@ class Continuation:
         return place
 
     def whole(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """The text that ids add behind others, the space between them with it."""
+        """The text that ids add after others, the space between them with it."""
         before = self._context(before)
         known, whole = self._decode(before), self._decode([*before, *ids])
         return whole[len(known) :] if whole.startswith(known) else self._decode(ids)

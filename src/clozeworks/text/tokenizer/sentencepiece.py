@@ -81,11 +81,11 @@ def read_pieces(path: Path) -> SentencePieces:
                 found.table = _as_bytes(dict(_fields(_as_bytes(value))).get(_TABLE, b""))
     except (ValueError, KeyError, struct.error, OSError) as error:
         raise TokenizerError(
-            f"{path} is no model of SentencePiece, or damaged ({error}); fetch it again."
+            f"{path} is not a SentencePiece model, or damaged ({error}); fetch it again."
         ) from None
     if not {_TRAINING, _NORMALIZING} <= seen:
         raise TokenizerError(
-            f"{path} ends before its settings, which every model has behind its pieces; it was cut "
+            f"{path} ends before its settings, which every model has after its pieces; it was cut "
             "off; fetch it again."
         )
     if _UNKNOWN not in found.kinds:
@@ -163,13 +163,13 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
         else:
             raise ValueError(f"byte {place:,} begins no field")
         if place + size > len(data):
-            raise ValueError(f"a field ends {place + size - len(data):,} bytes behind the end")
+            raise ValueError(f"a field ends {place + size - len(data):,} bytes after the end")
         yield key >> 3, data[place : place + size]
         place += size
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, lowest first, and the place behind it."""
+    """A number of seven bits a byte, lowest first, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):
         if place >= len(data):

@@ -21,7 +21,7 @@ class SpecialTokens:
     """The names of the tokens that are not text.
 
     Attributes:
-        pad: Fills a row behind its text.
+        pad: Fills a row after its text.
         unknown: Stands for what the vocabulary cannot write.
         mask: Stands for a gap.
         first: Opens a text (`[CLS]`, `<s>`), or speaks for it at its end (`<cls>`).

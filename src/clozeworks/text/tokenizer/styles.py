@@ -265,7 +265,7 @@ class UnigramStyle:
 
 @dataclass(frozen=True, kw_only=True)
 class ClosedUnigramStyle(UnigramStyle):
-    """XLNet: the same pieces, and all special tokens behind the text.
+    """XLNet: the same pieces, and all special tokens after the text.
 
     Attributes:
         special: Names of the special tokens; a text is written `A <sep> <cls>`.
@@ -281,7 +281,7 @@ class ClosedUnigramStyle(UnigramStyle):
         return tuple(dict.fromkeys(name for name in order if name is not None))
 
     def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
-        """Makes the step that puts special tokens behind texts; the last has a type of its own."""
+        """Makes the step that puts special tokens after texts; the last has a type of its own."""
         close, last = self.special.last, self.special.first
         if close is None or last is None or close not in vocabulary or last not in vocabulary:
             return None
@@ -294,7 +294,7 @@ class ClosedUnigramStyle(UnigramStyle):
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringUnigramStyle(UnigramStyle):
-    """T5: the same pieces, an end behind every text, and sentinels at the end of the vocabulary.
+    """T5: the same pieces, an end after every text, and sentinels at the end of the vocabulary.
 
     Attributes:
         special: Names of the special tokens; a text is written `A </s>`, a pair `A </s> B </s>`.
@@ -312,7 +312,7 @@ class AnsweringUnigramStyle(UnigramStyle):
         return self.special.extra[::-1]
 
     def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
-        """Makes the step that puts an end behind texts."""
+        """Makes the step that puts an end after texts."""
         last = self.special.last
         if last is None or last not in vocabulary:
             return None

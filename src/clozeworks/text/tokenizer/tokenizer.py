@@ -197,7 +197,7 @@ class Tokenizer(ChatMethods):
         return self._backend.decode(ids, skip_special_tokens=skip_special)
 
     def continued(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """The text that ids add behind others, the space between them with it.
+        """The text that ids add after others, the space between them with it.
 
         Args:
             before: The ids before; the last few are looked at.

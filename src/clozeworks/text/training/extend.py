@@ -3,7 +3,7 @@
 Paper: Gee et al. 2022 (new rows from the pieces a new one stood for); Purason et al. 2025 (merges
 learnt on from where BPE training stopped).
 The idea: words of another field or language fall into many pieces. The runs of pieces that cost
-most on given text become pieces of the model itself, behind all others, so that no old id changes.
+most on given text become pieces of the model itself, after all others, so that no old id changes.
 They are not `added_tokens`, which are searched for in every text before it is cut into words: that
 is slow, matches inside words, and hides where words begin.
 
@@ -11,7 +11,7 @@ How each kind comes to use a new piece:
 
 - *WordPiece* takes the longest piece that fits, so it need only be there. It then also stands in
   longer words that begin like it.
-- *Byte-level BPE* needs the merges that lead to it. They stand behind all old ones, which therefore
+- *Byte-level BPE* needs the merges that lead to it. They stand after all old ones, which therefore
   act first: a word is cut as before, and then pieces of it are joined.
 - *Unigram* takes the likeliest cut. A new piece is as likely as its parts together and a hair more,
   so a word is cut as before, and then runs of it are one piece.
@@ -297,7 +297,7 @@ def _kind(character: str) -> str:
 def _with_added_inside(tokenizer: Tokenizer) -> dict[str, Any]:
     """The tokenizer's state, with all its tokens in the model.
 
-    Trap: tokens that stand beside the model are numbered behind it whenever it is loaded, so they
+    Trap: tokens that stand beside the model are numbered after it whenever it is loaded, so they
     would get other ids as the model grows.
     """
     state = tokenizer.state

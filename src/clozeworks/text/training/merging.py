@@ -1,7 +1,7 @@
 """Goes on learning byte pair merges where a vocabulary left off.
 
 Paper: Purason et al. 2025 (continued BPE training); Sennrich et al. 2016.
-The idea: new merges stand behind all old ones, so a word is first cut as it always was, and the
+The idea: new merges stand after all old ones, so a word is first cut as it always was, and the
 new merges act on those pieces. Learning them is BPE training that begins with the old pieces
 instead of bytes: each step joins the pair of neighbours that occurs most, and that is the number of
 tokens it saves. A word of four pieces needs three merges; the pieces between are real pieces too.
