@@ -119,8 +119,8 @@ def test_no_config(refused, bert_model):
         *("show", bert_model),
     )
     refused(
-        f"{bert_model / 'vocab.txt'} is not a folder; give a model folder with config.json, or a hub "
-        "name.",
+        f"{bert_model / 'vocab.txt'} is not a folder; give a model folder with config.json, or a "
+        "hub name.",
         *("show", bert_model / "vocab.txt"),
     )
 

@@ -124,8 +124,8 @@ def test_a_hub_that_answers(ask, hub, command, tiny_models):
     assert gated[:3] == [
         2,
         "",
-        "clozeworks: me/gated is not a folder here, and the hub model 'me/gated' asks for permission; "
-        "request access on its page, then log in with: hf auth login.\n",
+        "clozeworks: me/gated is not a folder here, and the hub model 'me/gated' asks for "
+        "permission; request access on its page, then log in with: hf auth login.\n",
     ]
     assert unknown[:3] == [
         2,
