@@ -72,9 +72,7 @@ def test_recipes_that_cannot_be_read(refused, tmp_path):
     )
     path.write_text("run = \n")
     refused(
-        f"{path} is not a TOML file: Invalid value (at line 1, column 7); fix the file.",
-        "pretrain",
-        path,
+        f"{path} is not a TOML file: Invalid value (at line 1, column 7); fix it.", "pretrain", path
     )
     path.write_bytes(b'run = "\xe9"\n')
     refused(f"{path} is not UTF-8; save it as UTF-8.", "pretrain", path)

@@ -144,7 +144,7 @@ def check_labels(labels: Sequence[str]) -> None:
         raise InputError(f"labels is {labels!r}; it must be a list of at least two labels.")
     for label in labels:
         if not isinstance(label, str) or not label.strip():
-            raise InputError(f"a label is {label!r}; it must be a str with a word; fix it.")
+            raise InputError(f"a label is {label!r}; it must be a str with at least one word.")
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if list(labels).count(label) > 1)
         raise InputError(f"the label {twice!r} is listed twice; remove one.")

@@ -75,10 +75,10 @@ def test_braces_of_a_text_stay():
 @pytest.mark.parametrize(
     ("error", "sentence", "labels", "options"),
     [
-        (InputError, "labels is []; a choice needs two at least; give a list of them.", [], {}),
-        (InputError, "labels is 'ab'; a choice needs two at least; give a list of them.", "ab", {}),
-        (InputError, "a label is ' '; it must be a str with a word; fix it.", ["a", " "], {}),
-        (InputError, "the label 'a' is there twice; each counts once; drop one.", ["a", "a"], {}),
+        (InputError, "labels is []; it must be a list of at least two labels.", [], {}),
+        (InputError, "labels is 'ab'; it must be a list of at least two labels.", "ab", {}),
+        (InputError, "a label is ' '; it must be a str with at least one word.", ["a", " "], {}),
+        (InputError, "the label 'a' is listed twice; remove one.", ["a", "a"], {}),
         (
             SettingError,
             "template is '{text}'; it must contain {text} and {label} once each; write, for "

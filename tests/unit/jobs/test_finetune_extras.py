@@ -240,7 +240,7 @@ def test_the_usual_learning_rate_of_thin_matrices_is_higher():
             "training.freezing.heads_only is true and lora is set; then nothing it adds ever "
             "changes; leave one of them out.",
         ),
-        (["training.lora.rank=0"], SettingError, "training.lora.rank is 0; it must be at least 1."),
+        (["lora.rank=0"], SettingError, "lora.rank is 0; it must be at least 1."),
         (
             ["lora.rank=2", "training.optimizer.kind=adafactor"],
             SettingError,
@@ -255,7 +255,7 @@ def test_the_usual_learning_rate_of_thin_matrices_is_higher():
         (
             ["adversarial.step=0"],
             SettingError,
-            "training.adversarial.step is 0.0; it must be above 0.",
+            "adversarial.step is 0.0; it must be above 0.",
         ),
         (
             ["training.schedule.warmup_fraction=1"],

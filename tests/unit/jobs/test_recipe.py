@@ -140,7 +140,7 @@ def test_files_that_are_no_recipe(tmp_path):
     )
     path.write_text("run = ")
     with pytest.raises(
-        InputError, match=r"recipe\.toml is not a TOML file: Invalid value .*; fix the fi"
+        InputError, match=r"recipe\.toml is not a TOML file: Invalid value .*; fix it"
     ):
         read_toml(path)
     path.write_bytes(b'run = "\xff"')

@@ -19,7 +19,6 @@ from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import Examples, ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
 from clozeworks.data.examples.examples import check_tokens, room_within
-from clozeworks.errors import SettingError
 from clozeworks.spec import Above, Advice, Below, spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer

@@ -196,8 +196,8 @@ def changed(source: Path | str | dict[str, Any], changes: Sequence[str]) -> dict
     """What a TOML file or plain data holds, with some settings changed; the data stay as they are.
 
     Raises:
-        InputError: The file cannot be read, or is not a TOML file.
-        SettingError: A change is none.
+        InputError: If the file cannot be read, or is not TOML.
+        SettingError: If a change is not `path=value`, or a setting has an old name.
     """
     data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
     for change in changes:
@@ -210,13 +210,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     """What a TOML file holds.
 
     Raises:
-        InputError: It cannot be read, or is not a TOML file.
+        InputError: If it cannot be read, or is not TOML.
     """
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not a TOML file: {error}; fix the file.") from error
+        raise InputError(f"{path} is not a TOML file: {error}; fix it.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8; save it as UTF-8.") from error
     except FileNotFoundError as error:

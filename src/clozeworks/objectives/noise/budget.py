@@ -17,7 +17,6 @@ import numpy as np
 
 from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.errors import SettingError
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
 from clozeworks.rng import shares

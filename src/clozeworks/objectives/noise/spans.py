@@ -26,7 +26,6 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array, Uint32Array
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.errors import SettingError
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Counted
 from clozeworks.objectives.noise.draws import Draws
