@@ -52,7 +52,7 @@ def change(path, value):
         (["heads"], 5, SettingError, "heads is 5; it must be a table."),
         (["encoder", "layers", 0, 0, "part", "hads"], 2, UnknownName,
          "A setting of encoder.layers[0][0].part is 'hads'; known: bias, dropout, head_width, "
-         "heads, key_bias, kv_heads, positions, scale, sees. Did you mean 'heads'?"),
+         "heads, key_bias, kv_heads, mask, positions, scale. Did you mean 'heads'?"),
     ],
 )  # fmt: skip
 def test_complaints(path, value, kind, message):

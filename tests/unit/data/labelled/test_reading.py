@@ -299,13 +299,13 @@ class TestBadRows:
             for number in range(2, 7)
         )
         wrong(
-            f"7 rows cannot be used:\n{rows}  and 2 more\nMend them, or drop them with "
+            f"7 rows cannot be used:\n{rows}  and 2 more\nFix them, or drop them with "
             "--skip-bad-rows.",
             *("a.csv", content),
         )
         content = "text,label\n" + "x,\n" * 70 + "y,a\n"
         wrong(
-            f"20 rows or more cannot be used:\n{rows}  and 15 more\nMend them, or drop them with "
+            f"20 rows or more cannot be used:\n{rows}  and 15 more\nFix them, or drop them with "
             "--skip-bad-rows.",
             *("a.csv", content),
         )
