@@ -1,4 +1,4 @@
-"""Clozeworks: from raw text to a trained, compressed, served language model.
+"""Clozeworks: from raw text to a trained language model: BERT, T5, GPT and their relatives.
 
 Names are loaded when they are first used, so that importing the package costs nothing.
 """
