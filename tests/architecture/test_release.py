@@ -31,3 +31,14 @@ def test_every_python_that_is_promised_is_tested():
     promised = [line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if "Python :: 3." in line]
     assert re.findall(r'"(3\.\d+)"', re.search(r"python: (\[.*\])", workflow).group(1)) == promised
     assert PROJECT["requires-python"] == f">={promised[0]}"
+
+
+def test_contributing_lists_the_layers_that_are_checked():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    [layers] = [each["layers"] for each in contracts if each["type"] == "layers"]
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.search(r"```text\n(.*?)\n```", page, re.DOTALL).group(1).splitlines() == layers
+    named = {name for line in layers for name in line.split(" | ")}
+    inside = (ROOT / "src" / "clozeworks").iterdir()
+    assert {path.name for path in inside if (path / "__init__.py").exists()} <= named
