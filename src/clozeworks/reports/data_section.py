@@ -26,7 +26,7 @@ def data_blocks(report: Report) -> list[Block]:
     for name, part in parts:
         for what, count, rows in (
             ("unusable rows", part.bad, part.bad_rows),
-            ("repaired rows", part.mended, part.mended_rows),
+            ("repaired rows", part.repaired, part.repaired_rows),
         ):
             if count:
                 blocks.append(Folded(f"{name}: {count:,} {what}", [shorten(row) for row in rows]))
