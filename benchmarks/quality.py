@@ -259,8 +259,8 @@ def frozen(
 ) -> Any:
     """Logistic regression on the last layer."""
     import clozeworks as cw
-    from clozeworks.data.labelled.reading import read_labelled
     from clozeworks.jobs.probe.job import probe
+    from clozeworks.tasks.task import read_labelled
 
     train = read_labelled(files[0], work.kind)  # type: ignore[arg-type]
     dev = read_labelled(files[1], work.kind, train.reading)  # type: ignore[arg-type]
@@ -294,7 +294,8 @@ def recipe(
 def items(data: Path, work: Work, most: int | None) -> tuple[list[Any], list[Any]]:
     """Rows to learn from, drawn once for all seeds and sides, and the whole dev set."""
     from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading, read_labelled
+    from clozeworks.data.labelled.reading import Reading
+    from clozeworks.tasks.task import read_labelled
 
     columns = parse_columns(work.columns, work.kind) if work.columns else {}  # type: ignore[arg-type]
     train = read_labelled(data / work.train, work.kind, Reading(columns=columns))  # type: ignore[arg-type]
@@ -314,7 +315,9 @@ def written(part: Sequence[Any], path: Path) -> str:
 
 
 def line_of(item: Any) -> dict[str, Any]:
-    from clozeworks.data.labelled.items import PairItem, TextItem, WordsItem
+    from clozeworks.tasks.classify import TextItem
+    from clozeworks.tasks.compare import PairItem
+    from clozeworks.tasks.tagging.items import WordsItem
 
     if isinstance(item, TextItem):
         return {"text": item.text, "label": item.label}

@@ -164,8 +164,7 @@ def taught(
 def repeated(file: Path, task: Row, words: int | None) -> Row:
     """The values of who repeats the first words of each text, or all of it."""
     from clozeworks import config
-    from clozeworks.data.labelled.reading import read_labelled
-    from clozeworks.tasks.task import Task
+    from clozeworks.tasks.task import Task, read_labelled
     from clozeworks.tasks.text_to_text.task import Composed
 
     asked: Any = config.read(Task, task)
@@ -228,8 +227,7 @@ def finetune(
 def evaluated(loaded: Any, file: Path, task: Row) -> Row:
     """The values on a file of texts, or of labels that a format puts as text; with an interval."""
     from clozeworks import config
-    from clozeworks.data.labelled.reading import read_labelled
-    from clozeworks.tasks.task import Task
+    from clozeworks.tasks.task import Task, read_labelled
 
     asked: Any = config.read(Task, task)
     items = read_labelled(file, "classify" if "format" in task else "text-to-text").items

@@ -43,7 +43,7 @@ SLOTS = [
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_files_are_small_and_say_what_they_are(path):
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 500
+    assert len(text.splitlines()) <= 800
     assert ast.get_docstring(ast.parse(text)), "a file begins by saying what it is"
     assert path.stem not in {"utils", "helpers", "common", "misc", "base"}
 

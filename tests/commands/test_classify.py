@@ -74,7 +74,7 @@ def test_every_kind_of_input_gives_the_same_answers(command, folder, tmp_path, m
         for each, (label, score) in zip(found, wanted, strict=True):
             assert each["label"] == label and each["score"] == pytest.approx(score, abs=1e-5)
         assert outcome.err.splitlines()[-1].startswith("3 texts in ")
-    assert found[1]["place"] == "standard input, line 2"
+    assert found[1]["source_location"] == "standard input, line 2"
 
 
 def test_columns_are_found_or_named_and_stated(command, folder, tmp_path):
@@ -82,7 +82,10 @@ def test_columns_are_found_or_named_and_stated(command, folder, tmp_path):
     path.write_text("review\tstars\nthe cat\t3\nthe dog\t3\n", encoding="utf-8")
     outcome = command("classify", folder, path)
     assert outcome.err.splitlines()[0] == "Columns: text=review (by its name)."
-    assert [each["place"] for each in objects(outcome)] == [f"{path}, row 2", f"{path}, row 3"]
+    assert [each["source_location"] for each in objects(outcome)] == [
+        f"{path}, row 2",
+        f"{path}, row 3",
+    ]
     outcome = command("classify", folder, path, "--columns", "text=2", "--no-header")
     assert outcome.err.splitlines()[0] == "Columns: text=2 (as named); no header."
     assert [each["text"] for each in objects(outcome)] == ["stars", "3", "3"]
@@ -142,7 +145,7 @@ def test_numbers_have_no_score(command, tiny_models, tmp_path, refused):
     shown = command("classify", folder, "the cat", "--no-json").out
     assert shown == f"{found['label']:.3f}  the cat\n"
     refused(
-        "--top is 2, and this model gives a number; leave --top out.",
+        "--top is 2, and this model predicts a number; leave --top out.",
         *("classify", folder, "the cat", "--top", "2"),
     )
 

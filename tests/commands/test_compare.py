@@ -102,7 +102,8 @@ def test_what_cannot_be_compared(refused, command, folder, tmp_path, monkeypatch
             *("compare", folder, "-"),
         )
     refused(
-        f"{folder} was trained on pairs of texts; it compares two; use compare.",
+        f"{folder} cannot classify texts: it can compare texts; use a checkpoint with such a head "
+        "(…ForSequenceClassification), or train one with clozeworks finetune.",
         *("classify", folder, "the cat"),
     )
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")

@@ -8,13 +8,13 @@ import pytest
 import clozeworks as cw
 from clozeworks.cli.display.evaluation_page import Details, page
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.reading import read_labelled
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.metrics.labels import LabelScores
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.task import read_labelled
 
 TEXTS = ["the cat sat", "the dog lay", "我爱北京", "the house", "on the mat", "a garden"]
 LABELS = ["good", "bad", "good", "so-so", "bad", "good"]
@@ -150,10 +150,10 @@ def test_every_task_is_measured_and_its_predictions_written(
         "compare": "same",
         "tag": ["O", "B-PER"],
         "pos": ["DET", "NOUN"],
-        "answer": [{"text": "cat", "begin": 4}],
+        "answer": [{"text": "cat", "answer_start": 4}],
     }
     assert records[0]["gold"] == gold[name]
-    assert {"label", "tags", "answer"} & set(records[0]) and records[0]["place"]
+    assert {"label", "tags", "answer"} & set(records[0]) and records[0]["source_location"]
     assert outcome.err.endswith(f"; answers in {out}\n")
     assert command("evaluate", folders / name, path).code == 0
 
@@ -315,7 +315,7 @@ def test_what_cannot_be_measured(command, refused, folders, tmp_path):
         "their column with --columns label=NAME.\n"
     )
     refused(
-        f"{folders / 'classify'} cannot tag words: it can classify; use a checkpoint with such a "
+        f"{folders / 'classify'} cannot tag words: it can classify texts; use a checkpoint with such a "
         "head (…ForTokenClassification), or train one with clozeworks finetune.",
         *("evaluate", folders / "classify", bare, "--task", "tag"),
     )

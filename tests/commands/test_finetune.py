@@ -74,7 +74,7 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
     assert "items that were not used to choose anything" in page
     assert "10 items" in page
     assert len((run / "predictions.jsonl").read_text().splitlines()) == 10
-    assert "The best of 2 settings was rate" in (run / "model" / "README.md").read_text()
+    assert "The best of 2 settings was learning_rate" in (run / "model" / "README.md").read_text()
     assert command(*typed).out == outcome.out
 
 
@@ -93,13 +93,16 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
             ["classify", "{bert}", "{rows}", "search.learning_rates=[0.1,0.2]", "--probe"],
             "--probe does not go with search",
         ),
-        (["tagg"], "tagg is no task and no recipe; write finetune answer|classify|compare|tag"),
+        (
+            ["tagg"],
+            "tagg is neither a task nor a recipe; write finetune answer|classify|compare|tag",
+        ),
         (["classify", "{bert}"], "no labelled file was named; give at least one behind the model."),
         (["classify", "{bert}", "{rows}", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
         (["classify", "{bert}", "{rows}", "training.epoch=1"], "Did you mean 'epochs'?"),
         (["tag", "{bert}", "{rows}"], "rows.csv"),
         (["classify", "{bert}", "{rows}", "--columns", "label=lable"], "Did you mean 'label'?"),
-        (["answer", "{bert}", "{rows}", "--probe"], "--probe is for classify, compare and tag"),
+        (["answer", "{bert}", "{rows}", "--probe"], "--probe is for classify, compare, tag"),
     ],
 )
 def test_mistakes_get_a_sentence(command, bert, rows, tmp_path, monkeypatch, arguments, sentence):

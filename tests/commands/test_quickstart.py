@@ -56,8 +56,8 @@ def test_it_goes_on_where_it_was_and_is_the_same_twice(command, place, tmp_path,
 
 
 def test_it_shows_what_pre_training_bought(command, place, monkeypatch, tmp_path):
-    from clozeworks.data.labelled.items import TextItem
     from clozeworks.jobs.quickstart import task as quickstart_task
+    from clozeworks.tasks.classify import TextItem
 
     areas = ("files", "text")
     rows = [TextItem(f"about {areas[n % 2]} and number {n}", areas[n % 2]) for n in range(60)]

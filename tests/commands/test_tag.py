@@ -73,7 +73,7 @@ def test_words_that_are_known_are_kept(command, folders, tmp_path):
         assert [tuple(each["tags"]) for each in found] == wanted
         said = outcome.err.splitlines()[0]
         assert said.startswith("Columns: words=tokens" if "json" in name else "Each line is a word")
-    assert found[1]["place"] == f"{tmp_path}/g.bio, line 8"
+    assert found[1]["source_location"] == f"{tmp_path}/g.bio, line 8"
 
 
 def test_lines_that_do_not_end_in_tags_are_texts(command, folders, tmp_path):
@@ -158,7 +158,7 @@ def test_what_cannot_be_tagged(refused, command, folders, tmp_path):
         ("a.conll", f"line 2: there is no word in column 1; give it one, {drop}"),
         (
             "c.jsonl",
-            f"line 1: the words must be a list of strings, none of them empty; fix them, {drop}",
+            f"line 1: a word is empty; give it one, {drop}",
         ),
     ):
         outcome = command("tag", folder, tmp_path / name)

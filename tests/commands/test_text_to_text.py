@@ -8,9 +8,9 @@ import time
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli import items as asked_items
-from clozeworks.data.labelled.items import SourceItem
 from clozeworks.language_model.model import LanguageModel
+from clozeworks.tasks.text_to_text.items import SourceItem
+from clozeworks.tasks.text_to_text.task import TextToText
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def test_stopped_with_a_file_keeps_the_answers(gpt, start, many, tmp_path, numbe
 
 def test_stopped_without_a_file_has_printed_the_answers(gpt, start, many):
     process = start(["-m", "clozeworks", "text-to-text", gpt, many])
-    first = "".join(process.stdout.readline() for _ in range(asked_items.WRITTEN_ITEMS + 1))
+    first = "".join(process.stdout.readline() for _ in range(TextToText.chunk_items + 1))
     process.send_signal(signal.SIGINT)
     # Trap: communicate does not give what readline has read ahead.
     lines = [json.loads(line) for line in (first + process.stdout.read()).splitlines()]
     told = process.stderr.read()
-    assert asked_items.WRITTEN_ITEMS < len(lines) < 3000 and process.wait(timeout=60) == 130
+    assert TextToText.chunk_items < len(lines) < 3000 and process.wait(timeout=60) == 130
     assert re.search(r"\nStopped. [1-9][0-9,]* texts in .* a second until then.\n$", told)
 
 
@@ -74,7 +74,7 @@ def test_chunks_are_small_and_change_nothing(gpt, command, tmp_path, monkeypatch
     ask = LanguageModel.ask
     monkeypatch.setattr(LanguageModel, "ask", noted)
     monkeypatch.setattr("clozeworks.cli.display.progress.ProgressBar.__call__", told)
-    monkeypatch.setattr(asked_items, "WRITTEN_ITEMS", 3)
+    monkeypatch.setattr(TextToText, "chunk_items", 3)
     found = command("text-to-text", gpt, path)
     assert found.code == 0 and asked == [3, 3, 1]
     assert shares[0] < 0.5 and shares[-1] == pytest.approx(1)

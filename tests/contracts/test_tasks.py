@@ -17,24 +17,19 @@ import torch
 import clozeworks as cw
 from clozeworks import config, registry
 from clozeworks.data.examples.loader import Loader
-from clozeworks.data.labelled.items import (
-    AnswerSpan,
-    PairItem,
-    QuestionItem,
-    SourceItem,
-    TextItem,
-    WordsItem,
-)
 from clozeworks.engine.stages import MicroBatcher
 from clozeworks.errors import InputError
+from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.compare import Compare
-from clozeworks.tasks.examples import TaskExamples
+from clozeworks.tasks.classify import Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.spans.windows import Windows, by_item
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.task import Task
+from clozeworks.tasks.text_to_text.items import SourceItem
 from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.tasks.text_to_text.writing import Writing
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import SourceItem
+from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
-from clozeworks.tasks.examples import TaskExamples
+from clozeworks.tasks.text_to_text.items import SourceItem
 from clozeworks.tasks.text_to_text.task import Composed, TextToText
 from clozeworks.tasks.text_to_text.writing import Writing
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE

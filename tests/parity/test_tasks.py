@@ -9,15 +9,16 @@ import torch.nn.functional as F
 import transformers
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.engine.stages import MicroBatcher
+from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.classify import PUBLISHED_PROBLEMS, Classify
-from clozeworks.tasks.compare import Compare
-from clozeworks.tasks.examples import TaskExamples
+from clozeworks.tasks.classify import PUBLISHED_PROBLEMS, Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.spans.windows import Windows
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity

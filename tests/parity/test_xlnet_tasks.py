@@ -8,13 +8,14 @@ import torch
 import transformers
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.families.xlnet import FAMILY
 from clozeworks.inference.predict import window_logits
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.classify import Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
+from clozeworks.tasks.spans.questions import QuestionItem
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.text.training.train import train_from_iterator
 
 pytestmark = pytest.mark.parity

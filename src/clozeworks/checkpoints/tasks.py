@@ -19,10 +19,8 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family, parts_of
-from clozeworks.tasks import answer, classify, tag
-from clozeworks.tasks.labels import labels_of
-from clozeworks.tasks.task import Task
-from clozeworks.tasks.text_to_text import task as text_to_text
+from clozeworks.tasks.tag import TRANSITIONS
+from clozeworks.tasks.task import Task, task_classes
 
 AnyTask = Task[Any, Any]
 OldHead = Literal["fit", "remap", "fresh", "refuse"]
@@ -39,23 +37,12 @@ def task_of(checkpoint: Checkpoint, place: str) -> AnyTask | None:
     """
     heads, config = checkpoint.model.blueprint.heads, checkpoint.config
     noted = _noted(checkpoint.notes, place)
-    if isinstance(noted, text_to_text.TextToText) and noted.head in heads:
-        return noted
-    for head in (classify.OWN_HEAD, classify.FAMILY_HEAD, tag.HEAD, answer.HEAD):
-        if head in heads:
-            break
-    else:
-        return None
-    if head == answer.HEAD:
-        return noted if isinstance(noted, answer.Answer) else answer.Answer()
-    labels = labels_of(config, getattr(heads[head], "count", 0), place)
-    if head == tag.HEAD:
-        if isinstance(noted, tag.Tag):
-            return dataclasses.replace(noted, labels=labels)
-        return tag.Tag(labels=labels)
-    if isinstance(noted, classify.Classify):
-        return dataclasses.replace(noted, labels=labels)
-    return classify.Classify(labels=labels, problem=_problem(config, len(labels), place))
+    if noted is not None and (fitted := noted.fitted(config, heads, place)) is not None:
+        return fitted
+    for kind in task_classes().values():
+        if (found := kind.from_checkpoint(config, heads, place)) is not None:
+            return found
+    return None
 
 
 def _noted(notes: Mapping[str, Any], place: str) -> AnyTask | None:
@@ -69,20 +56,6 @@ def _noted(notes: Mapping[str, Any], place: str) -> AnyTask | None:
             "the file."
         ) from error
     return found
-
-
-def _problem(config: Mapping[str, Any], labels: int, place: str) -> classify.Problem:
-    """What a published config says it solves; without a word one label is a number."""
-    stated = config.get("problem_type")
-    if stated is None:
-        return "number" if labels == 1 else "one"
-    for problem, published in classify.PUBLISHED_PROBLEMS.items():
-        if stated == published:
-            return problem
-    known = ", ".join(classify.PUBLISHED_PROBLEMS.values())
-    raise CheckpointError(
-        f"{place}: problem_type is {stated!r}; known: {known}; correct config.json."
-    )
 
 
 def with_task(
@@ -136,11 +109,11 @@ def about_head(checkpoint: Checkpoint, task: AnyTask, head: OldHead = "fit") -> 
         SettingError: `head` is refuse, and there is no head with the same labels.
     """
     rows, have = _old_rows(checkpoint, task, head), _old_labels(checkpoint, task)
-    if have is None or isinstance(task, text_to_text.TextToText):
+    if have is None or task.head_labels is None:
         return ""
-    if isinstance(task, answer.Answer):
+    if not task.settings().get("id2label"):  # its rows mean the same for every model
         fate = "begins anew, as asked" if rows is None else "is kept and trained further"
-        return f"The checkpoint's head for answers {fate}."
+        return f"The checkpoint's head for this task {fate}."
     named = f"{', '.join(have[:5])}{', …' if len(have) > 5 else ''}"
     if rows is None:
         why = "begins anew, as asked" if head == "fresh" else "has other labels, and begins anew"
@@ -165,32 +138,21 @@ def _old_labels(checkpoint: Checkpoint, task: AnyTask) -> list[str] | None:
         before = task_of(checkpoint, checkpoint.family.model_type)
     except ClozeworksError:  # a head that cannot be used is left out anyway
         return None
-    if before is None or _head(before) != _head(task):
+    if before is None or before.head != task.head or before.head_labels is None:
         return None
-    return _labels(before)
-
-
-def _labels(task: AnyTask) -> list[str]:
-    """The labels of a task's head; an answer has a begin and an end, whatever it is about."""
-    if isinstance(task, answer.Answer):
-        return ["begin", "end"]
-    return list(task.settings().get("id2label", {}).values())
-
-
-def _head(task: AnyTask) -> str:
-    return tag.HEAD if isinstance(task, tag.Tag) else getattr(task, "head", answer.HEAD)
+    return list(before.head_labels)
 
 
 def _old_rows(checkpoint: Checkpoint, task: AnyTask, head: OldHead) -> list[int | None] | None:
     """Where each label of a task stood in the head of a checkpoint; None if it begins anew."""
-    if isinstance(task, text_to_text.TextToText):
+    if task.head_labels is None:
         if head != "fit":
             raise SettingError(
                 f"head is {head!r}, and a model that writes keeps its vocabulary; it has no effect "
                 "there; leave it out."
             )
         return None
-    have, labels = _old_labels(checkpoint, task), _labels(task)
+    have, labels = _old_labels(checkpoint, task), task.head_labels
     same = have is not None and sorted(have) == sorted(labels)
     if head == "refuse" and not same:
         found = f"has {', '.join(have)}" if have else "has no head for the task"
@@ -237,9 +199,9 @@ def _copy(
             if name.startswith("heads.") and not from_another and not is_inside:
                 if rows is None or None in rows:
                     continue
-                if ".project." in name or name.startswith(f"heads.{tag.TRANSITIONS}."):
+                if ".project." in name or name.startswith(f"heads.{TRANSITIONS}."):
                     before = before[rows]
-                if name == f"heads.{tag.TRANSITIONS}.move_bias":
+                if name == f"heads.{TRANSITIONS}.move_bias":
                     before = before[:, rows]
             if before.shape == parameter.shape:
                 parameter.copy_(before)
@@ -257,7 +219,7 @@ def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
             before = have.get(name)
             if before is None or not name.startswith("heads."):
                 continue
-            if name.startswith(f"heads.{tag.TRANSITIONS}."):
+            if name.startswith(f"heads.{TRANSITIONS}."):
                 continue  # what follows what is of all labels together
             if ".project." in name:
                 parameter[places] = before[from_rows]

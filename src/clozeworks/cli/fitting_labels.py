@@ -1,7 +1,6 @@
 """The labels of a file beside those of a checkpoint: the same names, numbers, or a complaint."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ def fitted(items: "Sequence[Item]", labels: Sequence[str]) -> "tuple[Sequence[It
         InputError: The file has labels that the checkpoint does not know.
     """
     from clozeworks.data.labelled.labels import label_set
-    from clozeworks.tasks.labels import shown
+    from clozeworks.tasks.labels.names import shown
 
     given = label_set(items)
     unknown = [label for label in given if label not in labels]
@@ -39,7 +38,7 @@ def fitted(items: "Sequence[Item]", labels: Sequence[str]) -> "tuple[Sequence[It
     names = _by_number(given, labels)
     if names:
         pairs = [f"{number} is {names[number]}" for number in given]
-        return [_renamed(item, names) for item in items], f"Labels by number: {shown(pairs)}."
+        return [item.renamed(names) for item in items], f"Labels by number: {shown(pairs)}."
     raise _unknown(items, unknown, labels)
 
 
@@ -51,24 +50,11 @@ def _by_number(given: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
     return {}
 
 
-def _renamed(item: "Item", names: Mapping[str, str]) -> "Item":
-    from clozeworks.data.labelled.items import ChatItem, QuestionItem, SourceItem, WordsItem
-
-    if isinstance(item, QuestionItem | SourceItem | ChatItem):
-        return item
-    if isinstance(item, WordsItem):
-        return replace(item, tags=tuple(names[tag] for tag in item.tags or ()))
-    if isinstance(item.label, tuple):
-        return replace(item, label=tuple(names[label] for label in item.label))
-    return replace(item, label=names[str(item.label)])
-
-
 def _unknown(items: "Sequence[Item]", unknown: Sequence[str], labels: Sequence[str]) -> InputError:
-    from clozeworks.data.labelled.labels import labels_of_item
-    from clozeworks.tasks.labels import shown
+    from clozeworks.tasks.labels.names import shown
 
-    first = next(item for item in items if set(labels_of_item(item)) & set(unknown))
-    label = next(label for label in labels_of_item(first) if label in unknown)
+    first = next(item for item in items if set(item.labels) & set(unknown))
+    label = next(label for label in first.labels if label in unknown)
     near = {name: get_close_matches(name, labels, n=1) for name in unknown}
     hints = [f"{name!r} may be {found[0]!r}" for name, found in near.items() if found]
     more = [name for name in unknown if name != label]

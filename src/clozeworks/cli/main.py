@@ -20,14 +20,6 @@ COMMANDS = {
     ),
     "fill": ("clozeworks.cli.commands.fill", "fill in the words missing from a text"),
     "embed": ("clozeworks.cli.commands.embed", "turn texts into vectors"),
-    "classify": ("clozeworks.cli.commands.classify", "say what texts are about"),
-    "compare": ("clozeworks.cli.commands.compare", "say how two texts are related"),
-    "tag": ("clozeworks.cli.commands.tag", "find entities, or parts of speech"),
-    "answer": ("clozeworks.cli.commands.answer", "find the answer to a question in a text"),
-    "text-to-text": (
-        "clozeworks.cli.commands.text_to_text",
-        "write a text for a text, as a model was taught",
-    ),
     "generate": ("clozeworks.cli.commands.generate", "continue a text, or answer it"),
     "score": ("clozeworks.cli.commands.score", "measure how likely texts are"),
     "choose": (
@@ -143,20 +135,40 @@ def _answer(arguments: list[str]) -> int:
 
         print(f"clozeworks {__version__}")
         return 0
-    if name not in COMMANDS:
-        raise UnknownName("command", name, COMMANDS)
+    tasks = task_commands()
+    if name not in COMMANDS and name not in tasks:
+        raise UnknownName("command", name, {**COMMANDS, **tasks})
     return _call(name, rest)
+
+
+def task_commands() -> dict[str, str]:
+    """The command of each task and what it does, read from the files of `tasks/` without them."""
+    import ast
+    from pathlib import Path
+
+    folder = Path(__file__).parents[1] / "tasks"
+    files = [path for path in folder.glob("*.py") if path.stem not in ("__init__", "task")]
+    found = {}
+    for path in sorted((*files, *folder.glob("*/task.py"))):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        name = path.parent.name if path.name == "task.py" else path.stem
+        found[name.replace("_", "-")] = text.split("\n")[0].rstrip(".")
+    return found
 
 
 def overview() -> str:
     """What `clozeworks --help` prints."""
-    width = max(map(len, COMMANDS)) + 2
+    tasks = task_commands()
+    width = max(map(len, (*COMMANDS, *tasks))) + 2
     lines = [
         "Clozeworks: from your own text to a trained, compressed, served language model.",
         "",
         "  clozeworks COMMAND …",
         "",
         *(f"  {name:<{width}}{what}" for name, (_, what) in COMMANDS.items()),
+        "",
+        "What a model was taught, one command for each task:",
+        *(f"  {name:<{width}}{what}" for name, what in tasks.items()),
         "",
         "clozeworks COMMAND --help explains a command. MODEL is a folder or a hub name.",
     ]
@@ -166,7 +178,12 @@ def overview() -> str:
 def _call(name: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
-    app = import_module(COMMANDS[name][0]).app
+    if name in COMMANDS:
+        app = import_module(COMMANDS[name][0]).app
+    else:
+        from clozeworks.cli.commands.predict import app_of
+
+        app = app_of(name)
     app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
     if {"-h", "--help"} & set(arguments):
         from clozeworks.cli.display.help_text import HelpText

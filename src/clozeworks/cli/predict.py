@@ -16,17 +16,12 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from clozeworks.checkpoints.tasks import AnyTask
     from clozeworks.cli.display.progress import ProgressBar
-    from clozeworks.cli.items import CommandTask, InputItems
+    from clozeworks.cli.items import InputItems
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.items import Item
     from clozeworks.language_model.model import LanguageModel
-
-# Prints an answer for people.
-Show = Callable[["Console", "Item", Any], None]
 
 
 @Parameter(name="*")
@@ -77,21 +72,18 @@ class ReadingOptions:
             raise SettingError("--no-json has no effect on --out, which is JSON; leave one out.")
         check_output(self.out, overwrite=self.overwrite, suffixes=(".jsonl",), name=self.answers)
 
-    def open(self, source: str, task: "CommandTask") -> "tuple[InputItems, BadRows]":
+    def open(
+        self, source: str, item: "type[Item]", chunk: int | None = None
+    ) -> "tuple[InputItems, BadRows]":
         """What is asked about, and where its bad rows are noted."""
-        from clozeworks.cli.items import asked_items
+        from clozeworks.cli.items import CHUNK_ITEMS, ItemInput
         from clozeworks.data.labelled.bad_rows import BadRows
 
         bad = BadRows(skip=self.skip_bad_rows)
-        asked = asked_items(
-            source,
-            task,
-            columns=self.columns,
-            header=self.header,
-            encoding=self.encoding,
-            bad=bad,
+        reader = ItemInput(
+            item, self.columns, self.header, self.encoding, bad, chunk or CHUNK_ITEMS
         )
-        return asked, bad
+        return reader.open(source), bad
 
     def check_two_texts(self) -> None:
         """Insists that no option speaks of a file where there is none.
@@ -131,8 +123,6 @@ def answer_all(
     bad: "BadRows",
     options: Options,
     *,
-    what: str,
-    show: Show,
     top: int | None = None,
     change: Callable[[Any], Any] | None = None,
 ) -> None:
@@ -146,20 +136,19 @@ def answer_all(
         asked: What about.
         bad: Rows that could not be used.
         options: Where answers go.
-        what: What an item is called.
-        show: Prints an answer for people.
-        top: How many scores or candidates a JSON object holds.
+        top: How many labels or candidates are shown, and a JSON object holds.
         change: Changes an answer before it is shown or written.
     """
-    from clozeworks.cli.display.highlight import terminal
+    from clozeworks.cli.display.highlight import show, terminal
     from clozeworks.cli.display.progress import ProgressBar
-    from clozeworks.cli.display.records import record_of
+    from clozeworks.tasks.results.records import record_of
 
     if asked.found:
         print(asked.found, file=sys.stderr)
     readable = options.json_lines is False or (
         options.json_lines is None and options.out is None and sys.stdout.isatty()
     )
+    what = task.item_type.asked_unit
     count = long = 0
     begin = time.monotonic()
 
@@ -175,7 +164,8 @@ def answer_all(
         console = terminal() if readable else None
         # What an output cannot show would be written as no JSON reader knows it.
         escaped = (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
-        for chunk in asked.chunks:
+        for items in asked.chunks:
+            chunk = list(map(task.from_input, items))
             answers = loaded.ask(chunk, task, batch_tokens=options.budget, progress=tokens)
             if tokens is not None:
                 tokens.next_chunk()
@@ -183,7 +173,7 @@ def answer_all(
                 answers = list(map(change, answers))
             for item, answer in zip(chunk, answers, strict=True):
                 if console is not None:
-                    show(console, item, answer)
+                    show(console, task.shown(item, answer, top or 1))
                 else:
                     record = record_of(item, answer, top)
                     file.write(json.dumps(record, ensure_ascii=escaped) + "\n")

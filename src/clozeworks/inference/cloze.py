@@ -8,20 +8,43 @@ Shapes: n texts, D draws.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from clozeworks.arrays import Float64Array
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.items import ItemLocations, TextItem
+from clozeworks.data.files.tables import TABLE_SUFFIXES
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.columns import TEXT_COLUMNS
+from clozeworks.data.labelled.items import ItemLocations, Role
+from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.fill import FillCandidate, Filled, fill
+from clozeworks.tasks.classify import TextItem, text_lines
 from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
 TOP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GapItem(TextItem):
+    """A text with gaps, and the words that belong in them if they are known."""
+
+    command: ClassVar[str] = "fill"
+    roles: ClassVar[tuple[Role, ...]] = (Role("text", TEXT_COLUMNS, holds="text"),)
+    suffixes: ClassVar[tuple[str, ...]] = (*TABLE_SUFFIXES, ".txt")
+    labels_needed: ClassVar[bool] = False
+
+    @classmethod
+    def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
+        """Each line of a text file as a text."""
+        return text_lines(cls, path, reading) if suffix == ".txt" else None
 
 
 def cloze(

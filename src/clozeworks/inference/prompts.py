@@ -7,12 +7,15 @@ Shapes: B prompts.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from clozeworks.core.attention.attention import AttentionModule
 from clozeworks.core.model import Model
+from clozeworks.data.labelled.columns import TEXT_COLUMNS
+from clozeworks.data.labelled.items import Role
 from clozeworks.errors import SettingError
 from clozeworks.generate.beams import search
 from clozeworks.generate.logits_processors import Known
@@ -22,12 +25,23 @@ from clozeworks.generate.session import DecoderSession
 from clozeworks.inference.loop import BatchOptions, device_of, in_order
 from clozeworks.inference.packing import check_finite
 from clozeworks.runtime.memory import available
+from clozeworks.tasks.classify import TextItem
 from clozeworks.wording import counted, size_in_words
 
 # The most texts that are written side by side.
 ROWS = 32
 # The share of the memory at hand that a batch may take for what it has read.
 _SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PromptItem(TextItem):
+    """A text that a model goes on with or answers."""
+
+    command: ClassVar[str] = "generate"
+    roles: ClassVar[tuple[Role, ...]] = (
+        Role("text", ("prompt", "prompts", "instruction", *TEXT_COLUMNS), holds="text"),
+    )
 
 
 def write_all(

@@ -7,23 +7,19 @@ from typing import Any, TypeVar, Unpack, overload
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.tasks import AnyTask, task_of
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.items import (
-    ChatItem,
-    PairItem,
-    QuestionItem,
-    SourceItem,
-    TextItem,
-    WordsItem,
-)
 from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.inference.predict import answers
 from clozeworks.tasks.answer import Answer, Answered
-from clozeworks.tasks.classify import Classified, Classify
-from clozeworks.tasks.compare import Compare, as_compare
+from clozeworks.tasks.classify import Classified, Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.spans.questions import QuestionItem
 from clozeworks.tasks.tag import Tag, Tagged
-from clozeworks.tasks.text_to_text.task import BETWEEN, Composed, TextToText
+from clozeworks.tasks.tagging.items import WordsItem
+from clozeworks.tasks.task import task_classes
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem
+from clozeworks.tasks.text_to_text.task import Composed, TextToText
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TextPair = tuple[str, str]
@@ -77,11 +73,7 @@ class TaskMethods(ABC):
             For one text a `Classified`, for several a list of them.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
-        task = self._task(Classify, "classify texts", "…ForSequenceClassification")
-        if isinstance(task, Compare):
-            raise UnsupportedError(
-                f"{self.name} was trained on pairs of texts; it compares two; use compare."
-            )
+        task = self.task_for(Classify)
         found = self.ask([TextItem(text) for text in several], task, **options)
         return found[0] if isinstance(texts, str) else found
 
@@ -106,8 +98,7 @@ class TaskMethods(ABC):
         for number, pair in enumerate(several, start=1):
             if isinstance(pair, str) or len(pair) != 2:
                 raise InputError(f"pair {number:,} is {pair!r}; it must be two texts; give two.")
-        task = self._task(Classify, "compare texts", "…ForSequenceClassification")
-        found = self.ask([PairItem(*pair) for pair in several], as_compare(task), **options)
+        found = self.ask([PairItem(*pair) for pair in several], self.task_for(Compare), **options)
         return found[0] if alone else found
 
     def tag(
@@ -125,7 +116,7 @@ class TaskMethods(ABC):
             For one text a `Tagged`, for several a list of them.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
-        task = self._task(Tag, "tag words", "…ForTokenClassification")
+        task = self.task_for(Tag)
         found = self.ask(list(map(words_item, several)), task, **options)
         if scheme is not None:
             found = [task.in_scheme(answer, scheme) for answer in found]
@@ -150,7 +141,7 @@ class TaskMethods(ABC):
         Returns:
             For one question an `Answered`, for several a list of them.
         """
-        task = self._task(Answer, "answer questions", "…ForQuestionAnswering")
+        task = self.task_for(Answer)
         if isinstance(question, str) and isinstance(context, str):
             one: Answered = self.ask([QuestionItem(question, context)], task, **options)[0]
             return one
@@ -180,25 +171,29 @@ class TaskMethods(ABC):
         Returns:
             For one text a `Composed`, for several a list of them.
         """
-        task = self.writing_task()
+        task = self.task_for(TextToText)
         several: list[Any] = [texts] if isinstance(texts, str) else list(texts)
         items = [task.item_of(each) if isinstance(each, str) else each for each in several]
         found = self.ask(items, task, **options)
         return found[0] if isinstance(texts, str) else found
 
-    def writing_task(self) -> TextToText:
-        """The task of a model that writes: what it was trained for, or the plain one.
+    def task_for(self, kind: type[TaskType]) -> TaskType:
+        """The model's task as one of a kind: what it was trained for, or what its head can do.
 
         Raises:
-            UnsupportedError: It cannot write.
+            UnsupportedError: If it cannot do that.
         """
         task = self.task
-        if isinstance(task, TextToText):
-            return task
-        blueprint = self.model.blueprint
-        if not blueprint.can_generate or "vocabulary" not in blueprint.heads:
-            self._task(TextToText, "write texts", "…ForConditionalGeneration or …ForCausalLM")
-        return TextToText(between=None if blueprint.decoder is not None else BETWEEN)
+        suited = None if task is None else task.suited_to(kind)
+        if suited is None:
+            suited = kind.without_training(self.model.blueprint)
+        if suited is None:
+            known = f"it can {task.ability}" if task else "it has no head for a task"
+            raise UnsupportedError(
+                f"{self.name} cannot {kind.ability}: {known}; use a checkpoint with such a head "
+                f"({kind.architecture}), or train one with clozeworks finetune."
+            )
+        return suited  # type: ignore[return-value]
 
     def ask(
         self,
@@ -232,20 +227,17 @@ class TaskMethods(ABC):
         return task.measure(items, self.ask(items, task, **options), intervals=intervals)
 
     def _own_task(self, items: Sequence[Any]) -> AnyTask:
-        """What the model was trained for; of two texts if the items are pairs."""
-        task: AnyTask = self._task(object, "answer", "a task's head")
-        pairs = bool(items) and isinstance(items[0], PairItem)
-        return as_compare(task) if pairs and isinstance(task, Classify) else task
-
-    def _task(self, kind: Any, what: str, architecture: str) -> Any:
+        """What the model was trained for, as such items want it."""
         task = self.task
-        if not isinstance(task, kind) or task is None:
-            known = f"it can {task.name}" if task else "it has no head for a task"
+        if task is None:
             raise UnsupportedError(
-                f"{self.name} cannot {what}: {known}; use a checkpoint with such a head "
-                f"({architecture}), or train one with clozeworks finetune."
+                f"{self.name} cannot answer: it has no head for a task; use a checkpoint with one, "
+                "or train one with clozeworks finetune."
             )
-        return task
+        if not items or isinstance(items[0], task.item_type):
+            return task
+        kinds = [kind for kind in task_classes().values() if kind.item_type is type(items[0])]
+        return next((each for kind in kinds if (each := task.suited_to(kind))), task)
 
 
 def words_item(text: str | WordList) -> WordsItem:

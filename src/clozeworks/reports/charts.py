@@ -17,7 +17,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
-from clozeworks.tasks.details import CalibrationCurve, ConfusionMatrix, ScatterPlot
+from clozeworks.tasks.results.details import CalibrationCurve, ConfusionMatrix, ScatterPlot
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

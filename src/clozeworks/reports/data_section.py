@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clozeworks.data.labelled.oddities import Finding
 from clozeworks.data.labelled.report import Amount, DataPart, Report, Spread
 from clozeworks.reports.render import Block, Bullets, Folded, Remark, shorten
-from clozeworks.tasks.details import DetailTable, DetailText
+from clozeworks.tasks.results.details import DetailTable, DetailText
 
 # Labels a table has at most.
 MOST_LABELS = 60

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clozeworks.tasks.details import Mark, MarkedText
+from clozeworks.tasks.results.details import Mark, MarkedText
 
 # Characters on each side of an end of a mark, and of a text without marks.
 AROUND = 140

@@ -27,7 +27,7 @@ from clozeworks.reports.render import (
     sessions_table,
 )
 from clozeworks.reports.summary import FinetuneSummary, main_values
-from clozeworks.tasks.details import DetailTable, DetailText
+from clozeworks.tasks.results.details import DetailTable, DetailText
 
 
 def finetuning_page(summary: FinetuneSummary, note: Callable[[str], None]) -> str:

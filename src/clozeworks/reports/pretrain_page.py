@@ -19,7 +19,7 @@ from clozeworks.reports.render import (
     render_page,
     sessions_table,
 )
-from clozeworks.tasks.details import DetailTable, DetailText
+from clozeworks.tasks.results.details import DetailTable, DetailText
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:

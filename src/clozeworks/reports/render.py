@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from clozeworks import __version__
 from clozeworks.reports.charts import calibration_chart, confusion_chart, scatter_chart
 from clozeworks.reports.excerpts import excerpt
-from clozeworks.tasks.details import (
+from clozeworks.tasks.results.details import (
     CalibrationCurve,
     ConfusionMatrix,
     Detail,

@@ -10,8 +10,8 @@ from typing import Any
 
 from clozeworks.data.labelled.report import Report
 from clozeworks.reports.render import number_text
-from clozeworks.tasks.details import Detail, Mistakes
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.details import Detail, Mistakes
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ Shapes: N tokens, B windows, T tokens of a window.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -23,18 +23,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clozeworks import config
 from clozeworks.arrays import Float32Array
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.core.ops.segments import text_normalizers
-from clozeworks.data.labelled.items import ItemLocations, QuestionItem
+from clozeworks.data.labelled.items import Item, ItemLocations
+from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
+from clozeworks.tasks.metrics.answers import (
+    cmrc_exact,
+    cmrc_f1,
+    squad_exact,
+    squad_f1_or_none,
+)
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.details import (
+    GOLD,
+    PREDICTED,
+    Detail,
+    DetailTable,
+    DetailText,
+    Mark,
+    Mistake,
+    marked,
+)
+from clozeworks.tasks.spans.questions import QuestionItem
 from clozeworks.tasks.spans.windows import (
     TokenWindow,
     Windows,
@@ -43,12 +63,32 @@ from clozeworks.tasks.spans.windows import (
     offsets_of,
     read_windows,
 )
-from clozeworks.tasks.task import Target, Task
+from clozeworks.tasks.task import (
+    CommandOption,
+    Prepared,
+    ShownPrediction,
+    StartingModel,
+    Target,
+    Task,
+)
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 HEAD = "answer"
 # Paper: the length of a window; questions and contexts together.
 LENGTH = 384
+NO_ANSWER = "no answer"
+_POINTERS = """\
+import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
+inputs = tokenizer("a question?", "a context that holds the answer", return_tensors="pt")
+with torch.no_grad():
+    outputs = model(**inputs)
+start, end = outputs.start_logits.argmax(), outputs.end_logits.argmax()
+answer = tokenizer.decode(inputs["input_ids"][0, start : end + 1])"""
 
 
 @dataclass(frozen=True)
@@ -93,6 +133,19 @@ class Answered:
     lead: float | None = None
     windows: int = 1
 
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """As JSON can hold it; `top` is how many candidates are kept."""
+        found: dict[str, Any] = {
+            "answer": self.text,
+            "begin": self.begin,
+            "end": self.end,
+            "score": self.score,
+            "candidates": [dict(vars(each)) for each in self.candidates[:top]],
+        }
+        if self.lead is not None:
+            found["lead"] = self.lead
+        return {**found, "windows": self.windows}
+
 
 @spec
 class Answer(Task[QuestionItem, Answered]):
@@ -100,6 +153,30 @@ class Answer(Task[QuestionItem, Answered]):
 
     paper: ClassVar[str] = "Devlin et al. 2019; Rajpurkar et al. 2016"
     per_token: ClassVar[bool] = True
+    item_type: ClassVar[type[Item]] = QuestionItem
+    summary: ClassVar[str] = "find the answers to questions in a context"
+    description: ClassVar[str] = (
+        "Find the stretch of a context that answers a question. Long contexts are read through "
+        "windows, never cut. Begin and end are characters of the context; JSON does not repeat the "
+        "context itself. The context may also be the name of a file that holds it."
+    )
+    title: ClassVar[str] = "Question answering"
+    ability: ClassVar[str] = "answer questions"
+    architecture: ClassVar[str] = "…ForQuestionAnswering"
+    pipeline_tag: ClassVar[str] = "question-answering"
+    command_options: ClassVar[Mapping[str, CommandOption]] = {
+        "top": CommandOption(
+            int,
+            "How many answers are shown, the best first. If not given, people are shown one, and "
+            "JSON holds all that were looked at.",
+            "-k",
+        ),
+        "threshold": CommandOption(
+            float,
+            'Give no answer if "none" is ahead by more than this; as the model says if not given.',
+        ),
+    }
+    usual_epochs: ClassVar[float] = 2.0
 
     threshold: float | None = None
     """No answer is given if "none" is ahead by more than this; None: there always is an answer."""
@@ -117,6 +194,44 @@ class Answer(Task[QuestionItem, Answered]):
         for name, value in (("n_best", self.n_best), ("longest", self.longest)):
             if value < 1:
                 raise SettingError(f"{name} is {value}; it must be at least 1.")
+
+    @classmethod
+    def prepare(
+        cls,
+        settings: Mapping[str, Any],
+        labels: Sequence[str],
+        train: Labelled,
+        dev: Labelled,
+        model: StartingModel,
+    ) -> Prepared:
+        """The task, with a threshold where questions may have no answer."""
+        found = dict(settings)
+        impossible = [item for item in (*train.items, *dev.items) if item.impossible]
+        if impossible and found.get("rule") == "cmrc":
+            raise InputError(
+                f"{impossible[0].place} has no answer, and task.rule is 'cmrc', which knows no "
+                "such questions; drop them, or leave task.rule out."
+            )
+        if impossible:
+            found.setdefault("threshold", 0.0)
+        return Prepared(config.read(Task, found, "task"), train.items, dev.items)
+
+    @classmethod
+    def from_checkpoint(
+        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
+    ) -> "Answer | None":
+        """Two pointers are all a config can say."""
+        return cls() if HEAD in heads else None
+
+    @property
+    def head(self) -> str:
+        """The head that is asked."""
+        return HEAD
+
+    @property
+    def head_labels(self) -> tuple[str, ...]:
+        """An answer has a begin and an end, whatever it is about."""
+        return ("begin", "end")
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """Two scores for every token."""
@@ -275,6 +390,108 @@ class Answer(Task[QuestionItem, Answered]):
             threshold=self.threshold,
             intervals=intervals,
         )
+
+    def baseline(
+        self, train: Sequence[QuestionItem], dev: Sequence[QuestionItem]
+    ) -> tuple[str, list[Answered]]:
+        """No answer at all; the lead is larger than any threshold."""
+        silent = Answered("", None, None, 1.0, (), math.inf)
+        return "never giving an answer", [silent] * len(dev)
+
+    def details(
+        self, items: Sequence[QuestionItem], answers: Sequence[Answered], measured: Measured
+    ) -> list[Detail]:
+        """Questions with and without an answer apart, and what another threshold would do."""
+        values = measured.values
+        groups = [
+            ("answerable", sum(bool(item.answers) for item in items), "answerable_"),
+            ("impossible", sum(not item.answers for item in items), "impossible_"),
+        ]
+        rows = tuple(
+            (name, f"{count:,}", f"{values[f'{key}exact_match']:.3f}", f"{values[f'{key}f1']:.3f}")
+            for name, count, key in groups
+            if f"{key}f1" in values
+        )
+        if not rows:
+            return []
+        silent = sum(not answer.text for answer in answers)
+        text = (
+            f"The model gives no answer where “no answer” leads by more than {self.threshold:g} "
+            f"points; this was so for {silent:,} of {counted(len(answers), 'question')}."
+        )
+        if values.get("best_f1", 0.0) > measured.value:
+            text += (
+                f" On this dev set a threshold of {values['best_f1_threshold']:.4g} would be best: "
+                f"F1 {values['best_f1']:.3f}; that value is optimistic, because the threshold was "
+                "chosen on the same items."
+            )
+        return [DetailTable(("questions", "count", "exact match", "F1"), rows), DetailText(text)]
+
+    def mistakes(self, items: Sequence[QuestionItem], answers: Sequence[Answered]) -> list[Mistake]:
+        """Answers that are not right, marked in their context."""
+        exact, f1 = (
+            (cmrc_exact, cmrc_f1) if self.rule == "cmrc" else (squad_exact, squad_f1_or_none)
+        )
+        found = []
+        for item, answer in zip(items, answers, strict=True):
+            texts = [each.text for each in item.answers] or [""]
+            if max(exact(text, answer.text) for text in texts) == 1:
+                continue
+            if not item.answers:
+                kind = "answered where nothing is right"
+            elif not answer.text:
+                kind = "no answer where there is one"
+            else:
+                shared = max(f1(text, answer.text) for text in texts)
+                kind = "too much or too little" if shared else "something else"
+            marks = [Mark(each.begin, each.end, GOLD) for each in item.answers]
+            if answer.begin is not None and answer.end is not None:
+                marks.append(Mark(answer.begin, answer.end, PREDICTED))
+            found.append(
+                Mistake(
+                    item.place,
+                    kind,
+                    " | ".join(dict.fromkeys(each.text for each in item.answers)) or NO_ANSWER,
+                    answer.text or NO_ANSWER,
+                    answer.score,
+                    f"{answer.score:.1%} confident",
+                    (marked(item.question), marked(item.context, marks)),
+                )
+            )
+        return found
+
+    def shown(self, item: QuestionItem, answer: Answered, top: int = 1) -> ShownPrediction:
+        """The answer, where it stands, and further candidates."""
+        context = None
+        if answer.begin is not None and answer.end is not None:
+            context = marked(item.context, [Mark(answer.begin, answer.end, PREDICTED)])
+        lines = tuple(
+            f"{each.score:.3f}  {each.text or NO_ANSWER}"
+            for each in (answer.candidates[:top] if top > 1 else ())
+        )
+        return ShownPrediction(answer.text or NO_ANSWER, answer.score, marked=context, lines=lines)
+
+    def configured(self, **options: Any) -> "tuple[Answer, None]":
+        """With another threshold, or with as many candidates as are to be shown."""
+        task = replace(self, n_best=max(self.n_best, options.get("top") or 1))
+        if options.get("threshold") is not None:
+            task = replace(task, threshold=options["threshold"])
+        return task, None
+
+    def usage(self, *, chats: bool = False) -> str:
+        """How a question is asked."""
+        return 'output = model.answer("a question?", "a context that holds the answer")'
+
+    def transformers_usage(self, *, chats: bool = False) -> str | None:
+        """Two pointers; transformers has no pipeline for it any more."""
+        return _POINTERS
+
+    def usage_notes(self) -> list[str]:
+        """What two pointers alone do not do."""
+        return [
+            "Clozeworks also reads long contexts through windows, knows when there is no answer, "
+            "and never lets an answer end before it begins."
+        ]
 
     def tuned(self, measured: Measured) -> "Answer":
         """With the threshold that gives the best F1 on the same items, where there is one."""

@@ -14,8 +14,11 @@ Example: `Classify(labels=("negative", "positive"))`, or for numbers
 Shapes: B windows, C labels.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -24,6 +27,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clozeworks import config
 from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
@@ -31,16 +35,55 @@ from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.items import ItemLocations, Label, PairItem, TextItem
-from clozeworks.errors import SettingError, UnknownName
+from clozeworks.data.files.encodings import printable
+from clozeworks.data.files.lines import read_lines
+from clozeworks.data.files.tables import nothing
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.columns import LABEL_COLUMNS, TEXT_COLUMNS
+from clozeworks.data.labelled.items import (
+    Item,
+    ItemLocations,
+    Label,
+    Role,
+    TextEditor,
+    wrong_text,
+)
+from clozeworks.data.labelled.labels import TEXT_LABELS, described_labels, read_labels
+from clozeworks.data.labelled.reading import FileItems, Labelled, Reading
+from clozeworks.errors import CheckpointError, SettingError, UnknownName
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
-from clozeworks.tasks.label_loss import LabelLoss
-from clozeworks.tasks.labels import check_names, number_of, published_labels, right_label
+from clozeworks.tasks.labels.loss import LabelLoss
+from clozeworks.tasks.labels.names import (
+    check_names,
+    labels_of,
+    number_of,
+    published_labels,
+    right_label,
+)
+from clozeworks.tasks.metrics.calibration import calibration_bins
+from clozeworks.tasks.metrics.labels import KnownLabels, numbered_labels, per_label
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.details import (
+    CalibrationCurve,
+    Detail,
+    DetailTable,
+    Mistake,
+    ScatterPlot,
+    label_details,
+    marked,
+)
+from clozeworks.tasks.results.records import best_scores
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, judged_in, read_windows
-from clozeworks.tasks.task import Target, Task
+from clozeworks.tasks.task import (
+    CommandOption,
+    Prepared,
+    ShownPrediction,
+    StartingModel,
+    Target,
+    Task,
+)
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 Problem = Literal["one", "several", "number"]
@@ -49,8 +92,99 @@ PUBLISHED_PROBLEMS: dict[Problem, str] = {
     "several": "multi_label_classification",
     "number": "regression",
 }
+_PROBLEMS = {"one": "one", "several": "several", "numbers": "number"}
 POOLER = "pooler"
 FAMILY_HEAD, OWN_HEAD = "classes", "text_classes"
+
+
+class LabelledTexts(Item):
+    """One or more texts with a label, several labels, or a number."""
+
+    __slots__ = ()
+
+    label: Label
+    label_kinds: ClassVar[Mapping[str, str]] = TEXT_LABELS
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """With its labels called otherwise."""
+        if isinstance(self.label, tuple):
+            named = tuple(names[label] for label in self.label)
+            return replace(self, label=named)  # type: ignore[type-var]
+        return replace(self, label=names[str(self.label)])  # type: ignore[type-var]
+
+    def augmented(self, editor: TextEditor) -> Self:
+        """With other words in each text."""
+        changed = {name: editor.text(getattr(self, name), name) for name in self.text_names}
+        return replace(self, **changed)  # type: ignore[type-var]
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> "LabelledTexts":
+        """The texts of a row, and what stands in the column of the label."""
+        texts = [row[name] for name in cls.text_names]
+        for name, text in zip(cls.text_names, texts, strict=True):
+            if wrong := wrong_text(text, "text" if len(texts) == 1 else f"{name} text"):
+                raise ValueError(wrong)
+        return cls(*texts, row.get("label"), place)  # type: ignore[call-arg]
+
+    @classmethod
+    def settle(
+        cls, items: Sequence[Item], reading: Reading, bad: BadRows
+    ) -> tuple[Sequence[Item], str]:
+        """Reads the labels, whose kind shows in all of them together."""
+        cells = [(item.gold, item.place) for item in items]
+        labels, usable, kind = read_labels(cells, reading.labels, reading.separator, bad)
+        known = zip(items, labels, usable, strict=True)
+        settled = [replace(item, label=label) for item, label, fits in known if fits]  # type: ignore[type-var]
+        return settled, kind
+
+    @classmethod
+    def described_labels(cls, has_column: bool, kind: str) -> str:
+        """What the labels are, after the names of the columns."""
+        return described_labels(has_column, kind)
+
+    @classmethod
+    def has_label_set(cls, kind: str) -> bool:
+        """Names are a fixed set, numbers are not."""
+        return kind in ("one", "several")
+
+
+@dataclass(frozen=True, slots=True)
+class TextItem(LabelledTexts):
+    """A text and its label.
+
+    Attributes:
+        text: The text.
+        label: A label, several, or a number; None if it is not known.
+        place: Where it came from, for messages.
+    """
+
+    text: str
+    label: Label = None
+    place: str = ""
+
+    command: ClassVar[str] = "classify"
+    roles: ClassVar[tuple[Role, ...]] = (
+        Role("text", TEXT_COLUMNS, holds="text"),
+        Role("label", LABEL_COLUMNS, required=False, holds="label"),
+    )
+
+
+def text_lines(item: type[TextItem], path: Path, reading: Reading) -> FileItems:
+    """Each line of a text file as a text without a label.
+
+    Raises:
+        InputError: If there is none.
+    """
+    origin = printable(path)
+    reading.refuse_columns(f"each line of {origin} is a text")
+    items = [
+        item(line, None, f"{origin}, line {number:,}")
+        for number, line in enumerate(read_lines(path, encoding=reading.encoding), start=1)
+        if line.strip()
+    ]
+    if not items:
+        raise nothing(origin)
+    return FileItems(items, layout="Each line is a text.")
 
 
 @dataclass(frozen=True)
@@ -69,12 +203,45 @@ class Classified:
     scores: dict[str, float]
     windows: int = 1
 
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """As JSON can hold it; `top` is how many scores are kept."""
+        label = list(self.label) if isinstance(self.label, tuple) else self.label
+        found: dict[str, Any] = {"label": label}
+        if self.score is not None:  # a number has none
+            found |= {"score": self.score, "scores": best_scores(self.scores, top)}
+        return {**found, "windows": self.windows}
+
+    def __str__(self) -> str:
+        if isinstance(self.label, float):
+            return f"{self.label:.3f}"
+        label = ", ".join(self.label) if isinstance(self.label, tuple) else self.label
+        return label or "no label"
+
 
 @spec
 class Classify(Task[Any, Classified]):
     """Says what a text is about, or how much of something it is."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
+    item_type: ClassVar[type[Item]] = TextItem
+    summary: ClassVar[str] = "label texts: one label, several, or a number"
+    description: ClassVar[str] = (
+        "Give each text its label; or several labels, or a number, as the model was trained. Long "
+        "texts are read through windows, never cut."
+    )
+    title: ClassVar[str] = "Text classification"
+    ability: ClassVar[str] = "classify texts"
+    architecture: ClassVar[str] = "…ForSequenceClassification"
+    pipeline_tag: ClassVar[str] = "text-classification"
+    command_options: ClassVar[Mapping[str, CommandOption]] = {
+        "top": CommandOption(
+            int,
+            "How many labels are shown, the likeliest first. If not given, people are shown one, "
+            "and JSON holds all.",
+            "-k",
+        )
+    }
+    can_probe: ClassVar[bool] = True
 
     labels: tuple[str, ...]
     """The labels in the order of the head; for a number its name."""
@@ -116,6 +283,50 @@ class Classify(Task[Any, Classified]):
         if self.problem != "one":
             self.label_loss.refuse_unless_plain(f"problem is {self.problem!r}")
 
+    @classmethod
+    def prepare(
+        cls,
+        settings: Mapping[str, Any],
+        labels: Sequence[str],
+        train: Labelled,
+        dev: Labelled,
+        model: StartingModel,
+    ) -> Prepared:
+        """The task with the labels of the data, or the name of its number."""
+        if train.kind == "numbers":
+            names = [column.name for column in train.columns if column.role == "label"]
+            labels = [names[0] if names else "number"]
+        found = {**settings, "labels": list(labels), "problem": _PROBLEMS[train.kind]}
+        return Prepared(config.read(Task, found, "task"), train.items, dev.items)
+
+    @classmethod
+    def from_checkpoint(
+        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
+    ) -> "Classify | None":
+        """What a classifier's config says; whether it is for one text or two it does not say."""
+        head = next((head for head in (OWN_HEAD, FAMILY_HEAD) if head in heads), None)
+        if head is None or cls is not Classify:
+            return None
+        labels = labels_of(config, getattr(heads[head], "count", 0), name)
+        return cls(labels=labels, problem=_published_problem(config, len(labels), name))
+
+    def fitted(
+        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
+    ) -> "Classify | None":
+        """The same with the labels of the head that is there."""
+        head = next((head for head in (OWN_HEAD, FAMILY_HEAD) if head in heads), None)
+        if head is None:
+            return None
+        return replace(self, labels=labels_of(config, getattr(heads[head], "count", 0), name))
+
+    def suited_to(self, kind: type[Task[Any, Any]]) -> "Classify | None":
+        """A published folder cannot say whether it is for one text or two; so it is for both."""
+        if kind is type(self):
+            return self
+        if not (issubclass(kind, Classify) and type(self) is Classify):
+            return None
+        return kind(**{each.name: getattr(self, each.name) for each in fields(self)})
+
     @property
     def head(self) -> str:
         """The head that is asked."""
@@ -148,11 +359,11 @@ class Classify(Task[Any, Classified]):
             places=ItemLocations(items, "text"),
         )
 
-    def targets(self, item: TextItem | PairItem, windows: Sequence[TokenWindow]) -> list[Target]:
+    def targets(self, item: TextItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """What is right for the item is right for each of its windows."""
         return [Target(label=self.right(item))] * len(windows)
 
-    def right(self, item: TextItem | PairItem) -> NDArray[Any]:
+    def right(self, item: TextItem) -> NDArray[Any]:
         """The label's number; a row of zeros and ones; or the number itself."""
         if self.problem == "number":
             return np.asarray(number_of(item.label, item.place), np.float32)
@@ -211,7 +422,7 @@ class Classify(Task[Any, Classified]):
 
     def decode(
         self,
-        item: TextItem | PairItem,
+        item: TextItem,
         windows: Sequence[TokenWindow],
         scores: Sequence[Float32Array],
     ) -> Classified:
@@ -258,6 +469,152 @@ class Classify(Task[Any, Classified]):
                 )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
+    def baseline(self, train: Sequence[Any], dev: Sequence[Any]) -> tuple[str, list[Classified]]:
+        """The answer that suits most training items."""
+        how, answer = self._usual(train)
+        return how, [answer] * len(dev)
+
+    def _usual(self, items: Sequence[Any]) -> tuple[str, Classified]:
+        if self.problem == "number":
+            mean = fmean(number_of(item.label, item.place) for item in items)
+            return f"always predicting the mean ({mean:.4g})", Classified(mean, None, {})
+        counts = Counter(label for item in items for label in item.labels)
+        fractions = {label: counts[label] / len(items) for label in self.labels}
+        first = max(fractions, key=lambda label: fractions[label])
+        if self.problem == "one":
+            total = sum(fractions.values())
+            fractions = {label: each / total for label, each in fractions.items()}
+            return (
+                f"always predicting {first!r}",
+                Classified(first, fractions[first], fractions),
+            )
+        held = tuple(label for label, each in fractions.items() if each >= 0.5) or (first,)
+        sure = {label: float(label in held) for label in self.labels}
+        return f"always predicting {' + '.join(map(repr, held))}", Classified(held, 1.0, sure)
+
+    def known_labels(self, items: Sequence[Any], answers: Sequence[Classified]) -> KnownLabels:
+        """Precision, recall and F1 of each label, and what was taken for what."""
+        if self.problem == "number":
+            return KnownLabels()
+        right = np.array([self.right(item) for item in items])
+        if self.problem == "several":
+            given = np.array([[label in a.label for label in self.labels] for a in answers])  # type: ignore[operator]
+            return KnownLabels(labels=per_label(right > 0.5, given, self.labels))
+        predicted = np.array([self.labels.index(str(answer.label)) for answer in answers])
+        return numbered_labels(right, predicted, self.labels, "label")
+
+    def details(
+        self, items: Sequence[Any], answers: Sequence[Classified], measured: Measured
+    ) -> list[Detail]:
+        """Labels, confusion and calibration, or gold numbers against predicted ones."""
+        if self.problem == "number":
+            gold = tuple(number_of(item.label, item.place) for item in items)
+            predicted = tuple(number_of(answer.label, "the prediction") for answer in answers)
+            return [ScatterPlot(gold, predicted)]
+        found = label_details(self.known_labels(items, answers))
+        if self.problem == "several":
+            return found
+        square, *found = found
+        pairs = zip(items, answers, strict=True)
+        right = [self.labels[int(self.right(item))] == answer.label for item, answer in pairs]
+        sure = np.array([answer.score for answer in answers], np.float64)
+        bins = tuple(calibration_bins(np.array(right), sure))
+        rows = tuple(
+            (
+                f"{each.low:.2f} to {each.high:.2f}",
+                f"{each.count:,}",
+                f"{each.confidence:.1%}",
+                f"{each.accuracy:.1%}",
+            )
+            for each in bins
+            if each.count
+        )
+        columns = ("confidence", "predictions", "mean confidence", "accuracy")
+        return [square, CalibrationCurve(bins), *found, DetailTable(columns, rows)]
+
+    def mistakes(self, items: Sequence[Any], answers: Sequence[Classified]) -> list[Mistake]:
+        """Wrong labels, the most confident first, or numbers that are off."""
+        found = []
+        for item, answer in zip(items, answers, strict=True):
+            wrong = (
+                self._number_off(item, answer)
+                if self.problem == "number"
+                else (self._labels_off(item, answer))
+            )
+            if wrong is not None:
+                kind, gold, predicted, weight, shown = wrong
+                texts = tuple(map(marked, item.texts))
+                found.append(Mistake(item.place, kind, gold, predicted, weight, shown, texts))
+        return found
+
+    def _number_off(self, item: Any, answer: Classified) -> tuple[str, str, str, float, str] | None:
+        gold = number_of(item.label, item.place)
+        predicted = number_of(answer.label, "the prediction")
+        if gold == predicted:
+            return None
+        off = abs(predicted - gold)
+        kind = "too high" if predicted > gold else "too low"
+        return kind, f"{gold:.4g}", f"{predicted:.4g}", off, f"off by {off:.4g}"
+
+    def _labels_off(self, item: Any, answer: Classified) -> tuple[str, str, str, float, str] | None:
+        gold, predicted = _names(item.label), _names(answer.label)
+        if set(gold) == set(predicted):
+            return None
+        if self.problem == "one":
+            assert answer.score is not None
+            kind, weight = f"{predicted[0]} instead of {gold[0]}", answer.score
+        else:
+            kind = _kind_of_several(set(gold), set(predicted))
+            weight = max(abs(answer.scores[label] - (label in gold)) for label in self.labels)
+        right, said = (", ".join(names) or "none" for names in (gold, predicted))
+        return kind, right, said, weight, f"{weight:.1%} confident"
+
+    def shown(self, item: Any, answer: Classified, top: int = 1) -> ShownPrediction:
+        """The label before the text, and further labels below it."""
+        best = best_scores(answer.scores, top) if top > 1 else {}
+        lines = tuple(f"{score:.3f}  {label}" for label, score in best.items())
+        return ShownPrediction(str(answer), answer.score, item.texts, lines=lines)
+
+    def configured(self, **options: Any) -> "tuple[Classify, None]":
+        """Several labels can be shown only where there are labels."""
+        if options.get("top") is not None and self.problem == "number":
+            raise SettingError(
+                f"--top is {options['top']}, and this model predicts a number; leave --top out."
+            )
+        return self, None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether transformers answers as we do."""
+        return self.head == FAMILY_HEAD
+
+    def usage(self, *, chats: bool = False) -> str:
+        """How texts are classified."""
+        return 'outputs = model.classify(["a text"])'
+
+    def transformers_usage(self, *, chats: bool = False) -> str | None:
+        """A pipeline."""
+        if not self.is_published:
+            return None
+        options = {"number": ', function_to_apply="none"', "several": ", top_k=None"}
+        return (
+            "from transformers import pipeline\n\n"
+            f'pipe = pipeline("{self.pipeline_tag}", "FOLDER"{options.get(self.problem, "")})\n'
+            f"outputs = pipe({self._pipeline_input()})"
+        )
+
+    def _pipeline_input(self) -> str:
+        return '"a text"'
+
+    def usage_notes(self) -> list[str]:
+        """That a pooling of our own is not known elsewhere."""
+        if self.is_published:
+            return []
+        return [
+            f"The pooling is {self.pooling!r}, which differs from the family's own: transformers "
+            "loads only the encoder."
+        ]
+
     @property
     def cost_value(self) -> str | None:
         """The logarithmic loss of one label, the squared error of a number."""
@@ -266,6 +623,30 @@ class Classify(Task[Any, Classified]):
     def settings(self) -> Mapping[str, Any]:
         """Labels and kind of problem as published configs state them."""
         return {**published_labels(self.labels), "problem_type": PUBLISHED_PROBLEMS[self.problem]}
+
+
+def _published_problem(config: Mapping[str, Any], labels: int, name: str) -> Problem:
+    """What a published config says it solves; without a word one label is a number."""
+    stated = config.get("problem_type")
+    if stated is None:
+        return "number" if labels == 1 else "one"
+    for problem, published in PUBLISHED_PROBLEMS.items():
+        if stated == published:
+            return problem
+    known = ", ".join(PUBLISHED_PROBLEMS.values())
+    raise CheckpointError(
+        f"{name}: problem_type is {stated!r}; known: {known}; correct config.json."
+    )
+
+
+def _names(label: Label) -> tuple[str, ...]:
+    return label if isinstance(label, tuple) else (str(label),)
+
+
+def _kind_of_several(gold: set[str], predicted: set[str]) -> str:
+    if gold < predicted:
+        return "labels too many"
+    return "labels missing" if predicted < gold else "other labels"
 
 
 def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:

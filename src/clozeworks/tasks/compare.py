@@ -12,19 +12,67 @@ Example: `Compare(labels=("entailment", "neutral", "contradiction"))`, for simil
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from clozeworks.data.labelled.items import ItemLocations
+from clozeworks.data.files.tables import TABLE_SUFFIXES
+from clozeworks.data.labelled.columns import LABEL_COLUMNS
+from clozeworks.data.labelled.items import Item, ItemLocations, Label, Role
 from clozeworks.spec import spec
-from clozeworks.tasks.classify import Classify
+from clozeworks.tasks.classify import Classify, LabelledTexts
 from clozeworks.tasks.spans.windows import TokenWindow, read_windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+# One pair after the other: a first text, and the second that belongs to it.
+PAIRS = (
+    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2")),
+    *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("text1", "text2"), ("first", "second")),
+    *(("#1_string", "#2_string"), ("question", "sentence"), ("query", "passage"), ("s1", "s2")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairItem(LabelledTexts):
+    """Two texts and how they are related.
+
+    Attributes:
+        first: The first text.
+        second: The second.
+        label: A label, several, or a number; None if it is not known.
+        place: Where they came from, for messages.
+    """
+
+    first: str
+    second: str
+    label: Label = None
+    place: str = ""
+
+    command: ClassVar[str] = "compare"
+    roles: ClassVar[tuple[Role, ...]] = (
+        Role("first", tuple(first for first, _ in PAIRS), holds="text", partner="second"),
+        Role("second", tuple(second for _, second in PAIRS), holds="text"),
+        Role("label", LABEL_COLUMNS, required=False, holds="label"),
+    )
+    known_pairs: ClassVar[tuple[tuple[str, str], ...]] = PAIRS
+    text_names: ClassVar[tuple[str, ...]] = ("first", "second")
+    asked_unit: ClassVar[str] = "pair"
+    asked_roles: ClassVar[tuple[str, ...]] = ("first", "second")
+    asked_suffixes: ClassVar[tuple[str, ...]] = TABLE_SUFFIXES
+    example: ClassVar[tuple[str, ...]] = ("one text", "another")
 
 
 @spec
 class Compare(Classify):
     """Says how two texts are related."""
+
+    item_type: ClassVar[type[Item]] = PairItem
+    summary: ClassVar[str] = "compare two texts: entailment, paraphrase, similarity"
+    description: ClassVar[str] = (
+        "Say how the two texts of each pair are related: entailment, paraphrase, similarity. If "
+        "two texts do not fit together, the longer one is read through windows, never cut."
+    )
+    title: ClassVar[str] = "Comparison of two texts"
+    ability: ClassVar[str] = "compare texts"
 
     def windows_of(
         self, items: Sequence[Any], tokenizer: Tokenizer, most: int | None
@@ -40,9 +88,9 @@ class Compare(Classify):
             places=ItemLocations(items, "pair"),
         )
 
+    def usage(self, *, chats: bool = False) -> str:
+        """How pairs are compared."""
+        return 'outputs = model.compare([("one text", "another")])'
 
-def as_compare(task: Classify) -> Compare:
-    """The same task for two texts; a published folder cannot say for how many it is."""
-    if isinstance(task, Compare):
-        return task
-    return Compare(**{each.name: getattr(task, each.name) for each in fields(task)})
+    def _pipeline_input(self) -> str:
+        return '{"text": "one text", "text_pair": "another"}'

@@ -15,7 +15,8 @@ Example: `Tag(labels=("O", "B-PER", "I-PER"))`, with trained transitions
 Shapes: N tokens, n words, K tags.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clozeworks import config
 from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
@@ -32,15 +34,26 @@ from clozeworks.core.heads.transitions import Transitions, TransitionsModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.items import ItemLocations, WordsItem
+from clozeworks.data.labelled.items import Item, ItemLocations
+from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
-from clozeworks.tasks.label_loss import LabelLoss
-from clozeworks.tasks.labels import check_names, published_labels, right_label
+from clozeworks.tasks.labels.loss import LabelLoss
+from clozeworks.tasks.labels.names import check_names, labels_of, published_labels, right_label
+from clozeworks.tasks.metrics.labels import KnownLabels, LabelScores, numbered_labels
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.details import (
+    GOLD,
+    PREDICTED,
+    Detail,
+    Mark,
+    Mistake,
+    label_details,
+    marked,
+)
 from clozeworks.tasks.spans.windows import (
     TokenWindow,
     Windows,
@@ -57,11 +70,35 @@ from clozeworks.tasks.tagging.entities import (
     macro_scores,
     scores_by_type,
 )
-from clozeworks.tasks.tagging.schemes import Scheme, find_scheme, scheme_of
-from clozeworks.tasks.tagging.tags import EntitySpan, Spelling, spelling_of
+from clozeworks.tasks.tagging.items import WordsItem
+from clozeworks.tasks.tagging.schemes import (
+    BIO,
+    IOB1,
+    Scheme,
+    find_scheme,
+    scheme_of,
+    scheme_of_sequences,
+)
+from clozeworks.tasks.tagging.tags import (
+    NOT_TAGS,
+    PLAIN_SPELLING,
+    EntitySpan,
+    ParsedTag,
+    Spelling,
+    spelling_of,
+)
 from clozeworks.tasks.tagging.transitions import AllowedTransitions, transitions
 from clozeworks.tasks.tagging.viterbi import MoveScores, best_path
-from clozeworks.tasks.task import Decoder, Target, Task
+from clozeworks.tasks.task import (
+    CommandOption,
+    Decoder,
+    Prepared,
+    ShownPrediction,
+    StartingModel,
+    Target,
+    Task,
+)
+from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 HEAD, TRANSITIONS = "tokens", "transitions"
@@ -100,6 +137,7 @@ class Tagged:
         scores: The probability of each tag.
         entities: What the tags name together; none for parts of speech.
         windows: Through how many windows the text was read.
+        scheme: The scheme its tags were rewritten in; None if they are in the model's own.
     """
 
     text: str
@@ -108,6 +146,18 @@ class Tagged:
     scores: tuple[float, ...]
     entities: tuple[TaggedEntity, ...]
     windows: int = 1
+    scheme: str | None = None
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "entities": [dict(vars(entity)) for entity in self.entities],
+            "words": list(self.words),
+            "spans": list(self.spans),
+            "tags": list(self.tags),
+            "scores": list(self.scores),
+            "windows": self.windows,
+        }
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -121,6 +171,25 @@ class Tag(Task[WordsItem, Tagged]):
 
     paper: ClassVar[str] = "Devlin et al. 2019; Lafferty et al. 2001"
     per_token: ClassVar[bool] = True
+    item_type: ClassVar[type[Item]] = WordsItem
+    summary: ClassVar[str] = "tag words: entities, parts of speech"
+    description: ClassVar[str] = (
+        "Give every word its tag, and name the entities the tags make. Long texts are read through "
+        "windows, never cut. Begin and end of an entity are characters of the text; JSON also "
+        "holds every word with its position, tag and score."
+    )
+    title: ClassVar[str] = "Tagging of words"
+    ability: ClassVar[str] = "tag words"
+    architecture: ClassVar[str] = "…ForTokenClassification"
+    pipeline_tag: ClassVar[str] = "token-classification"
+    command_options: ClassVar[Mapping[str, CommandOption]] = {
+        "scheme": CommandOption(
+            str,
+            "BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the "
+            "model's; nothing is lost. People are then shown the tags on a line of their own.",
+        )
+    }
+    can_probe: ClassVar[bool] = True
 
     labels: tuple[str, ...]
     """The tags in the order of the head."""
@@ -141,6 +210,81 @@ class Tag(Task[WordsItem, Tagged]):
         if self.crf:
             self.label_loss.refuse_unless_plain("crf is true")
         assert self.moves is not None  # complains about labels that are none of the scheme
+
+    @classmethod
+    def clean(
+        cls, settings: Mapping[str, Any], train: Labelled, dev: Labelled | None
+    ) -> tuple[Mapping[str, Any], Labelled, Labelled | None, list[str]]:
+        """Tags that follow the rules of one scheme; broken ones are read as conlleval does.
+
+        Without a scheme in the settings they stay in their own, but IOB1 becomes BIO.
+        """
+        scheme = find_scheme(scheme_of_sequences([item.tags or () for item in train.items]))
+        if not scheme.begins:
+            return {"scheme": scheme.name, **settings}, train, dev, []
+        asked = settings.get("scheme")
+        target = find_scheme(asked) if asked else BIO if scheme is IOB1 else scheme
+        spelling = _spelling_in(train.items)
+        used = "" if scheme is target else f"; they are used as {target.name}"
+        messages = [f"The tags are {scheme.name}{used}."]
+        train, broken = _in_scheme(train, scheme, target, spelling)
+        if dev is not None:
+            dev, more = _in_scheme(dev, scheme, target, spelling)
+            broken += more
+        if broken:
+            messages.append(
+                f"{broken:,} sentences have tags out of order, such as an entity that begins with "
+                f"{spelling.write(ParsedTag('I', 'X'))}; they are read as conlleval does."
+            )
+        return {"scheme": target.name, **settings}, train, dev, messages
+
+    @classmethod
+    def prepare(
+        cls,
+        settings: Mapping[str, Any],
+        labels: Sequence[str],
+        train: Labelled,
+        dev: Labelled,
+        model: StartingModel,
+    ) -> Prepared:
+        """The task with every tag of the scheme for the types that occur."""
+        items = [*train.items, *dev.items]
+        asked = settings.get("scheme")
+        # By now the tags follow the scheme that was asked for, or their own.
+        scheme = find_scheme(
+            asked or scheme_of_sequences([item.tags or () for item in train.items])
+        )
+        found = {"scheme": scheme.name, **settings, "labels": _all_tags(labels, scheme)}
+        found.setdefault("characters", _of_characters(items))
+        task = config.read(Task, found, "task")
+        messages = (
+            ("Words are single characters: raw texts will be tagged by character, too.",)
+            if task.characters
+            else ()
+        )
+        return Prepared(task, train.items, dev.items, messages)
+
+    @classmethod
+    def from_checkpoint(
+        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
+    ) -> "Tag | None":
+        """What a token classifier's config says."""
+        if HEAD not in heads:
+            return None
+        return cls(labels=labels_of(config, getattr(heads[HEAD], "count", 0), name))
+
+    def fitted(
+        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
+    ) -> "Tag | None":
+        """The same with the labels of the head that is there."""
+        if HEAD not in heads:
+            return None
+        return replace(self, labels=labels_of(config, getattr(heads[HEAD], "count", 0), name))
+
+    @property
+    def head(self) -> str:
+        """The head that is asked."""
+        return HEAD
 
     @cached_property
     def rules(self) -> Scheme:
@@ -293,7 +437,7 @@ class Tag(Task[WordsItem, Tagged]):
             SettingError: One of the schemes has no entities.
         """
         tags = convert(answer.tags, self.rules, find_scheme(scheme), spelling=self.spelling)
-        return replace(answer, tags=tuple(tags))
+        return replace(answer, tags=tuple(tags), scheme=scheme)
 
     def _entities(
         self, item: WordsItem, tags: Sequence[str], sure: NDArray[np.float64]
@@ -334,6 +478,132 @@ class Tag(Task[WordsItem, Tagged]):
             )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
+    def baseline(
+        self, train: Sequence[WordsItem], dev: Sequence[WordsItem]
+    ) -> tuple[str, list[Tagged]]:
+        """The most frequent tag of each word; for unknown words the most frequent of all."""
+        by_word: dict[str, Counter[str]] = {}
+        every: Counter[str] = Counter()
+        for item in train:
+            for word, tag in zip(item.words, item.tags or (), strict=False):
+                by_word.setdefault(word, Counter())[tag] += 1
+                every[tag] += 1
+        usual = every.most_common(1)[0][0]
+        best = {word: counts.most_common(1)[0][0] for word, counts in by_word.items()}
+        predictions = [
+            Tagged(
+                item.text, item.spans, tuple(best.get(word, usual) for word in item.words), (), ()
+            )
+            for item in dev
+        ]
+        return "giving each word the tag it has most often in the training data", predictions
+
+    def known_labels(self, items: Sequence[WordsItem], answers: Sequence[Tagged]) -> KnownLabels:
+        """Scores of each type of entity, or of each tag."""
+        both = [item.tags or () for item in items], [answer.tags for answer in answers]
+        if not self.rules.begins:
+            number = {label: place for place, label in enumerate(self.labels)}
+            gold, predicted = (
+                np.array([number[tag] for tags in each for tag in tags]) for each in both
+            )
+            return numbered_labels(gold, predicted, self.labels, "tag")
+        scores = scores_by_type(entity_counts(*map(self._spelled, both))).items()
+        return KnownLabels(
+            "type",
+            tuple(
+                LabelScores(name, each.precision, each.recall, each.f1, each.gold)
+                for name, each in scores
+            ),
+        )
+
+    def details(
+        self, items: Sequence[WordsItem], answers: Sequence[Tagged], measured: Measured
+    ) -> list[Detail]:
+        """How well each type of entity, or each tag, is known."""
+        return label_details(self.known_labels(items, answers))
+
+    def mistakes(self, items: Sequence[WordsItem], answers: Sequence[Tagged]) -> list[Mistake]:
+        """Entities that are missed, invented or wrong; or words with a wrong tag."""
+        pairs = zip(items, answers, strict=True)
+        found = self._entity_mistakes if self.rules.begins else self._word_mistakes
+        return [mistake for item, answer in pairs for mistake in found(item, answer)]
+
+    def _word_mistakes(self, item: WordsItem, answer: Tagged) -> Iterator[Mistake]:
+        for number, (gold, predicted) in enumerate(zip(item.tags or (), answer.tags, strict=True)):
+            if gold != predicted:
+                text = marked(item.text, [Mark(*item.spans[number], PREDICTED, predicted)])
+                kind, sure = f"{predicted} instead of {gold}", answer.scores[number]
+                yield Mistake(
+                    item.place, kind, gold, predicted, sure, f"{sure:.1%} confident", (text,)
+                )
+
+    def _entity_mistakes(self, item: WordsItem, answer: Tagged) -> Iterator[Mistake]:
+        gold = entities_of(item.tags or (), self.rules, spelling=self.spelling)
+        predicted = entities_of(answer.tags, self.rules, spelling=self.spelling)
+        for kind, due, given in entity_errors(gold, predicted):
+            marks, words = [], set[int]()
+            for entity, role in ((due, GOLD), (given, PREDICTED)):
+                if entity is not None:
+                    begin = item.spans[entity.begin_word][0]
+                    end = item.spans[entity.end_word - 1][1]
+                    marks.append(Mark(begin, end, role, entity.type))
+                    words.update(range(entity.begin_word, entity.end_word))
+            sure = sum(answer.scores[word] for word in words) / len(words)
+            yield Mistake(
+                item.place,
+                kind,
+                _described(item, due),
+                _described(item, given),
+                sure,
+                f"{sure:.1%} confident",
+                (marked(item.text, marks),),
+            )
+
+    def shown(self, item: WordsItem, answer: Tagged, top: int = 1) -> ShownPrediction:
+        """The text with its entities, or the words with their tags."""
+        tags = " ".join(f"{w}/{t}" for w, t in zip(answer.words, answer.tags, strict=True))
+        if not self.rules.begins:
+            return ShownPrediction(lines=(tags,))
+        marks = [Mark(each.begin, each.end, PREDICTED, each.type) for each in answer.entities]
+        rewritten = answer.scheme is not None
+        return ShownPrediction(
+            marked=marked(answer.text, marks), whole=True, lines=(tags,) if rewritten else ()
+        )
+
+    def configured(self, **options: Any) -> "tuple[Tag, Callable[[Tagged], Tagged] | None]":
+        """Tags may be written in another scheme."""
+        scheme = options.get("scheme")
+        if scheme is None:
+            return self, None
+        self.in_scheme(Tagged("", (), (), (), ()), scheme)  # complains if there is none
+        return self, partial(self.in_scheme, scheme=scheme)
+
+    def usage(self, *, chats: bool = False) -> str:
+        """How texts are tagged."""
+        return 'outputs = model.tag(["a text"])'
+
+    def transformers_usage(self, *, chats: bool = False) -> str | None:
+        """A pipeline; what follows what is not known to it."""
+        if self.crf:
+            return None
+        option = ', aggregation_strategy="first"' if self.rules.begins else ""
+        return (
+            "from transformers import pipeline\n\n"
+            f'pipe = pipeline("{self.pipeline_tag}", "FOLDER"{option})\noutputs = pipe("a text")'
+        )
+
+    def usage_notes(self) -> list[str]:
+        """Where transformers tags differently."""
+        if self.crf:
+            return [
+                "The model also learned which tag follows which. transformers does not know these "
+                "weights: it chooses tags word by word, and its predictions differ."
+            ]
+        return [
+            "Clozeworks reads long texts through overlapping windows and never predicts tags that "
+            "cannot follow each other; a pipeline may differ there."
+        ]
+
     def _spelled(self, sentences: Sequence[Sequence[str]]) -> list[list[EntitySpan]]:
         return [entities_of(tags, self.rules, spelling=self.spelling) for tags in sentences]
 
@@ -346,3 +616,87 @@ def _given(item: WordsItem) -> tuple[str, ...]:
     if item.tags is None:
         raise InputError(f"{item.place or 'the text'} has no tags; scoring needs them; add them.")
     return item.tags
+
+
+def _in_scheme(
+    data: Labelled, scheme: Scheme, target: Scheme, spelling: Spelling
+) -> tuple[Labelled, int]:
+    """The data with its tags in a scheme, and how many sentences had tags out of order."""
+    items, broken = [], 0
+    for item in data.items:
+        if item.tags is not None:
+            try:
+                fault = scheme.fault(spelling.read_all(item.tags)) is not None
+            except InputError as error:
+                raise InputError(f"{item.place}: {error}") from error
+            broken += fault
+            if fault or scheme is not target:
+                tags = convert(item.tags, scheme, target, spelling=spelling, invalid="promote")
+                item = replace(item, tags=tuple(tags))
+        items.append(item)
+    return replace(data, items=items), broken
+
+
+def _spelling_in(items: Sequence[WordsItem]) -> Spelling:
+    return spelling_of({tag for item in items for tag in item.tags or ()}) or PLAIN_SPELLING
+
+
+def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
+    """Every tag the scheme has for the types that occur: dev may hold some that train lacks."""
+    if not scheme.begins:
+        return list(labels)
+    spelling = spelling_of(labels) or PLAIN_SPELLING
+    read = [spelling.read(label) for label in labels if label not in NOT_TAGS]
+    types = sorted({tag.type for tag in read if tag is not None and tag.role != OUTSIDE})
+    made = [spelling.write(ParsedTag(role, name)) for name in types for role in scheme.roles]
+    return list(dict.fromkeys([OUTSIDE, *made]))
+
+
+def _of_characters(items: Sequence[Any]) -> bool:
+    """Whether words are single characters, as Chinese texts are often tagged; few may be longer."""
+    words = [word for item in items for word in item.words]
+    chinese, longer = sum(map(is_chinese, words)), sum(len(word) > 1 for word in words)
+    return 2 * chinese > len(words) and 100 * longer <= len(words)
+
+
+def _described(item: WordsItem, entity: EntitySpan | None) -> str:
+    if entity is None:
+        return "nothing"
+    begin, end = item.spans[entity.begin_word][0], item.spans[entity.end_word - 1][1]
+    return f"{entity.type}: {item.text[begin:end]}"
+
+
+def entity_errors(
+    gold: Sequence[EntitySpan], predicted: Sequence[EntitySpan]
+) -> list[tuple[str, EntitySpan | None, EntitySpan | None]]:
+    """What is wrong with the entities of a sentence; each entity stands in one error at most.
+
+    Args:
+        gold: The entities that are there.
+        predicted: Those that were found.
+
+    Returns:
+        The kind of each error, the entity that is there, and the one that was found.
+    """
+    due = [entity for entity in gold if entity not in predicted]
+    given = [entity for entity in predicted if entity not in gold]
+    found: list[tuple[str, EntitySpan | None, EntitySpan | None]] = []
+    for kind, same_words, same_type in (
+        ("wrong type", True, False),
+        ("wrong border", False, True),
+        ("wrong type and border", False, False),
+    ):
+        for entity in list(due):
+            for other in given:
+                fits = entity[1:] == other[1:] if same_words else _overlap(entity, other)
+                if fits and (not same_type or entity.type == other.type):
+                    found.append((kind, entity, other))
+                    due.remove(entity)
+                    given.remove(other)
+                    break
+    found += [("missed", entity, None) for entity in due]
+    return found + [("invented", None, entity) for entity in given]
+
+
+def _overlap(one: EntitySpan, other: EntitySpan) -> bool:
+    return one.begin_word < other.end_word and other.begin_word < one.end_word

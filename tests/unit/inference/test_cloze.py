@@ -3,10 +3,10 @@
 import pytest
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import TextItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.cloze import cloze, measure_gaps, right_words
 from clozeworks.inference.fill import FillCandidate, Filled
+from clozeworks.tasks.classify import TextItem
 
 TEXTS = ["the [MASK] sat on the mat", "a [MASK] and the [MASK].", "[MASK] is the capital"]
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import PairItem, TextItem, WordsItem
 from clozeworks.errors import ClozeworksError
 from clozeworks.inference.features import (
     Scaling,
@@ -16,10 +15,11 @@ from clozeworks.inference.features import (
     usual_layers,
 )
 from clozeworks.inference.loop import BatchOptions
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.classify import Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
 from clozeworks.tasks.spans.windows import Windows, by_item, judged_in
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.text.training.train import train_from_iterator
 
 TEXTS = ["the cat sat on the mat", "a dog", "paris and london are cities of the old world", "cat"]

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import ChatItem, Turn
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnsupportedError
 from clozeworks.inference import generate as write
 from clozeworks.inference import prompts as write_batches
 from clozeworks.inference.streaming import StreamDecoder, first_stop
 from clozeworks.runtime import memory
+from clozeworks.tasks.text_to_text.items import ChatItem, Turn
 from clozeworks.tasks.text_to_text.rows import RowSettings
+from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.text.tokenizer.styles import GPT2_STYLE
 from clozeworks.text.training.train import train_from_iterator
 
@@ -206,7 +207,7 @@ def test_a_chat_is_put_as_the_template_has_it(models):
 
 def test_what_an_encoder_reads_of_a_chat_has_an_end_as_in_training(models):
     model = models["t5"]
-    task = model.writing_task()
+    task = model.task_for(TextToText)
     chat = ChatItem((Turn("user", "The cat"),))
     reading = RowSettings(model.tokenizer, task.lengths, None)
     assert task.row_of(chat, reading).ids[-1] == model.tokenizer.last_id

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import SourceItem
 from clozeworks.errors import CheckpointError, InputError, SettingError
 from clozeworks.inference.streaming import StopCondition
+from clozeworks.tasks.text_to_text.items import SourceItem
 from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.tasks.text_to_text.writing import Writing
 

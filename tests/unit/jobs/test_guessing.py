@@ -2,28 +2,29 @@
 
 import pytest
 
-from clozeworks.data.labelled.items import AnswerSpan, QuestionItem, TextItem, WordsItem
 from clozeworks.jobs.finetune.baseline import GuessingBaseline, guess
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.classify import Classify
+from clozeworks.tasks.classify import Classify, TextItem
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 
 
 def test_guesses():
     items = [TextItem("a", "x"), TextItem("b", "y"), TextItem("c", "y")]
     task = Classify(labels=("x", "y"))
     found = guess(task, items, [TextItem("d", "x"), TextItem("e", "y")])
-    assert found.how == "always saying 'y'" and found.measured.values["accuracy"] == 0.5
+    assert found.how == "always predicting 'y'" and found.measured.values["accuracy"] == 0.5
     assert found.measured.values["log_loss"] == pytest.approx(0.752, abs=1e-3)  # shares 1/3, 2/3
     several = Classify(labels=("x", "y", "z"), problem="several")
     items = [TextItem("a", ("x", "y")), TextItem("b", ("y",)), TextItem("c", ("z",))]
     found = guess(several, items, [TextItem("d", ("y",))])
-    assert found.how == "always saying 'y'" and found.measured.value == 1.0
+    assert found.how == "always predicting 'y'" and found.measured.value == 1.0
     number = Classify(labels=("n",), problem="number")
     items = [TextItem("a", 1.0), TextItem("b", 4.0)]
     found = guess(number, items, [TextItem("c", 2.0), TextItem("d", 3.0)])
-    assert found.how == "always saying the mean (2.5)"
+    assert found.how == "always predicting the mean (2.5)"
     assert found.measured.values["mean_absolute_error"] == 0.5
     assert found.measured.value == 0.0
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.data.labelled.reading import Reading, read_labelled
+from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import ClozeworksError
 from clozeworks.inference.features import features
 from clozeworks.jobs.probe.job import probe
 from clozeworks.jobs.probe.model import check_written, with_probe
+from clozeworks.tasks.task import read_labelled
 from clozeworks.text.training.train import train_from_iterator
 
 WORDS = ["the", "sat", "on", "mat", "rug", "garden", "house", "city", "old", "new"]

@@ -10,12 +10,12 @@ import clozeworks as cw
 from clozeworks.core.context import ForwardContext
 from clozeworks.core.layout import Layout
 from clozeworks.data.examples.loader import Loader
-from clozeworks.data.labelled.items import TextItem, WordsItem
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
 from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.stages import MicroBatcher
 from clozeworks.errors import SettingError
+from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.adversarial import (
     Adversarial,
     Move,
@@ -26,9 +26,9 @@ from clozeworks.objectives.adversarial import (
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.tasks.answer import Answer
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.examples import TaskExamples
+from clozeworks.tasks.classify import Classify, TextItem
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.text.training.train import train_from_iterator
 
 SENTENCE = "the fox ran from London to New York and the lazy dog slept"

@@ -22,9 +22,9 @@ from clozeworks.reports.charts import (
 from clozeworks.reports.curves import GuessingLoss, finetuning_panels
 from clozeworks.reports.curves import pretraining_panels as panels
 from clozeworks.reports.summary import SeedSummary
-from clozeworks.tasks.details import CalibrationCurve, ConfusionMatrix, ScatterPlot
 from clozeworks.tasks.metrics.calibration import Bin
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.details import CalibrationCurve, ConfusionMatrix, ScatterPlot
 
 
 def line(step, loss, **more):

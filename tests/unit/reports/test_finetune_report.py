@@ -16,13 +16,17 @@ from clozeworks.engine.settings import Training
 from clozeworks.jobs.finetune import report as finetune_report
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.finetune.recipe import read_finetune_recipe
-from clozeworks.jobs.finetune.report import about_freezing, reading, seed_summary, write_report
+from clozeworks.jobs.finetune.report import about_freezing, seed_summary, write_report
 from clozeworks.reports import finetune_page
 from clozeworks.reports.finetune_page import finetuning_page as page
-from clozeworks.reports.mistakes import mistakes
 from clozeworks.reports.summary import FinetuneSummary
 from clozeworks.tasks.classify import Classified
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.details import worst_mistakes
+
+
+def mistakes(task, items, answers, **options):
+    return worst_mistakes(task.mistakes(items, answers), **options)
 
 EVIL = "<script>alert(1)</script> & <img src=x>"
 
@@ -209,7 +213,7 @@ def test_texts_stay_texts(runs, listener):
         for number, item in enumerate(done.data.dev)
     ]
     task = done.data.task
-    sentences = reading(task, answers)
+    sentences = task.reading_notes(answers)
     known = told(runs, mistakes=mistakes(task, done.data.dev, answers), training=sentences)
     text = page(known, listener.note)
     assert listener.notes == []

@@ -2,14 +2,19 @@
 
 import pytest
 
-from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.reports.excerpts import excerpt
-from clozeworks.reports.mistakes import entity_errors, mistakes
 from clozeworks.tasks.answer import Answer, Answered
-from clozeworks.tasks.classify import Classified, Classify
-from clozeworks.tasks.compare import Compare
-from clozeworks.tasks.tag import Tag, Tagged
+from clozeworks.tasks.classify import Classified, Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
+from clozeworks.tasks.results.details import worst_mistakes
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
+from clozeworks.tasks.tag import Tag, Tagged, entity_errors
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.tagging.tags import EntitySpan
+
+
+def mistakes(task, items, answers, **options):
+    return worst_mistakes(task.mistakes(items, answers), **options)
 
 YES_NO = Classify(labels=("no", "yes"))
 

@@ -19,7 +19,8 @@ from clozeworks.reports.render import (
     render_page,
     sessions_table,
 )
-from clozeworks.tasks.details import (
+from clozeworks.tasks.metrics.calibration import Bin
+from clozeworks.tasks.results.details import (
     CalibrationCurve,
     ConfusionMatrix,
     DetailTable,
@@ -30,7 +31,6 @@ from clozeworks.tasks.details import (
     ScatterPlot,
     marked,
 )
-from clozeworks.tasks.metrics.calibration import Bin
 
 
 def rendered(*blocks):

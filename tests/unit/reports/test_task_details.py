@@ -2,13 +2,20 @@
 
 import re
 
-from clozeworks.data.labelled.items import AnswerSpan, QuestionItem, TextItem, WordsItem
-from clozeworks.reports.mistakes import mistakes
 from clozeworks.reports.render import Page, Section, detail_blocks, mistake_blocks, render_page
-from clozeworks.reports.task_details import details
 from clozeworks.tasks.answer import Answer, Answered, Candidate
-from clozeworks.tasks.classify import Classified, Classify
+from clozeworks.tasks.classify import Classified, Classify, TextItem
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.tag import Tag, Tagged
+from clozeworks.tasks.tagging.items import WordsItem
+
+
+def mistakes(task, items, answers, **options):
+    return worst_mistakes(task.mistakes(items, answers), **options)
+
+
+def details(task, items, answers, measured):
+    return task.details(items, answers, measured)
 
 
 def words(text):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeworks.data.labelled.items import AnswerSpan, QuestionItem
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.answer import Answer
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.spans.windows import Windows
 from clozeworks.text.training.train import train_from_iterator
 

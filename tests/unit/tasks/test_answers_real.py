@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeworks.data.labelled.items import AnswerSpan, QuestionItem
 from clozeworks.tasks.answer import Answer
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.spans.windows import Windows, by_item, judged_in
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clozeworks as cw
-from clozeworks.data.labelled.items import PairItem, TextItem
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnknownName
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.classify import Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
 from clozeworks.tasks.spans.windows import Windows
 from clozeworks.text.training.train import train_from_iterator
 

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks import config
-from clozeworks.data.labelled.items import TextItem, WordsItem
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.label_loss import LabelLoss
+from clozeworks.tasks.classify import Classify, TextItem
+from clozeworks.tasks.labels.loss import LabelLoss
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.task import Task
 
 LABELS = ("a", "b", "c")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from clozeworks.data.labelled.items import WordsItem
 from clozeworks.errors import CheckpointError, InputError, SettingError
 from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.labels import check_names, labels_of, number_of, right_label
+from clozeworks.tasks.labels.names import check_names, labels_of, number_of, right_label
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 
 
 def test_labels_of_a_published_config():

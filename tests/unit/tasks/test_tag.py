@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeworks.core.heads.transitions import TransitionsModule
-from clozeworks.data.labelled.items import WordsItem
 from clozeworks.errors import InputError
 from clozeworks.tasks.spans.windows import Windows
 from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.tagging.viterbi import MoveScores
 from clozeworks.text.training.train import train_from_iterator
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ import torch.nn.functional as F
 
 import clozeworks as cw
 from clozeworks.core.layout import Layout
-from clozeworks.data.labelled.items import ChatItem, SourceItem, TextItem, Turn
+from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.errors import InputError, SettingError, TokenizerError, UnknownName
-from clozeworks.jobs.finetune.writing_task import settled_task
+from clozeworks.jobs.finetune.data import note_in_folder
+from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
-from clozeworks.tasks.examples import TaskExamples
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
+from clozeworks.tasks.text_to_text.preparing import prepared
 from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths
 from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.tasks.text_to_text.writing import Writing
@@ -347,7 +351,8 @@ def test_the_folder_says_what_ends_a_turn(tmp_path):
     end = tokenizer.id_of("<|im_end|>")
     for items, ends in (([ITEM], tokenizer.last_id), ([CHAT], [tokenizer.last_id, end])):
         model = cw.new("gpt2", tokenizer, n_embd=16, n_layer=1, n_head=2, n_positions=40)
-        settled_task(ONE, items, items, model)
+        data = SimpleNamespace(items=items, bad=BadRows())
+        note_in_folder(prepared(ONE, data, data, model), model)
         model.save(tmp_path / "model", overwrite=True)
         said = json.loads((tmp_path / "model" / "generation_config.json").read_text())
         assert said["eos_token_id"] == ends

@@ -2,16 +2,13 @@
 
 import pytest
 
-from clozeworks.data.labelled.items import (
-    AnswerSpan,
-    PairItem,
-    QuestionItem,
-    SourceItem,
-    TextItem,
-    WordsItem,
-)
 from clozeworks.errors import InputError
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.text_to_text.formats import FORMATS, apart, format_of
+from clozeworks.tasks.text_to_text.items import SourceItem
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import torch
 
 import clozeworks as cw
 from clozeworks import registry
-from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
+from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling, mixed
 from clozeworks.objectives.teacher_forcing_schedule import FallingShare
-from clozeworks.tasks.examples import TaskExamples
 from clozeworks.tasks.task import Task
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
 from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
 from clozeworks.text.training.train import train_from_iterator

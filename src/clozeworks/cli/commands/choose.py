@@ -13,9 +13,9 @@ from clozeworks.cli.outputs import report_unread
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
-    from clozeworks.data.labelled.items import TextItem
     from clozeworks.data.labelled.reading import Reading
     from clozeworks.inference.choose import Chosen
+    from clozeworks.tasks.classify import TextItem
 
 app = App(name="clozeworks choose", help_format="plaintext", version_flags=[])
 
@@ -75,7 +75,7 @@ def choose(
         raise SettingError(f"{name} has no effect without --shots; leave it out, or give --shots.")
     if seeds < 1:
         raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
-    named = {} if columns is None else parse_columns(columns, "classify")
+    named = {} if columns is None else parse_columns(columns, TextItem)
     reading = Reading(columns=named, header=header, encoding=encoding)
     items = _items(source, reading, alone=examples is None)
     shown = [] if examples is None else _labelled(examples, reading)
@@ -140,13 +140,13 @@ def choose(
 
 def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextItem]":
     """The texts; `alone` says that there is no other file that options could be about."""
-    from clozeworks.data.labelled.items import TextItem
-    from clozeworks.data.labelled.reading import read_labelled
+    from clozeworks.data.labelled.reading import read_items
     from clozeworks.errors import SettingError
+    from clozeworks.tasks.classify import TextItem
 
     given = resolve_input(source)
     if isinstance(given, Path) and ".txt" not in given.suffixes:
-        labelled = read_labelled(given, "classify", reading)
+        labelled = read_items(given, TextItem, reading)
         print(labelled.found, file=sys.stderr)
         return [item for item in labelled.items if isinstance(item, TextItem)]
     for name, value in (("--columns", reading.columns or None), ("--header", reading.header)):
@@ -162,11 +162,11 @@ def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextIte
 
 
 def _labelled(file: Path, reading: "Reading") -> "Sequence[TextItem]":
-    from clozeworks.data.labelled.items import TextItem
-    from clozeworks.data.labelled.reading import read_labelled
+    from clozeworks.data.labelled.reading import read_items
     from clozeworks.errors import InputError
+    from clozeworks.tasks.classify import TextItem
 
-    labelled = read_labelled(file, "classify", reading)
+    labelled = read_items(file, TextItem, reading)
     if labelled.kind != "one":
         raise InputError(
             f"{file} has no single label in each row; demonstrations need one; name their column "

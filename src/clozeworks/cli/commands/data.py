@@ -5,13 +5,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.commands.data_split import split
 from clozeworks.cli.display.data_page import page
+from clozeworks.cli.items import item_type
 from clozeworks.errors import InputError
+
+if TYPE_CHECKING:
+    from clozeworks.data.labelled.items import Item
 
 app = App(
     name="clozeworks data",
@@ -24,7 +28,7 @@ app = App(
 @app.command
 def check(
     *files: Path,
-    task: Literal["classify", "compare", "tag", "answer", "fill", "text-to-text"],
+    task: str,
     dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
     columns: str | None = None,
     header: bool | None = None,
@@ -54,20 +58,21 @@ def check(
     """
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading, read_labelled
+    from clozeworks.data.labelled.reading import Reading, read_items
     from clozeworks.data.labelled.report import report_on
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     if not files:
         raise InputError("no file was named; give at least one.")
+    item = item_type(task)
     reading = Reading(
-        {} if columns is None else parse_columns(columns, task), header, labels, separator, encoding
+        {} if columns is None else parse_columns(columns, item), header, labels, separator, encoding
     )
     counter = None if tokenizer is None else Tokenizer.load(tokenizer)
-    train = read_labelled(files, task, reading, bad=BadRows(skip=True))
+    train = read_items(files, item, reading, bad=BadRows(skip=True))
     judged = None
     if dev:
-        judged = read_labelled(dev, task, train.reading, bad=BadRows(skip=True))
+        judged = read_items(dev, item, train.reading, bad=BadRows(skip=True))
     report = report_on(train, judged, tokenizer=counter, window=window)
     if json_text:
         print(json.dumps(asdict(report), ensure_ascii=False, indent=1))
@@ -82,11 +87,11 @@ def check(
             "labels": labels,
             "separator": separator,
         }
-        print(f"\n{_next(task, files, dev or (), columns, given)}")
+        print(f"\n{_next(item, files, dev or (), columns, given)}")
 
 
 def _next(
-    task: str,
+    item: "type[Item]",
     files: Sequence[Path],
     dev: Sequence[Path],
     columns: str | None,
@@ -95,13 +100,13 @@ def _next(
     """What to type next, with what was said here about the files."""
     named = ["--columns", columns] if columns else []
     said = {name: value for name, value in given.items() if value is not None}
-    if task == "fill":  # gaps are scored, nothing is trained on them
-        words = ["MODEL", str(files[0]), "--task", task, *named]
+    if not item.labels_needed:  # gaps are scored, nothing is trained on them
+        words = ["MODEL", str(files[0]), "--task", item.command, *named]
         header = said.pop("header", None)
         words += [part for name, value in said.items() for part in (f"--{name}", value)]
         words += {"true": ["--header"], "false": ["--no-header"], None: []}[header]
         return f"Measure a model on it: clozeworks evaluate {shlex.join(words)}"
-    words = [task, "MODEL", *map(str, files)]
+    words = [item.command, "MODEL", *map(str, files)]
     words += [part for file in dev for part in ("--dev", str(file))]
     words += [*named, *(f"data.{name}={value}" for name, value in said.items())]
     return f"Train on it: clozeworks finetune {shlex.join(words)}"

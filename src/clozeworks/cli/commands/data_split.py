@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from clozeworks.data.labelled.reading import Labelled
 
 PARTS = ("train", "dev", "test")
-UNITS = {"tag": "sentence", "answer": "question"}
 
 
 def split(
     *files: Path,
-    task: Literal["classify", "compare", "tag", "answer", "text-to-text"],
+    task: str,
     out: Annotated[Path, Parameter(alias="-o")],
     dev: float = 0.1,
     test: float = 0.1,
@@ -66,17 +65,19 @@ def split(
     from clozeworks.data.labelled.labels import check_labels
     from clozeworks.data.labelled.oddities import repeated
     from clozeworks.data.labelled.parting import SplitFractions, parted
-    from clozeworks.data.labelled.readers.written_rows import written_rows
-    from clozeworks.data.labelled.reading import Reading, read_labelled
+    from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.data.labelled.written_rows import written_rows
+    from clozeworks.tasks.task import task_class
 
     if not files:
         raise InputError("no file was named; give at least one.")
     if seed < 0:
         raise SettingError(f"--seed is {seed}; it must be at least 0.")
+    item = task_class(task).item_type
     shares = SplitFractions(dev, test)
-    named = {} if columns is None else parse_columns(columns, task)
+    named = {} if columns is None else parse_columns(columns, item)
     reading = Reading(named, header, labels, separator, encoding)
-    data = read_labelled(files, task, reading, bad=BadRows(skip=skip_bad_rows))
+    data = read_items(files, item, reading, bad=BadRows(skip=skip_bad_rows))
     warnings = check_labels(data).warnings
     rows = written_rows(data, files)
     targets = {name: out / f"{name}{rows.suffix}" for name in PARTS}
@@ -92,7 +93,7 @@ def split(
             targets[name].unlink(missing_ok=True)
 
     print(data.found)
-    print("\n".join(["", *_table(found.parts, UNITS.get(task, "row")), ""]))
+    print("\n".join(["", *_table(found.parts, item.unit), ""]))
     if found.together != "text":
         print(f"The questions about one {found.together} are in one part.")
     findings = [finding for finding in repeated(data.items) if finding.count]

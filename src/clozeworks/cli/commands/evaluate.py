@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from clozeworks.cli.display.evaluation_page import Details
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
+    from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.reading import Labelled, Reading
     from clozeworks.language_model.model import LanguageModel
     from clozeworks.tasks.metrics.measured import Measured
+    from clozeworks.tasks.task import Task
 
-EvaluatedTask = Literal["classify", "compare", "tag", "answer", "fill", "text-to-text"]
 app = App(name="clozeworks evaluate", help_format="plaintext", version_flags=[])
 
 
@@ -33,6 +34,7 @@ class Evaluation:
         measured: The values.
         details: How well each label is known.
         records: Each item with what is right and what the model said.
+        command: What was measured, as a person types it.
         task: The task; None for gaps.
         threshold: The best threshold for answers, in few digits; None if there is none.
     """
@@ -40,6 +42,7 @@ class Evaluation:
     measured: "Measured"
     details: Details
     records: list[dict[str, Any]]
+    command: str
     task: Any = None
     threshold: str | None = None
 
@@ -50,7 +53,7 @@ def evaluate(
     file: Path,
     /,
     *,
-    task: EvaluatedTask | None = None,
+    task: str | None = None,
     columns: str | None = None,
     header: bool | None = None,
     labels: Literal["one", "several", "numbers"] | None = None,
@@ -87,6 +90,10 @@ def evaluate(
     """
     from clozeworks.data.files.vectors import check_output
     from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.labelled.columns import parse_columns
+    from clozeworks.data.labelled.reading import Reading
+    from clozeworks.tasks.classify import TextItem
+    from clozeworks.tasks.results.records import write_records
 
     if predictions is not None:
         check_output(predictions, overwrite=overwrite, suffixes=(".jsonl",), name="predictions")
@@ -94,232 +101,207 @@ def evaluate(
     from clozeworks.language_model import load
 
     loaded = load(model)
-    chosen = task or task_name(loaded, file, columns, header, encoding)
-    check_able(loaded, chosen, threshold)
+    kind = _kind(loaded, task, file, columns, header, encoding)
+    asked = None if kind is None else _asked_task(loaded, kind, threshold)
+    item = TextItem if asked is None else asked.files_hold()
     bad = BadRows(skip=skip_bad_rows)
-    reading = _reading(loaded, chosen, columns, header, labels, separator, encoding)
-    labelled = read(file, chosen, reading, bad, loaded)
+    named = parse_columns(columns, item) if columns else {}
+    if labels is None and separator is None and (asked is None or not asked.writes):
+        labels = _known_labels(asked)
+    reading = Reading(named, header, labels, separator, encoding)
+    labelled = _read(file, asked, reading, bad)
     begin = time.monotonic()
-    found = _gaps(loaded, labelled) if chosen == "fill" else _asked(loaded, labelled, threshold)
+    found = _gaps(loaded, labelled) if asked is None else _asked(loaded, asked, labelled)
     measured = found.measured
     if metric is not None:
         from clozeworks.tasks.metrics.glue import with_primary
 
         measured = with_primary(measured, metric)
     if json_text:
-        print(json.dumps(_object(model, labelled, chosen, measured, found.details)))
+        print(json.dumps(_object(model, labelled, measured, found)))
     else:
-        _print(model, labelled, chosen, measured, found)
+        _print(model, labelled, measured, found)
     if predictions is not None:
-        _write(predictions, found.records, overwrite)
+        write_records(predictions, found.records, overwrite=overwrite)
     from clozeworks.cli.predict import closing
 
     seconds, long = time.monotonic() - begin, sum(r.get("windows", 1) > 1 for r in found.records)
-    what = {"compare": "pair", "answer": "question"}.get(chosen, "text")
-    print(closing(measured.count, what, seconds, long, bad, predictions), file=sys.stderr)
+    print(
+        closing(measured.count, item.asked_unit, seconds, long, bad, predictions), file=sys.stderr
+    )
 
 
-def task_name(
-    loaded: "LanguageModel", file: Path, columns: str | None, header: bool | None, encoding: str
-) -> EvaluatedTask:
-    """What a model is measured on if nobody said: what its folder says, or the file suggests.
+def _kind(
+    loaded: "LanguageModel",
+    task: str | None,
+    file: Path,
+    columns: str | None,
+    header: bool | None,
+    encoding: str,
+) -> "type[Task[Any, Any]] | None":
+    """What a model is measured on: what a person says, its folder, or the file; None for gaps.
 
     Raises:
-        UnsupportedError: The model has no head to measure.
+        UnsupportedError: If the model has no head to measure.
     """
-    from clozeworks.tasks.classify import Classify
-    from clozeworks.tasks.compare import Compare
+    from clozeworks.inference.cloze import GapItem
+    from clozeworks.tasks.task import command_name, task_classes
 
-    task = loaded.task
-    if task is None:
+    kinds = {command_name(kind): each for kind, each in task_classes().items()}
+    if task is not None and task not in {*kinds, GapItem.command}:
+        raise UnknownName("task", task, (*kinds, GapItem.command))
+    if task in kinds:
+        return kinds[task]
+    own = loaded.task
+    if task is not None or own is None:
         if "vocabulary" not in loaded.blueprint.heads:
-            loaded.ask([])  # complains
-        return "fill"
-    if not isinstance(task, Classify):
-        named: dict[str, EvaluatedTask] = {"tag": "tag", "text_to_text": "text-to-text"}
-        return named.get(task.name, "answer")
-    if isinstance(task, Compare) or "task" in loaded.checkpoint.notes:
-        return "compare" if isinstance(task, Compare) else "classify"
-    guess, reason = _guessed(file, columns, header, encoding)
+            loaded.fill([]) if task else loaded.ask([])  # complains
+        return None
+    if "task" in loaded.checkpoint.notes:
+        return type(own)
+    # A published folder does not say for how many texts its head is; the file may.
+    able = [kind for kind in kinds.values() if own.suited_to(kind) is not None]
+    if len(able) < 2:
+        return type(own)
+    guess, reason = _guessed(able, type(own), file, columns, header, encoding)
     print(
         f"The model folder does not say whether it is for texts or for pairs; {reason}, so it is "
-        f"measured with --task {guess}.",
+        f"measured with --task {guess.item_type.command}.",
         file=sys.stderr,
     )
     return guess
 
 
 def _guessed(
-    file: Path, columns: str | None, header: bool | None, encoding: str
-) -> tuple[EvaluatedTask, str]:
+    able: "Sequence[type[Task[Any, Any]]]",
+    usual: "type[Task[Any, Any]]",
+    file: Path,
+    columns: str | None,
+    header: bool | None,
+    encoding: str,
+) -> "tuple[type[Task[Any, Any]], str]":
+    """The kind that a file is for: one whose columns have usual names, else the usual one."""
     from clozeworks.data.files.compression import format_suffix
     from clozeworks.data.files.tables import TableReader, read_table
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.columns import find_columns
 
+    others = [kind for kind in able if kind is not usual]
     if columns is not None:
         roles = {part.partition("=")[0].strip() for part in columns.split(",")}
-        pair = bool(roles & {"first", "second"})
-        return ("compare" if pair else "classify"), f"--columns is {columns}"
+        fits = [kind for kind in others if roles & {*kind.item_type.text_names}]
+        return (fits[0] if fits else usual), f"--columns is {columns}"
     bad = BadRows(skip=True)
-    try:
-        if format_suffix(file) == ".json":
-            head = read_table(file, encoding, bad.add)
-        else:
-            head = TableReader(file, encoding, bad.add).head
-        found = find_columns(head, "compare", {}, header)[1]
-    except InputError:  # reading the file as texts says what is wrong with it
-        return "classify", f"{file} has no columns of pairs"
-    known = [column for column in found if column.role != "label" and column.how == "known"]
-    if len(known) == 2:
-        return "compare", f"{file} has the columns {known[0].name} and {known[1].name}"
-    return "classify", f"{file} has no columns with the usual names of pairs"
+    for kind in others:
+        try:
+            if format_suffix(file) == ".json":
+                head = read_table(file, encoding, bad.add)
+            else:
+                head = TableReader(file, encoding, bad.add).head
+            found = find_columns(head, kind.item_type, {}, header)[1]
+        except InputError:  # reading the file as texts says what is wrong with it
+            return usual, f"{file} has no columns of pairs"
+        texts = kind.item_type.text_names
+        known = [column for column in found if column.role in texts and column.how == "known"]
+        if len(known) == len(texts):
+            return kind, f"{file} has the columns {' and '.join(each.name for each in known)}"
+    return usual, f"{file} has no columns with the usual names of pairs"
 
 
-def check_able(loaded: "LanguageModel", task: EvaluatedTask, threshold: float | None) -> None:
-    """Insists that a model can do what is measured.
+def _asked_task(
+    loaded: "LanguageModel", kind: "type[Task[Any, Any]]", threshold: float | None
+) -> "Task[Any, Any]":
+    """The model's task, with another threshold if one is given.
 
     Raises:
-        UnsupportedError: It has no head for it.
-        SettingError: There is a threshold where there are no questions.
+        UnsupportedError: If the model has no head for it.
+        SettingError: If there is a threshold where none has an effect.
     """
-    if threshold is not None and task != "answer":
+    if threshold is not None and "threshold" not in kind.command_options:
         raise SettingError(
-            f"--threshold is {threshold} and the task is {task}; only questions have one; leave "
-            "it out."
+            f"--threshold is {threshold} and the task is {kind.item_type.command}; only questions "
+            "have one; leave it out."
         )
-    if task == "classify":
-        loaded.classify([])
-    elif task == "compare":
-        loaded.compare([])
-    elif task == "tag":
-        loaded.tag([])
-    elif task == "answer":
-        loaded.answer([], [])
-    elif task == "text-to-text":
-        loaded.text_to_text([])
-    elif "vocabulary" not in loaded.blueprint.heads:
-        loaded.fill([])
+    task = loaded.task_for(kind)
+    return task if threshold is None else task.configured(threshold=threshold)[0]
 
 
-def _reading(
-    loaded: "LanguageModel",
-    task: EvaluatedTask,
-    columns: str | None,
-    header: bool | None,
-    labels: Literal["one", "several", "numbers"] | None,
-    separator: str | None,
-    encoding: str,
-) -> "Reading":
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading
-
-    # Texts with gaps are read as texts with a label.
-    kind: Any = {"fill": "classify", "text-to-text": _kind(loaded)}.get(task, task)
-    named = parse_columns(columns, kind) if columns else {}
-    if labels is None and separator is None and task != "text-to-text":
-        problem = "one" if task == "fill" else getattr(loaded.task, "problem", None)
-        # A file of which all labels are whole numbers cannot say whether they are names.
-        labels = {"one": "one", "number": "numbers"}.get(str(problem))  # type: ignore[assignment]
-    return Reading(named, header, labels, separator, encoding)
+def _known_labels(task: "Task[Any, Any] | None") -> Literal["one", "numbers"] | None:
+    """What a model's labels are: whole numbers in a file cannot say whether they are names."""
+    problem = "one" if task is None else getattr(task, "problem", None)
+    if problem == "number":
+        return "numbers"
+    return "one" if problem == "one" else None
 
 
-def _kind(loaded: "LanguageModel") -> str:
-    """What files for a model that writes are read as."""
-    from clozeworks.tasks.text_to_text.formats import format_of
-    from clozeworks.tasks.text_to_text.task import TextToText
-
-    task = loaded.task
-    if isinstance(task, TextToText) and task.format is not None:
-        return format_of(task.format).kind
-    return "text-to-text"
-
-
-def read(
-    file: Path,
-    task: EvaluatedTask,
-    reading: "Reading",
-    bad: Any,
-    loaded: "LanguageModel | None" = None,
+def _read(
+    file: Path, task: "Task[Any, Any] | None", reading: "Reading", bad: "BadRows"
 ) -> "Labelled":
     """Reads labelled data and says what was taken for what.
 
     Raises:
-        InputError: It cannot be used as it is, or has no labels.
+        InputError: If it cannot be used as it is, or has no labels.
     """
-    from clozeworks.data.labelled.items import QuestionItem
-    from clozeworks.data.labelled.labels import NO_TURN, ROLE_OF_LABELS, are_chats
-    from clozeworks.data.labelled.reading import read_labelled
-    from clozeworks.tasks.text_to_text.data import named_format, read_texts
+    from clozeworks.data.labelled.reading import read_items
+    from clozeworks.tasks.classify import TextItem
 
-    if task == "text-to-text" and loaded is not None:
-        writing = loaded.writing_task()
-        labelled = read_texts([file], writing, reading, bad, names=named_format(writing, file))
+    if task is None:
+        labelled = read_items(file, TextItem, reading, bad=bad)
     else:
-        labelled = read_labelled(file, "classify" if task == "fill" else task, reading, bad=bad)
+        labelled = task.read_to_measure(file, reading, bad)
     if labelled.found:
         print(labelled.found, file=sys.stderr)
-    if labelled.kind == "none":
-        if are_chats(labelled.items):
-            raise InputError(f"{file} has no targets, and judging a model needs {NO_TURN}")
-        role = ROLE_OF_LABELS.get(task, "label")
+    item = labelled.item
+    if not labelled.is_labelled:
+        if (why := item.missing_labels(labelled.items, "judging")) is not None:
+            raise InputError(f"{file} has no {item.gold_word}, and judging a model needs {why}")
         raise InputError(
-            f"{file} has no labels, and there is nothing to measure without them; name their "
-            f"column with --columns {role}=NAME."
+            f"{file} has no {item.gold_word}, and there is nothing to measure without them; name "
+            f"their column with --columns {item.label_role}=NAME."
         )
-    for item in labelled.items:
-        if isinstance(item, QuestionItem) and not item.answers and not item.impossible:
-            raise InputError(f"{item.place} has no answer; give one, or mark it as impossible.")
+    bare = next((each for each in labelled.items if each.gold is None), None)
+    if bare is not None:
+        raise InputError(f"{bare.place} has no answer; give one, or mark it as impossible.")
     return labelled
 
 
 def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> Evaluation:
     from dataclasses import asdict
 
-    from clozeworks.data.labelled.items import TextItem
-    from clozeworks.inference.cloze import TOP, measure_gaps, right_words
-    from clozeworks.reports.predictions import gold_of
+    from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
 
-    items = [item for item in labelled.items if isinstance(item, TextItem)]
+    items = labelled.items
     right_words(loaded.tokenizer, items)  # complains before the long work
     filled = loaded.fill([item.text for item in items], top=TOP)
     measured = measure_gaps(loaded.tokenizer, items, filled, intervals=True)
     records = [
-        {**asdict(answer), "gold": gold_of(item), "place": item.place}
+        {**asdict(answer), "gold": item.gold_json(), "source_location": item.place}
         for item, answer in zip(items, filled, strict=True)
     ]
-    return Evaluation(measured, Details(), records)
+    return Evaluation(measured, Details(), records, GapItem.command)
 
 
-def _asked(loaded: "LanguageModel", labelled: "Labelled", threshold: float | None) -> Evaluation:
+def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled") -> Evaluation:
     from clozeworks.cli.display.evaluation_page import details_of
     from clozeworks.cli.display.progress import ProgressBar
-    from clozeworks.cli.display.records import record_of
     from clozeworks.cli.fitting_labels import fitted
-    from clozeworks.reports.predictions import gold_of
-    from clozeworks.tasks.compare import as_compare
+    from clozeworks.tasks.results.records import record_of
 
-    task: Any = loaded.task
-    if labelled.task == "compare":
-        task = as_compare(task)
-    elif labelled.task == "text-to-text":
-        task = loaded.writing_task()
-    if threshold is not None:
-        task = replace(task, threshold=threshold)
     items: Sequence[Any] = labelled.items
-    if getattr(task, "labels", ()) and getattr(task, "problem", "one") != "number":
-        items, said = fitted(items, task.labels)
+    labels = task.settings().get("id2label", {}).values()
+    if labels and getattr(task, "problem", "one") != "number":
+        items, said = fitted(items, list(labels))
         if said:
             print(said, file=sys.stderr)
     with ProgressBar("tokens") as progress:
         answers = loaded.ask(items, task, progress=progress)
     measured = task.measure(items, answers, intervals=True)
     records = [
-        {**record_of(item, answer), "gold": gold_of(item)}
-        for item, answer in zip(items, answers, strict=True)
+        record_of(item, answer, gold=True) for item, answer in zip(items, answers, strict=True)
     ]
     best = _best_threshold(task, items, answers, measured)
-    return Evaluation(measured, details_of(task, items, answers), records, task, best)
+    command = task.item_type.command
+    return Evaluation(measured, details_of(task, items, answers), records, command, task, best)
 
 
 def _best_threshold(
@@ -339,28 +321,20 @@ def _best_threshold(
     return repr(exact)
 
 
-def _write(path: Path, records: Sequence[dict[str, Any]], overwrite: bool) -> None:
-    from clozeworks.storage.atomic import atomic_file
-
-    with atomic_file(path, "w", overwrite=overwrite) as file:
-        for record in records:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
 def _object(
-    model: str, labelled: "Labelled", task: EvaluatedTask, measured: "Measured", details: Details
+    model: str, labelled: "Labelled", measured: "Measured", found: Evaluation
 ) -> dict[str, Any]:
     known = measured.to_dict()
     # JSON has no word for what is not a number.
     known["values"] = {n: v if math.isfinite(v) else None for n, v in measured.values.items()}
     known["intervals"] = {n: e for n, e in known["intervals"].items() if all(map(math.isfinite, e))}
-    return {"model": model, "task": task, "files": labelled.files, **known, **details.to_dict()}
+    details = found.details.to_dict()
+    return {"model": model, "task": found.command, "files": labelled.files, **known, **details}
 
 
 def _print(
     model: str,
     labelled: "Labelled",
-    task: EvaluatedTask,
     measured: "Measured",
     found: Evaluation,
 ) -> None:
@@ -368,9 +342,8 @@ def _print(
 
     from clozeworks.cli.display.evaluation_page import number, page
 
-    unit = {"compare": "pair", "answer": "question"}.get(task, "text")
-    amount = counted(measured.count, unit)
-    title = f"{task}, {model} on {', '.join(labelled.files)}: {amount}"
+    amount = counted(measured.count, labelled.item.asked_unit)
+    title = f"{found.command}, {model} on {', '.join(labelled.files)}: {amount}"
     print(page(title, measured, found.details))
     if found.threshold is not None:
         print(
@@ -379,7 +352,7 @@ def _print(
             "good: measure it on others.\n"
             f"Use it: clozeworks answer {shlex.quote(model)} … --threshold {found.threshold}"
         )
-    elif task == "answer" and "best_f1" not in measured.values:
+    elif found.task is not None and "best_f1" not in measured.values:
         impossible = sum(getattr(item, "impossible", False) for item in labelled.items)
         if impossible:
             print(

@@ -11,7 +11,9 @@ from cyclopts import App, Parameter
 
 from clozeworks.cli.commands.pretrain import INTERRUPTED, TRY_AGAIN, say
 from clozeworks.cli.main import Terminated
+from clozeworks.data.labelled.items import Item
 from clozeworks.errors import SettingError
+from clozeworks.tasks.task import Task, command_name, task_class, task_classes
 
 if TYPE_CHECKING:
     from clozeworks.jobs.finetune.job import Finetuned
@@ -25,23 +27,6 @@ app = App(
 )
 
 Files = Annotated[list[str] | None, Parameter(negative="")]
-# What to try with each task's model.
-_EXAMPLES = {
-    "classify": "'a text of yours'",
-    "compare": "'one text' 'another'",
-    "tag": "'a text of yours'",
-    "answer": "'a question?' 'a context that holds the answer'",
-    "text-to-text": "'a text of yours'",
-}
-
-# What the columns of each task may be.
-_COLUMNS = {
-    "classify": "text=review,label=stars",
-    "compare": "first=premise,second=hypothesis,label=relation",
-    "tag": "words=tokens,tags=entities",
-    "answer": "question=query,context=passage,answers=answer",
-    "text-to-text": "source=article,target=summary",
-}
 
 
 @app.default
@@ -57,17 +42,19 @@ def recipe(
     """
     if file.suffix != ".toml":
         from clozeworks.errors import InputError
-        from clozeworks.jobs.finetune.recipe import TASKS
 
         raise InputError(
-            f"{file} is no task and no recipe; write finetune {'|'.join(map(_typed, TASKS))} MODEL "
-            "TRAIN, or name a .toml file."
+            f"{file} is neither a task nor a recipe; write finetune "
+            f"{'|'.join(map(command_name, task_classes()))} MODEL TRAIN, or name a .toml file."
         )
     _run(file, changes, ["finetune", str(file), *changes], device)
 
 
-def _command(task: str, what: str) -> None:
+def _command(kind: type[Task[Any, Any]]) -> None:
     """Adds the command of a task."""
+    task = kind.item_type.command
+    roles = [role.name for role in kind.item_type.roles if role.required or role.holds]
+    example = ",".join(f"{name}=column_{number}" for number, name in enumerate(roles, start=1))
 
     def run(
         model: str,
@@ -98,13 +85,13 @@ def _command(task: str, what: str) -> None:
         words += ["--probe"] if probe else []
         files = [word for word in train if "=" not in word or Path(word).exists()]
         changes = [word for word in train if word not in files]
-        kind = _read_as(changes) if columns and task == "text-to-text" else task
-        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows, kind)
+        item = kind.item_read(changes)
+        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows, item)
         if encoding:
             recipe["data"]["encoding"] = encoding
         _run(recipe, changes, words, device, probe=probe)
 
-    run.__doc__ = f"""{what}
+    run.__doc__ = f"""Teach a model to {kind.summary}.
 
     Args:
         model: A model folder or hub name.
@@ -113,7 +100,7 @@ def _command(task: str, what: str) -> None:
             search.rates=[2e-5,5e-5] (also epochs, items, trials) several are tried.
         dev: A file to judge by; a part of the training files if not given. May stand several times.
         out: The folder of the run; TASK-run if not given.
-        columns: Which column is what, for example {_COLUMNS[task]}; found if not given.
+        columns: Which column is what, for example {example}; found if not given.
         encoding: What text files are written in, such as gb18030; UTF-8 if not given.
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
@@ -132,12 +119,9 @@ def settings(
     columns: str | None,
     seeds: int,
     skip_bad_rows: bool,
-    kind: str | None = None,
+    item: type[Item],
 ) -> dict[str, Any]:
-    """The recipe that a command line means.
-
-    `kind` says of which task the columns are, if of another.
-    """
+    """The recipe that a command line means; `item` is what rows of the files become."""
     from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.errors import InputError
 
@@ -147,7 +131,7 @@ def settings(
         raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
     data: dict[str, Any] = {"train": list(files), "dev": list(dev or [])}
     if columns:
-        data["columns"] = parse_columns(columns, kind or task)  # type: ignore[arg-type]
+        data["columns"] = parse_columns(columns, item)
     if skip_bad_rows:
         data["skip_bad_rows"] = True
     return {
@@ -157,19 +141,6 @@ def settings(
         "data": data,
         "seeds": list(range(seeds)),
     }
-
-
-def _typed(kind: str) -> str:
-    """A kind of task as its command is typed."""
-    return kind.replace("_", "-")
-
-
-def _read_as(changes: Sequence[str]) -> str:
-    """What the files of a task that writes are read as: its format may ask for something else."""
-    from clozeworks.tasks.text_to_text.formats import format_of
-
-    named = [change.partition("=")[2] for change in changes if change.startswith("task.format=")]
-    return format_of(named[-1], "task.format").kind if named else "text-to-text"
 
 
 def _run(
@@ -190,8 +161,10 @@ def _run(
     data = changed(source, changes)
     searches = "search" in data
     settled = read_finetune_recipe({key: data[key] for key in data if key != "search"})
-    if probe and settled.task["kind"] in ("answer", "text_to_text"):
-        raise SettingError("--probe is for classify, compare and tag; leave it out.")
+    kind = task_class(settled.task["kind"])
+    if probe and not kind.can_probe:
+        able = [command_name(name) for name, each in task_classes().items() if each.can_probe]
+        raise SettingError(f"--probe is for {', '.join(able)}; leave it out.")
     if probe and searches:
         raise SettingError("--probe does not go with search; type clozeworks probe instead.")
     ranks = os.environ.get("WORLD_SIZE", "")
@@ -206,7 +179,7 @@ def _run(
     except (KeyboardInterrupt, Terminated) as stop:
         say(f"Stopped; the newest snapshot counts. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
-    _report(found, _typed(settled.task["kind"]), command)
+    _report(found, kind.item_type, command)
     if probe and isinstance(found, job.Finetuned) and found.model is not None:
         _probe(found, settled.model)
 
@@ -229,7 +202,7 @@ def _probe(found: "Finetuned", model: str) -> None:
     )
 
 
-def _report(found: "Finetuned | Searched", task: str, command: str) -> None:
+def _report(found: "Finetuned | Searched", item: type[Item], command: str) -> None:
     outcome = found.outcome
     if outcome is not None and not outcome.finished:
         say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
@@ -239,16 +212,11 @@ def _report(found: "Finetuned | Searched", task: str, command: str) -> None:
     for line in found.summary():
         print(line)
     model = shlex.quote(str(found.model))
-    example = f"clozeworks {task} {model} {_EXAMPLES[task]}"
+    example = f"clozeworks {item.command} {model} {' '.join(map(repr, item.example))}"
     if found.chats:  # it learned texts as a template writes them, and no others
         example = f"clozeworks generate {model} 'a text of yours' --chat"
     print(f"The model is in {model}; try it: {example}")
 
 
-_command("classify", "Teach a model to label texts: one label, several, or a number.")
-_command("compare", "Teach a model to compare two texts: entailment, paraphrase, similarity.")
-_command("tag", "Teach a model to tag words: entities, parts of speech.")
-_command("answer", "Teach a model to find the answers to questions in a context.")
-_command(
-    "text-to-text", "Teach a model to write a text for a text: summaries, translations, chats."
-)
+for _kind in task_classes().values():
+    _command(_kind)

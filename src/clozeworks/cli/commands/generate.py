@@ -208,7 +208,9 @@ def _prompts(
     if more or not source.strip():
         options.check_two_texts()
         return iter((source, *more)), bool(more), BadRows()
-    asked, bad = options.open(source, "generate")
+    from clozeworks.inference.prompts import PromptItem
+
+    asked, bad = options.open(source, PromptItem)
     if asked.found:
         print(asked.found, file=sys.stderr)
     items = (item for chunk in asked.chunks for item in chunk)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from clozeworks.cli.display.table import aligned
-from clozeworks.errors import InputError
+from clozeworks.errors import InputError, UnknownName
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ app = App(name="clozeworks probe", help_format="plaintext", version_flags=[])
 
 @app.default
 def probe(
-    task: Literal["classify", "compare", "tag"],
+    task: str,
     model: str,
     /,
     *train: Path,
@@ -65,19 +65,24 @@ def probe(
     from clozeworks.checkpoints.whole_folder import check_target
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading, read_labelled
+    from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.tasks.task import command_name, task_class, task_classes
 
+    kind = task_class(task)
+    if not kind.can_probe:
+        able = (command_name(name) for name, each in task_classes().items() if each.can_probe)
+        raise UnknownName("task", task, able)
     if not train:
         raise InputError("no training file was given; name at least one.")
     if out is not None:
         check_target(out, overwrite=overwrite)
     asked = None if layers is None else [name.strip() for name in layers.split(",")]
-    named = {} if columns is None else parse_columns(columns, task)
+    named = {} if columns is None else parse_columns(columns, kind.item_type)
     reading = Reading(named, header, labels, separator, encoding)
-    known = read_labelled(train, task, reading, bad=BadRows(skip=skip_bad_rows))
+    known = read_items(train, kind.item_type, reading, bad=BadRows(skip=skip_bad_rows))
     judged = None
     if dev:
-        judged = read_labelled(dev, task, known.reading, bad=BadRows(skip=skip_bad_rows))
+        judged = read_items(dev, kind.item_type, known.reading, bad=BadRows(skip=skip_bad_rows))
 
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.jobs.probe import job

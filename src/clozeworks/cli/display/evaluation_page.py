@@ -50,9 +50,7 @@ def details_of(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> Detai
         items: Labelled items.
         answers: What the model said.
     """
-    from clozeworks.tasks.known_labels import known_labels
-
-    known = known_labels(task, items, answers)
+    known = task.known_labels(items, answers)
     few = len(known.confusion) <= MOST_CONFUSED
     return Details(known.what, known.labels, known.confusion if few else ())
 

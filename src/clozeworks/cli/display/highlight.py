@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from clozeworks.tasks.results.details import MarkedText
+    from clozeworks.tasks.task import ShownPrediction
+
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 # What a terminal would obey instead of showing it, and what turns the direction of writing.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -101,3 +104,41 @@ def around(text: str, begin: int, end: int, width: int, *, colours: bool) -> "Te
     inner = marked(stretch, [(begin - first, end - first, "")], (), colours=colours)
     shown = Text("…" if first > 0 else "").append_text(inner)
     return shown.append("…" if last < len(text) else "")
+
+
+def show(console: "Console", shown: "ShownPrediction") -> None:
+    """Prints a prediction: its headline beside the texts, what was found in them, and more lines.
+
+    Args:
+        console: The terminal.
+        shown: The prediction.
+    """
+    from rich.text import Text
+
+    headline = shortened(shown.headline, console.width - 9) if shown.headline else Text()
+    if shown.score is not None:
+        headline.append(f"  {shown.score:.3f}")
+    headline.stylize("bold")
+    if shown.texts:
+        room = console.width - headline.cell_len - 2 - 3 * (len(shown.texts) - 1)
+        texts = [shortened(text, room // len(shown.texts)) for text in shown.texts]
+        headline = headline.append("  ").append_text(Text(" | ").join(texts))
+    if headline:
+        console.print(headline)
+    if shown.marked is not None:
+        console.print(_found(console, shown.marked, whole=shown.whole))
+    for line in shown.lines:
+        console.print(safe(line) if shown.whole or not shown.headline else f"  {safe(line)}")
+
+
+def _found(console: "Console", text: "MarkedText", *, whole: bool) -> "Text":
+    from rich.text import Text
+
+    colours = has_colours(console)
+    if not whole:
+        mark = text.marks[0]
+        stretch = around(text.text, mark.begin, mark.end, console.width - 2, colours=colours)
+        return Text("  ").append_text(stretch)
+    finds = [(mark.begin, mark.end, mark.name) for mark in text.marks]
+    names = sorted({mark.name for mark in text.marks})
+    return marked(text.text, finds, names, colours=colours)

@@ -5,22 +5,15 @@ anew in each epoch, and depends neither on the batch nor on the process that ask
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from clozeworks import rng as drawing
 from clozeworks.arrays import Float64Array, Uint32Array
 from clozeworks.data.augment.edits import Edited
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.spacing import rewrites
-from clozeworks.data.labelled.items import (
-    AnswerSpan,
-    Item,
-    PairItem,
-    QuestionItem,
-    TextItem,
-    WordsItem,
-)
+from clozeworks.data.labelled.items import Item, Span
 from clozeworks.rng import RandomStream
 
 
@@ -92,57 +85,55 @@ class WordByWord(Augment):
 
     def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes each text of an item with random numbers of its own."""
+        return item.augmented(_Editor(self.way, rng, epoch, index))
 
-        def text(before: str, name: str) -> str:
-            passage = Passage.of_text(before)
-            return self._edited(passage, Draw(rng.stream(name), epoch, index)).text
 
-        if isinstance(item, TextItem):
-            return replace(item, text=text(item.text, "text"))
-        if isinstance(item, PairItem):
-            first, second = text(item.first, "first"), text(item.second, "second")
-            return replace(item, first=first, second=second)
-        if isinstance(item, WordsItem):
-            return self._words(item, Draw(rng.stream("words"), epoch, index))
-        if not isinstance(item, QuestionItem):  # another source may want another target
-            return item
-        changed = self._context(item, Draw(rng.stream("context"), epoch, index))
-        return replace(changed, question=text(item.question, "question"))
+@dataclass(frozen=True, slots=True)
+class _Editor:
+    """Changes the texts of one item; the name of a text decides its random numbers."""
 
-    def _edited(self, passage: Passage, draw: Draw) -> Edited:
-        changes = self.way(passage, draw) if passage.free or passage.entities else {}
-        return Edited(passage.text, [edit for edit, _ in rewrites(passage, changes)])
+    way: TextChange
+    rng: RandomStream
+    epoch: int
+    index: int
 
-    def _context(self, item: QuestionItem, draw: Draw) -> QuestionItem:
-        held = [(answer.begin, answer.end) for answer in item.answers]
-        edited = self._edited(Passage.of_text(item.context, held), draw)
-        answers = tuple(
-            AnswerSpan(answer.text, edited.moved(*span)[0])
-            for answer, span in zip(item.answers, held, strict=True)
-        )
-        return replace(item, context=edited.text, answers=answers)
+    def text(self, text: str, name: str) -> str:
+        return self._edited(Passage.of_text(text), name).text
 
-    def _words(self, item: WordsItem, draw: Draw) -> WordsItem:
-        passage = Passage.of_words(item)
-        if not passage.free and not passage.entities:
-            return item
-        changes = self.way(passage, draw)
+    def text_with_spans(
+        self, text: str, spans: Sequence[Span], name: str
+    ) -> tuple[str, list[Span]]:
+        edited = self._edited(Passage.of_text(text, spans), name)
+        return edited.text, [edited.moved(*span) for span in spans]
+
+    def words(
+        self, text: str, spans: Sequence[Span], tags: Sequence[str] | None, name: str
+    ) -> tuple[str, list[Span], list[int]]:
+        passage = Passage.of_words(text, spans, tags)
+        changes = self._changes(passage, name)
         rewritten = rewrites(passage, changes)
-        edited = Edited(item.text, [edit for edit, _ in rewritten])
+        edited = Edited(text, [edit for edit, _ in rewritten])
         # The number of the old word, and where the new one stands.
         placed = [
             (number, edited.moved(*span))
-            for number, span in enumerate(item.spans)
+            for number, span in enumerate(spans)
             if number not in changes
         ]
         for place, (_, words) in enumerate(rewritten):
             start = edited.landing(place)
             placed += [(number, (start + begin, start + end)) for number, begin, end in words]
         placed.sort()
-        spans = tuple(span for _, span in placed)
         # A new word beside an old one is outside of entities, as the old one is.
-        tags = None if item.tags is None else tuple(item.tags[number] for number, _ in placed)
-        return replace(item, text=edited.text, spans=spans, tags=tags)
+        return edited.text, [span for _, span in placed], [number for number, _ in placed]
+
+    def _edited(self, passage: Passage, name: str) -> Edited:
+        changes = self._changes(passage, name)
+        return Edited(passage.text, [edit for edit, _ in rewrites(passage, changes)])
+
+    def _changes(self, passage: Passage, name: str) -> Changes:
+        if not passage.free and not passage.entities:
+            return {}
+        return self.way(passage, Draw(self.rng.stream(name), self.epoch, self.index))
 
 
 def amount(rate: float, words: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from clozeworks.data.labelled.items import Span, WordsItem
+from clozeworks.data.labelled.items import Span
 from clozeworks.text.characters import words_of
 
 OUTSIDE = "O"
@@ -57,14 +57,14 @@ class Passage:
         return cls(text, spans, free, kept=(free,))
 
     @classmethod
-    def of_words(cls, item: WordsItem) -> "Passage":
+    def of_words(cls, text: str, spans: Sequence[Span], tags: Sequence[str] | None) -> "Passage":
         """Takes the words of a text that is already cut into words."""
-        tags = item.tags or (OUTSIDE,) * len(item.spans)
-        numbers = _named(item.text, item.spans)
+        tags = tags or (OUTSIDE,) * len(spans)
+        numbers = _named(text, spans)
         free = tuple(number for number in numbers if tags[number] == OUTSIDE)
         tagged = tuple(number for number in numbers if tags[number] != OUTSIDE)
         kept = tuple(_between(tags)) if set(tags) != {OUTSIDE} else (free,)
-        return cls(item.text, item.spans, free, tagged, kept)
+        return cls(text, spans, free, tagged, kept)
 
     def word(self, number: int) -> str:
         """The characters of a word."""

@@ -11,101 +11,27 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from clozeworks.data.files.tables import Table
+from clozeworks.data.labelled.items import Item, Role
 from clozeworks.errors import InputError, SettingError, UnknownName
 
-TaskName = Literal["classify", "compare", "tag", "answer", "fill", "generate", "text-to-text"]
 How = Literal["named", "known", "place", "content"]
 
 # Rows that are looked at to see what a column holds.
 _LOOKED_AT = 1_000
 _LONG = 80
 
-_TEXTS = (
+# Usual names of columns that several kinds of items have.
+TEXT_COLUMNS = (
     *("text", "sentence", "review", "content", "document", "body", "comment", "message", "tweet"),
     *("utterance", "review_body", "review_text", "abstract", "headline", "question", "query"),
     *("input", "inputs", "title", "文本", "内容", "评论", "句子"),
 )
-_LABELS = (
+LABEL_COLUMNS = (
     *("label", "labels", "gold_label", "class", "category", "categories", "target", "sentiment"),
     *("polarity", "intent", "topic", "emotion", "score", "scores", "similarity", "rating", "stars"),
     *("relatedness_score", "is_duplicate", "quality", "label_text", "标签", "类别"),
 )
-# One pair after the other: a first text, and the second that belongs to it.
-PAIRS = (
-    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2")),
-    *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("text1", "text2"), ("first", "second")),
-    *(("#1_string", "#2_string"), ("question", "sentence"), ("query", "passage"), ("s1", "s2")),
-)
-_SOURCES = (
-    *("source", "instruction", "prompt", "question", "document", "article", "dialogue", "input"),
-    *("inputs", "text", "email_body", "email", "src", "query", "sentence", "原文", "问题", "输入"),
-)
-_TARGETS = (
-    *("target", "targets", "output", "outputs", "completion", "response", "answer", "chosen"),
-    *(
-        "summary",
-        "highlights",
-        "subject_line",
-        "subject",
-        "translation",
-        "tgt",
-        "译文",
-        "回答",
-        "输出",
-        "摘要",
-    ),
-)
 _ROW_NAMES = ("id", "idx", "index", "guid", "uid")
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """What a column is for.
-
-    Attributes:
-        name: What it is called in `--columns`.
-        known: Usual names, the likeliest first.
-        needed: Whether there must be one.
-    """
-
-    name: str
-    known: tuple[str, ...]
-    needed: bool = True
-
-
-ROLES: dict[str, tuple[Role, ...]] = {
-    "classify": (Role("text", _TEXTS), Role("label", _LABELS, needed=False)),
-    "compare": (
-        Role("first", tuple(first for first, _ in PAIRS)),
-        Role("second", tuple(second for _, second in PAIRS)),
-        Role("label", _LABELS, needed=False),
-    ),
-    "tag": (
-        Role("words", ("words", "tokens", "word", "token", "sentence")),
-        Role("tags", ("tags", "ner_tags", "ner", "pos_tags", "upos", "labels"), needed=False),
-    ),
-    "answer": (
-        Role("question", ("question", "query")),
-        Role("context", ("context", "passage", "paragraph", "document")),
-        Role("answers", ("answers", "answer", "answer_text"), needed=False),
-        Role("start", ("answer_start", "start"), needed=False),
-        Role("impossible", ("is_impossible", "impossible"), needed=False),
-        Role("id", ("id", "qid", "question_id"), needed=False),
-    ),
-    "fill": (Role("text", _TEXTS),),
-    "text-to-text": (
-        Role("messages", ("messages", "conversations", "conversation"), needed=False),
-        Role("source", _SOURCES),
-        Role("input", ("input",), needed=False),
-        Role("target", _TARGETS, needed=False),
-        Role("prefix", ("prefix",), needed=False),
-        Role("task", ("task", "task_name"), needed=False),
-    ),
-    "generate": (Role("text", ("prompt", "prompts", "instruction", *_TEXTS)),),
-}
-# Of two columns of texts the left one is the first, the right one its partner.
-_PARTNERS = {"first": "second", "source": "target"}
-_BY_CONTENT = {"text", *_PARTNERS, *_PARTNERS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +60,18 @@ class Column:
         return f"{self.role}={self.name or self.number} ({reason[self.how]})"
 
 
-def parse_columns(written: str, task: TaskName) -> dict[str, str]:
+def parse_columns(written: str, item: type[Item]) -> dict[str, str]:
     """Reads `text=review,label=stars`.
 
     Args:
         written: Roles with the names of columns, or their numbers counted from 1.
-        task: Decides the roles.
+        item: What rows become; it knows the roles.
 
     Raises:
         SettingError: If it is not written so, or names a role twice.
         UnknownName: If a task has no such role.
     """
-    roles = [role.name for role in ROLES[task]]
+    roles = [role.name for role in item.roles]
     named: dict[str, str] = {}
     for part in written.split(","):
         role, equals, column = (piece.strip() for piece in part.partition("="))
@@ -156,7 +82,7 @@ def parse_columns(written: str, task: TaskName) -> dict[str, str]:
                 f"--columns {example}."
             )
         if role not in roles:
-            raise UnknownName(f"--columns for {task}", role, roles)
+            raise UnknownName(f"--columns for {item.command}", role, roles)
         if role in named:
             raise SettingError(f"--columns names {role!r} twice; a role has one column.")
         named[role] = column
@@ -164,13 +90,13 @@ def parse_columns(written: str, task: TaskName) -> dict[str, str]:
 
 
 def find_columns(
-    table: Table, task: TaskName, named: Mapping[str, str], header: bool | None = None
+    table: Table, item: type[Item], named: Mapping[str, str], header: bool | None = None
 ) -> tuple[Table, tuple[Column, ...]]:
     """Finds out what the columns of a table are.
 
     Args:
         table: The table.
-        task: What it is for.
+        item: What its rows become.
         named: The columns a person named: by role, a name or a number counted from 1. What can be
             a number is one.
         header: Whether the first row of csv or tsv is a header; None to find out.
@@ -182,7 +108,7 @@ def find_columns(
         InputError: If a column is not there, or the first row seems to be data.
     """
     if header is None:
-        header = _has_header(table, task, named)
+        header = _has_header(table, item, named)
     if not header and table.doubtful is not None:
         table = table.without_header()
     found: dict[str, Column] = {}
@@ -196,9 +122,9 @@ def find_columns(
             )
         found[role] = Column(role, number, table.names[number - 1], "named")
     if any(table.names):
-        _find_known(table, task, found)
-    _find_by_content(table, task, found)
-    return table, tuple(found[role.name] for role in ROLES[task] if role.name in found)
+        _find_known(table, item, found)
+    _find_by_content(table, item, found)
+    return table, tuple(found[role.name] for role in item.roles if role.name in found)
 
 
 def _number(table: Table, role: str, column: str) -> int:
@@ -220,48 +146,53 @@ def _number(table: Table, role: str, column: str) -> int:
     )
 
 
-def _find_known(table: Table, task: TaskName, found: dict[str, Column]) -> None:
+def _find_known(table: Table, item: type[Item], found: dict[str, Column]) -> None:
     numbers: dict[str, int] = {}
     for number, name in enumerate(table.names, start=1):
         numbers.setdefault(_plain(name), number)
-    if task == "compare" and not {"first", "second"} & set(found):
-        for pair in PAIRS:
+
+    def take(role: str, name: str) -> None:
+        number = numbers[name]
+        found[role] = Column(role, number, table.names[number - 1], "known")
+
+    # Names that go together are found together, or not at all.
+    paired = [role.name for role in item.roles[:2]] if item.known_pairs else []
+    if paired and not {*paired} & {*found}:
+        for pair in item.known_pairs:
             if all(name in numbers for name in pair):
-                for which, name in zip(("first", "second"), pair, strict=True):
-                    number = numbers[name]
-                    found[which] = Column(which, number, table.names[number - 1], "known")
+                for role_name, name in zip(paired, pair, strict=True):
+                    take(role_name, name)
                 break
-    for role in ROLES[task]:
-        if role.name in found or (task == "compare" and role.name != "label"):
+    for role in item.roles:
+        if role.name in found or role.name in paired:
             continue
         taken = {column.number for column in found.values()}
         for name in role.known:
-            number = numbers.get(name, 0)
-            if number and number not in taken:
-                found[role.name] = Column(role.name, number, table.names[number - 1], "known")
+            if numbers.get(name, 0) and numbers[name] not in taken:
+                take(role.name, name)
                 break
 
 
-def _find_by_content(table: Table, task: TaskName, found: dict[str, Column]) -> None:
-    for role in ROLES[task]:
-        if role.name in found or "messages" in found:  # a chat holds everything
+def _find_by_content(table: Table, item: type[Item], found: dict[str, Column]) -> None:
+    required = {role.name for role in item.roles if role.required}
+    for role in item.roles:
+        if role.name in found or any(each.suffices and each.name in found for each in item.roles):
             continue
         taken = {column.number for column in found.values()}
         free = [n for n in range(1, len(table.names) + 1) if n not in taken]
-        if role.name in _BY_CONTENT:
-            if role.name in _PARTNERS:
-                alone = _PARTNERS[role.name] in found
-                pair = sorted(_texts(table, free)[: 1 if alone else 2])
-                number = pair[0] if len(pair) > (task == "compare" and not alone) else 0
-            else:
-                number = next(iter(_texts(table, free)), 0)
-        elif role.name == "label":
+        number = 0
+        if role.holds == "text" and role.partner:
+            alone = role.partner in found
+            pair = sorted(_texts(table, free)[: 1 if alone else 2])
+            both = role.partner in required and not alone
+            number = pair[0] if len(pair) > both else 0
+        elif role.holds == "text":
+            number = next(iter(_texts(table, free)), 0)
+        elif role.holds == "label":
             number = _labels(table, free)
-        else:
-            number = 0
         if number:
             found[role.name] = Column(role.name, number, table.names[number - 1], "content")
-        elif role.needed:
+        elif role.required:
             raise InputError(
                 f"{table.origin} has no column that looks like the {role.name}; {_listed(table)}; "
                 f"name it with --columns {role.name}=NAME."
@@ -294,13 +225,14 @@ def _some(table: Table, number: int) -> list[Any]:
     return [cells[number - 1] for _, cells in table.rows[:_LOOKED_AT]]
 
 
-def _has_header(table: Table, task: TaskName, named: Mapping[str, str]) -> bool:
+def _has_header(table: Table, item: type[Item], named: Mapping[str, str]) -> bool:
     """Whether the first row is a header; if it may be data and no number was named, an error."""
     if table.doubtful is None:
         return True
     if not all(column.isdecimal() for column in named.values()):
         return True  # then it is a header, or the name is wrong
-    known = {name for role in ROLES[task] for name in role.known} | {*_ROW_NAMES}
+    known = {name for role in item.roles for name in role.known} | {*_ROW_NAMES}
+    known |= {name for pair in item.known_pairs for name in pair}
     for number, name in enumerate(table.names, start=1):
         if _plain(name) in known and name not in _some(table, number):
             return True
@@ -309,7 +241,7 @@ def _has_header(table: Table, task: TaskName, named: Mapping[str, str]) -> bool:
         return not evidence
     raise InputError(
         f"{table.place(table.doubtful)} looks like data, not like a header ({evidence}); name the "
-        f"columns by number, for example --columns {_example(table, task)}, or say --header "
+        f"columns by number, for example --columns {_example(table, item.roles)}, or say --header "
         "(data.header=true in a recipe)."
     )
 
@@ -327,17 +259,18 @@ def _data_in_header(table: Table) -> str:
     return ""
 
 
-def _example(table: Table, task: TaskName) -> str:
+def _example(table: Table, roles: Sequence[Role]) -> str:
     whole = table.without_header()
     numbers = list(range(1, len(whole.names) + 1))
-    wanted = [role.name for role in ROLES[task] if role.name in _BY_CONTENT]
+    wanted = [role.name for role in roles if role.holds == "text"]
     texts = sorted(_texts(whole, numbers)[: len(wanted)])
     given = dict(zip(wanted, texts, strict=False))
     rest = [number for number in numbers if number not in texts]
-    if rest and any(role.name == "label" for role in ROLES[task]):
-        given["label"] = min(rest, key=lambda number: len(set(map(repr, _some(whole, number)))))
+    label = next((role.name for role in roles if role.holds == "label"), None)
+    if rest and label is not None:
+        given[label] = min(rest, key=lambda number: len(set(map(repr, _some(whole, number)))))
     if not given:
-        given = {role.name: number for number, role in enumerate(ROLES[task], start=1)}
+        given = {role.name: number for number, role in enumerate(roles, start=1)}
     return ",".join(f"{role}={number}" for role, number in given.items())
 
 

@@ -1,212 +1,324 @@
-"""What one labelled example is: a text, two, words with tags, a question, a text to write, a chat.
+"""What one labelled example is, and what a kind of example states about itself.
 
-Every item remembers its place (`reviews.csv, row 8,412`), so that a later message can say which one
-it is about. An item without a label can still be answered; it cannot be trained on or scored.
+A task owns its item: a frozen dataclass that derives from `Item`. Reading, checking, splitting and
+reporting labelled data ask the item and its class, and know no task.
+
+Every item remembers where it came from (`reviews.csv, row 8,412`), so that a later message can say
+which one it is about. An item without a label can still be predicted; it cannot be trained on or
+scored.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, overload
 
-from clozeworks.text.characters import characters_of, is_chinese, words_of
+from clozeworks.data.files.encodings import lone_surrogate
+from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.tables import TABLE_SUFFIXES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.labelled.reading import FileItems, Reading
+    from clozeworks.data.labelled.written_rows import WrittenFile
 
 # A label, several of them, or a number; None if it is not known.
 Label = str | tuple[str, ...] | float | None
 Span = tuple[int, int]
 
-
-@dataclass(frozen=True, slots=True)
-class TextItem:
-    """A text and its label.
-
-    Attributes:
-        text: The text.
-        label: A label, several, or a number; None if it is not known.
-        place: Where it came from, for messages.
-    """
-
-    text: str
-    label: Label = None
-    place: str = ""
+NO_LABELS = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class PairItem:
-    """Two texts and how they are related.
+class Role:
+    """What a column is for.
 
     Attributes:
-        first: The first text.
-        second: The second.
-        label: A label, several, or a number; None if it is not known.
-        place: Where they came from, for messages.
+        name: What it is called in `--columns`.
+        known: Usual names, the likeliest first.
+        required: Whether there must be one.
+        holds: How it is recognised where no column has a usual name: text is long, labels repeat;
+            None if it is not recognised.
+        partner: Of two columns of texts the left one plays this role, and the right one that of
+            its partner.
+        suffices: Whether no other column is needed where this one is found.
     """
 
-    first: str
-    second: str
-    label: Label = None
-    place: str = ""
+    name: str
+    known: tuple[str, ...] = ()
+    required: bool = True
+    holds: Literal["text", "label"] | None = None
+    partner: str = ""
+    suffices: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WordsItem:
-    """A text cut into words, each with a tag.
+class TextEditor(Protocol):
+    """Changes texts at random, so that what is known about them stays right."""
 
-    Attributes:
-        text: The text.
-        spans: Where each word stands in it: begin and end, in order, without overlap.
-        tags: One for each word; None if they are not known.
-        place: Where it came from, for messages.
-        found: Whether the words were found in the text; otherwise they were given, and stay.
+    def text(self, text: str, name: str) -> str:
+        """A changed text; the name decides which random numbers it gets."""
+        ...
+
+    def text_with_spans(
+        self, text: str, spans: Sequence[Span], name: str
+    ) -> tuple[str, list[Span]]:
+        """A changed text whose given spans stay as they are, and where they are now."""
+        ...
+
+    def words(
+        self, text: str, spans: Sequence[Span], tags: Sequence[str] | None, name: str
+    ) -> tuple[str, list[Span], list[int]]:
+        """A changed text, where its words are now, and the number of the old word each goes by."""
+        ...
+
+
+class Item:
+    """A row of labelled data.
+
+    A subclass is a frozen dataclass with a field `place` (where the row came from) and states what
+    is particular to it. Most of what follows has a default that fits one text with labels.
     """
 
-    text: str
-    spans: tuple[Span, ...]
-    tags: tuple[str, ...] | None = None
-    place: str = ""
-    found: bool = field(default=False, repr=False)
+    __slots__ = ()
+
+    command: ClassVar[str] = ""
+    """The task whose rows these are, as a person types it."""
+    roles: ClassVar[tuple[Role, ...]] = ()
+    """The columns a table may have."""
+    known_pairs: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Usual names of two columns that go together, for the first two roles."""
+    suffixes: ClassVar[tuple[str, ...]] = TABLE_SUFFIXES
+    """Files that hold such rows."""
+    text_names: ClassVar[tuple[str, ...]] = ("text",)
+    """What its texts are called; the attributes that hold them."""
+    unit: ClassVar[str] = "row"
+    """What one of them is called when labelled files are counted."""
+    asked_unit: ClassVar[str] = "text"
+    """What one of them is called when a model is asked about it."""
+    shares_text: ClassVar[bool] = False
+    """Whether its last text is long and shared by many, such as the context of questions."""
+    label_role: ClassVar[str] = "label"
+    """The column that holds what is right."""
+    label_word: ClassVar[str] = "label"
+    """What one of the things to learn is called."""
+    gold_word: ClassVar[str] = "labels"
+    """What a file without them lacks."""
+    labels_title: ClassVar[str] = "labels"
+    """The heading above a count of labels."""
+    labels_by_word: ClassVar[bool] = False
+    """Whether each word has a label, rather than each row."""
+    gold_text_name: ClassVar[str] = "answer"
+    """What texts are called that are right."""
+    writes: ClassVar[bool] = False
+    """Whether what is right is a text to write."""
+    is_prose: ClassVar[bool] = True
+    """Whether its texts are as people write them; if not, spaces and signs say nothing."""
+    label_kinds: ClassVar[Mapping[str, str]] = {"labels": "labels", NO_LABELS: "no labels"}
+    """The kinds of labels files may have, and what a person calls each."""
+    labels_needed: ClassVar[bool] = True
+    """Whether something can be done only with labels."""
+    example: ClassVar[tuple[str, ...]] = ("a text of yours",)
+    """Texts to try a model with."""
+    asked_roles: ClassVar[tuple[str, ...]] = ("text",)
+    """The columns a model is asked about; the others say what is right."""
+    asked_suffixes: ClassVar[tuple[str, ...]] = (".txt", *TABLE_SUFFIXES)
+    """Files whose rows a model can be asked about; a line of .txt is a text."""
+
+    place: str
+
+    # What an item holds.
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its texts, in order."""
+        return tuple(getattr(self, name) for name in self.text_names)
+
+    @property
+    def gold(self) -> Any:
+        """What is right for it, comparable; None if that is not known."""
+        return getattr(self, "label", None)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels or tags it has; none where it has something else."""
+        gold = self.gold
+        if isinstance(gold, str):
+            return (gold,)
+        return gold if isinstance(gold, tuple) and all(isinstance(g, str) for g in gold) else ()
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """What must be known of its labels beforehand: of tags the type."""
+        return self.labels
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """The types of the entities that its tags name, one for each entity."""
+        return ()
+
+    @property
+    def gold_texts(self) -> tuple[str, ...]:
+        """Texts that are right, where what is right is text."""
+        return ()
+
+    @property
+    def gold_state(self) -> str:
+        """In a few words, whether there is an answer, where that is a question."""
+        return ""
+
+    @property
+    def shared_text(self) -> str | None:
+        """A text that many items share, such as the context of questions."""
+        return None
+
+    @property
+    def word_count(self) -> int | None:
+        """How many words it has, where it is cut into words."""
+        return None
+
+    def difference(self, other: Self, where: str) -> str:
+        """How what is right differs from another item with the same text, which stands `where`."""
+        return f"{_shown(self.gold)}, in {where} {_shown(other.gold)}"
+
+    # What becomes of it.
+
+    def inputs(self) -> dict[str, Any]:
+        """What a model is asked, as JSON can hold it."""
+        return {name: getattr(self, name) for name in self.text_names}
+
+    def echo(self) -> dict[str, Any]:
+        """What a record of a prediction repeats of it; less than `inputs` where that is long."""
+        return self.inputs()
+
+    def gold_json(self) -> Any:
+        """What is right, as JSON can hold it."""
+        gold = self.gold
+        return list(gold) if isinstance(gold, tuple) else gold
+
+    def to_dict(self) -> dict[str, Any]:
+        """The one JSON form, with what is right under the name of its column."""
+        gold = self.gold_json()
+        return self.inputs() if gold is None else {**self.inputs(), self.label_role: gold}
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """The item with its labels called otherwise; itself where it has none."""
+        return self
+
+    def augmented(self, editor: TextEditor) -> Self:
+        """The item with its texts changed; itself where a changed text may want another label."""
+        return self
+
+    # How rows become items.
 
     @classmethod
-    def of_words(
-        cls, words: Sequence[str], tags: Sequence[str] | None = None, place: str = ""
-    ) -> "WordsItem":
-        """Makes a text of words: spaces between them, but not between Chinese characters."""
-        text, spans = "", []
-        for before, word in pairwise(["", *words]):
-            apart = before and not (is_chinese(before[-1:]) and is_chinese(word[:1]))
-            text += " " if apart else ""
-            spans.append((len(text), len(text) + len(word)))
-            text += word
-        return cls(text, tuple(spans), None if tags is None else tuple(tags), place)
+    def asked_as(cls, named: Collection[str], has_lists: bool) -> "type[Item]":
+        """What rows become that a model is asked about.
+
+        Args:
+            named: The roles a person named columns for.
+            has_lists: Whether some cell of the table holds a list.
+        """
+        return cls
 
     @classmethod
-    def of_text(cls, text: str, place: str = "") -> "WordsItem":
-        """Finds the words of a text."""
-        return cls(text, tuple(words_of(text)), place=place, found=True)
+    def from_lines(
+        cls,
+        lines: Iterator[str],
+        origin: str,
+        suffix: str,
+        named: Mapping[str, str],
+        refuse: Callable[[str, str], None],
+    ) -> "tuple[Iterator[Item], str] | Iterator[str]":
+        """Items from the lines of a text file with a layout of its own.
 
-    def by_character(self) -> "WordsItem":
-        """The same text with each character as a word; what is one to the eye stays one."""
-        return replace(self, spans=tuple(characters_of(self.text)))
+        Args:
+            lines: The lines.
+            origin: The file, for messages.
+            suffix: What the file's name ends in.
+            named: The columns a person named, by role.
+            refuse: Called with the place of a line that cannot be used, and why.
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words."""
-        return tuple(self.text[begin:end] for begin, end in self.spans)
+        Returns:
+            The items and a sentence about the layout; or the lines, if it has none of its own.
+        """
+        return lines
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], place: str, bad: "BadRows") -> "Item":
+        """An item from the cells of a row, by role.
 
-@dataclass(frozen=True, slots=True)
-class AnswerSpan:
-    """An answer as it stands in its context.
+        Args:
+            row: The cells of the columns that were found.
+            place: Where the row stands.
+            bad: Told about what was fixed on the way.
 
-    Attributes:
-        text: Its characters.
-        begin: The first of them in the context.
-    """
+        Raises:
+            ValueError: If the row cannot be used; the message says why and what to do.
+        """
+        raise NotImplementedError
 
-    text: str
-    begin: int
+    @classmethod
+    def from_texts(cls, texts: Sequence[str], place: str = "") -> "Item":
+        """An item without a label from its texts alone; they are known to be usable."""
+        return cls(*texts, place=place)  # type: ignore[call-arg]
 
-    @property
-    def end(self) -> int:
-        """The end in the context."""
-        return self.begin + len(self.text)
+    @classmethod
+    def read_file(
+        cls, path: "Path", suffix: str, reading: "Reading", bad: "BadRows"
+    ) -> "FileItems | None":
+        """The items of a file with a layout of its own; None if it is a table."""
+        return None
 
+    @classmethod
+    def written_file(
+        cls, path: "Path", suffix: str, encoding: str, places: Collection[str]
+    ) -> "WrittenFile | None":
+        """The rows of a file with a layout of its own as they were written; None for a table."""
+        return None
 
-@dataclass(frozen=True, slots=True)
-class QuestionItem:
-    """A question and the context its answer stands in.
+    @classmethod
+    def settle(
+        cls, items: Sequence["Item"], reading: "Reading", bad: "BadRows"
+    ) -> tuple[Sequence["Item"], str]:
+        """The items with their labels read, now that all files are, and the kind of the labels."""
+        known = any(item.gold is not None for item in items)
+        return items, "labels" if known else NO_LABELS
 
-    Attributes:
-        question: The question.
-        context: Where the answer stands.
-        answers: The answers that count as right; empty if there is none, or if it is not known.
-        impossible: Whether the context is known to hold no answer.
-        id: What the file calls it.
-        place: Where it came from, for messages.
-    """
+    @classmethod
+    def described_labels(cls, has_column: bool, kind: str) -> str:
+        """A clause about the labels of a table, for the sentence that names its columns."""
+        return ""
 
-    question: str
-    context: str
-    answers: tuple[AnswerSpan, ...] = field(default=())
-    impossible: bool = False
-    id: str = ""
-    place: str = ""
+    @classmethod
+    def has_label_set(cls, kind: str) -> bool:
+        """Whether labels of a kind are names of which there is a fixed set."""
+        return False
 
-
-@dataclass(frozen=True, slots=True)
-class SourceItem:
-    """A text, and the text a model is to write for it.
-
-    Attributes:
-        source: What the model reads.
-        target: What it is to write; None if it is not known.
-        task: Which of several tasks it belongs to; empty if there is one only.
-        prefix: What stands before the source; None for what stands before all.
-        others: Further texts that are as right as the target.
-        place: Where it came from, for messages.
-    """
-
-    source: str
-    target: str | None = None
-    task: str = ""
-    prefix: str | None = None
-    others: tuple[str, ...] = ()
-    place: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What somebody says in a chat.
-
-    Attributes:
-        role: Who: system, user or assistant, or what else a template knows.
-        text: What they say.
-    """
-
-    role: str
-    text: str
+    @classmethod
+    def missing_labels(cls, items: Sequence["Item"], purpose: str) -> str | None:
+        """A clause that says why there are no labels and what to do; None for the usual one."""
+        return None
 
 
-ASSISTANT = "assistant"
-
-
-@dataclass(frozen=True, slots=True)
-class ChatItem:
-    """A chat in which a model is to write what the assistant says.
-
-    Attributes:
-        turns: What was said, in order.
-        task: Which of several tasks it belongs to; empty if there is one only.
-        place: Where it came from, for messages.
-    """
-
-    turns: tuple[Turn, ...]
-    task: str = ""
-    place: str = ""
-
-    @property
-    def target(self) -> str | None:
-        """What the assistant says last; None if somebody else speaks last."""
-        return self.turns[-1].text if self.turns[-1].role == ASSISTANT else None
-
-    @property
-    def asked(self) -> tuple[Turn, ...]:
-        """What was said before that."""
-        return self.turns if self.target is None else self.turns[:-1]
-
-    @property
-    def source(self) -> str:
-        """The same as one text for people."""
-        return "\n".join(f"{turn.role}: {turn.text}" for turn in self.asked)
-
-
-Item = TextItem | PairItem | WordsItem | QuestionItem | SourceItem | ChatItem
+def wrong_text(text: object, what: str) -> str:
+    """Says why a text cannot be used; empty if it can."""
+    if text is None or (isinstance(text, str) and not text.strip()):
+        return f"the {what} is empty; give it one"
+    if not isinstance(text, str):
+        return f"the {what} is {json_type(text)}; it must be a string; correct it"
+    if surrogate := lone_surrogate(text):
+        return (
+            f"the {what} holds the lone surrogate {surrogate}, half a character; write the whole "
+            "character"
+        )
+    return ""
 
 
 class ItemLocations(Sequence[str]):
     """Says where each item came from, or its number; the sentence is made when it is asked for."""
 
-    def __init__(self, items: Sequence[Item], what: str = "item") -> None:
+    def __init__(self, items: Sequence[Any], what: str = "item") -> None:
         self.items = items
         self.what = what
 
@@ -221,3 +333,7 @@ class ItemLocations(Sequence[str]):
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         return self.items[index].place or f"{self.what} {index + 1:,}"
+
+
+def _shown(gold: object) -> str:
+    return "+".join(map(str, gold)) if isinstance(gold, tuple) else str(gold)

@@ -12,34 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from clozeworks.data.files.fields import json_type
+from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import is_number
-from clozeworks.data.labelled.items import (
-    ChatItem,
-    Item,
-    Label,
-    PairItem,
-    SourceItem,
-    TextItem,
-    WordsItem,
-)
+from clozeworks.data.labelled.items import NO_LABELS, Item, Label
 from clozeworks.errors import InputError
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.reading import Labelled
 
-LabelKind = Literal["one", "several", "numbers", "tags", "answers", "targets", "none"]
 AskedKind = Literal["one", "several", "numbers"]
+LabelKind = Literal["one", "several", "numbers", "none"]
 
 # So many of the labels must be numbers for the others to be taken for mistakes.
 _MOSTLY = 0.95
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _SHOWN = 12
-_ENTITY = re.compile(r"[BIOEMSLU][-_](.+)")
-# What is wrong with chats that have no target.
-NO_TURN = (
-    "them: in no chat the assistant speaks last; end each with a turn of the role assistant, or, "
-    "if that stands in a column of its own, name it with --columns target=NAME."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,34 +127,9 @@ def ordered(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def labels_of_item(item: Item) -> tuple[str, ...]:
-    """The labels or tags that an item has, or the task it belongs to; none for numbers."""
-    if isinstance(item, SourceItem | ChatItem):
-        return (item.task,) if item.task else ()
-    if isinstance(item, WordsItem):
-        return item.tags or ()
-    if isinstance(item, TextItem | PairItem):
-        if isinstance(item.label, str):
-            return (item.label,)
-        if isinstance(item.label, tuple):
-            return item.label
-    return ()
-
-
 def label_set(items: Iterable[Item]) -> tuple[str, ...]:
     """All labels or tags of some items, sorted."""
-    return ordered(label for item in items for label in labels_of_item(item))
-
-
-def are_chats(items: Sequence[Item]) -> bool:
-    """Whether there are items, and all of them are chats."""
-    return bool(items) and all(isinstance(item, ChatItem) for item in items)
-
-
-def entity_type(tag: str) -> str:
-    """The type in a tag such as `B-PER`; the tag itself if it names none."""
-    found = _ENTITY.fullmatch(tag)
-    return found[1] if found else tag
+    return ordered(label for item in items for label in item.labels)
 
 
 def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
@@ -183,37 +145,40 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     Raises:
         InputError: If there are no labels, only one, or one that only the development data has.
     """
-    named = ", ".join(train.files)
-    if train.task == "fill":
+    named, item = ", ".join(train.files), train.item
+    if not item.labels_needed:
         return Learnable(())
-    if train.kind == "none":
-        role = ROLE_OF_LABELS.get(train.task, "label")
-        absent = "targets" if role == "target" else "labels"
-        if are_chats(train.items):
-            raise InputError(f"{named} has no targets, and training needs {NO_TURN} {train.found}")
+    if train.kind == NO_LABELS:
+        why = item.missing_labels(train.items, "training")
+        if why is not None:
+            raise InputError(
+                f"{named} has no {item.gold_word}, and training needs {why} {train.found}"
+            )
         raise InputError(
-            f"{named} has no {absent}, and training needs them; name their column with --columns "
-            f"{role}=NAME. {train.found}"
+            f"{named} has no {item.gold_word}, and training needs them; name their column with "
+            f"--columns {item.label_role}=NAME. {train.found}"
         )
-    if dev is not None and dev.kind == "none" and are_chats(dev.items):
-        raise InputError(
-            f"{', '.join(dev.files)} has no targets, and judging a model needs {NO_TURN} "
-            f"{dev.found}"
-        )
+    if dev is not None and dev.kind == NO_LABELS:
+        why = item.missing_labels(dev.items, "judging")
+        if why is not None:
+            raise InputError(
+                f"{', '.join(dev.files)} has no {item.gold_word}, and judging a model needs {why} "
+                f"{dev.found}"
+            )
     if dev is not None and dev.kind != train.kind:
+        kinds = item.label_kinds
         raise InputError(
-            f"{', '.join(dev.files)} has {KINDS[dev.kind]}, and {named} has {KINDS[train.kind]}; "
+            f"{', '.join(dev.files)} has {kinds[dev.kind]}, and {named} has {kinds[train.kind]}; "
             "both must be of one kind; correct one, or name the column of the label with --columns."
         )
-    if train.kind in ("answers", "targets"):
-        return Learnable(())
     if train.kind == "numbers":
-        numbers = {item.label for item in train.items if isinstance(item, TextItem | PairItem)}
+        numbers = {each.gold for each in train.items}
         if len(numbers) == 1:
             raise InputError(
                 f"{named}: every label is {numbers.pop()}; there is nothing to learn; add rows "
                 "with other numbers."
             )
+    if not item.has_label_set(train.kind):
         return Learnable(())
     labels = label_set(train.items)
     # One of several labels may apply or not, so there one label can be learned.
@@ -230,11 +195,11 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
 
 def _warnings(train: "Labelled", named: str) -> tuple[str, ...]:
     """A sentence about labels that stand in one row only."""
-    counts = Counter(label for item in train.items for label in set(_learned(train, item)))
+    counts = Counter(name for item in train.items for name in set(item.label_names))
     once = ordered(label for label, count in counts.items() if count == 1)
     if not once:
         return ()
-    what, unit = ("type", "sentence") if train.kind == "tags" else ("label", "row")
+    what, unit = train.item.label_word, train.item.unit
     if len(once) == 1:
         said = f"The {what} {once[0]!r} stands in one {unit} of {named}"
     else:
@@ -242,45 +207,79 @@ def _warnings(train: "Labelled", named: str) -> tuple[str, ...]:
     return (f"{said}; that is too little to learn from.",)
 
 
-def _learned(of: "Labelled", item: Item) -> tuple[str, ...]:
-    """What must be known beforehand: of tags the type, as which of B, I, E, S occurs is chance."""
-    labels = labels_of_item(item)
-    return tuple(map(entity_type, labels)) if of.kind == "tags" else labels
-
-
-# The column that says what is right, where it is not the label.
-ROLE_OF_LABELS = {"tag": "tags", "answer": "answers", "text-to-text": "target"}
-
-# What a person calls the kinds.
-KINDS: dict[LabelKind, str] = {
+# What a person calls the kinds of labels that texts may have.
+TEXT_LABELS: dict[str, str] = {
     "one": "one label per row",
     "several": "several labels per row",
     "numbers": "numbers as labels",
-    "tags": "a tag per word",
-    "answers": "answers",
-    "targets": "texts to write",
-    "none": "no labels",
+    NO_LABELS: "no labels",
 }
-
-# What the label of a row is.
-CELLS: dict[LabelKind, str] = {
+_CELLS: dict[str, str] = {
     "one": "one name",
     "several": "several names",
     "numbers": "a number",
-    "none": "empty everywhere",
+    NO_LABELS: "empty everywhere",
 }
 
 
+def described_labels(has_column: bool, kind: str) -> str:
+    """What the label of a row is, as the end of a sentence about columns."""
+    return f"; the label is {_CELLS[kind]}" if has_column else "; no column looks like the label"
+
+
+def read_labels(
+    cells: Sequence[tuple[Any, str]], asked: AskedKind | None, separator: str | None, bad: BadRows
+) -> tuple[list[Label | None], list[bool], LabelKind]:
+    """Reads the label cells of all rows, whose kind is decided together.
+
+    Args:
+        cells: The cell of each row, and where the row stands.
+        asked: The kind a person named.
+        separator: What stands between several labels of one cell.
+        bad: Told about rows whose label cannot be used.
+
+    Returns:
+        The label of each row, whether the row can be used, and the kind.
+    """
+    values = [cell for cell, _ in cells]
+    kind: LabelKind = kind_of_labels(values, separator)
+    if kind != "none" and asked is not None:
+        kind = asked
+    labels: list[Label | None] = [None] * len(cells)
+    usable = [True] * len(cells)
+    if kind == "none":
+        return labels, usable, kind
+    advice = _advice(values, kind)
+    for number, (value, place) in enumerate(cells):
+        # Where several labels are written in one cell, an empty one says that none applies.
+        if is_empty(value) and not (separator and value == ""):
+            bad.add(place, f"the label is empty; {advice}")
+            usable[number] = False
+            continue
+        try:
+            labels[number] = read_label(value, kind, separator)
+        except ValueError as error:
+            bad.add(place, str(error))
+            usable[number] = False
+    return labels, usable, kind
+
+
+def _advice(values: Sequence[Any], kind: LabelKind) -> str:
+    if kind != "one":
+        return "give it a number" if kind == "numbers" else "give it a list"
+    names = {str(value).strip() for value in values if not is_empty(value)}
+    return f"give it one of: {shown(ordered(names))}"
+
+
 def _check_known(train: "Labelled", dev: "Labelled") -> None:
-    known = {label for item in train.items for label in _learned(train, item)}
+    known = {name for item in train.items for name in item.label_names}
     for item in dev.items:
-        for label in _learned(dev, item):
+        for label in item.label_names:
             if label not in known:
-                what = "type" if dev.kind == "tags" else "label"
                 raise InputError(
-                    f"{item.place}: the {what} {label!r} does not occur in the training data, "
-                    f"which has: {shown(ordered(known))}; correct it, or add such rows to the "
-                    "training data."
+                    f"{item.place}: the {dev.item.label_word} {label!r} does not occur in the "
+                    f"training data, which has: {shown(ordered(known))}; correct it, or add such "
+                    "rows to the training data."
                 )
 
 

@@ -4,19 +4,11 @@ None of it stops a training; all of it is worth a look before one.
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from clozeworks.data.labelled.items import (
-    ChatItem,
-    Item,
-    PairItem,
-    QuestionItem,
-    SourceItem,
-    TextItem,
-    WordsItem,
-)
+from clozeworks.data.labelled.items import Item
 
 _EXAMPLES = 3
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -64,17 +56,6 @@ class Finding:
     examples: tuple[OddRow, ...]
 
 
-def texts_of(item: Item) -> tuple[str, ...]:
-    """The texts of an item, in order."""
-    if isinstance(item, PairItem):
-        return item.first, item.second
-    if isinstance(item, QuestionItem):
-        return item.question, item.context
-    if isinstance(item, SourceItem | ChatItem):
-        return (item.source,)
-    return (item.text,)
-
-
 def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, ...]:
     """Looks for what is odd in training data, and between it and development data.
 
@@ -95,51 +76,20 @@ def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, 
 def _finding(name: str, what: str, found: Sequence[tuple[Item, str]]) -> Finding:
     """Makes a finding of items and notes about them."""
     examples = tuple(
-        OddRow(item.place, " | ".join(texts_of(item)), note) for item, note in found[:_EXAMPLES]
+        OddRow(item.place, " | ".join(item.texts), note) for item, note in found[:_EXAMPLES]
     )
     return Finding(name, what, len(found), examples)
 
 
 def key_of(item: Item) -> tuple[str, ...]:
     """What is the same in items with the same text."""
-    return tuple(text.strip() for text in texts_of(item))
-
-
-def _answer(item: Item) -> Hashable:
-    """What is to be learned about an item; None if it is not known."""
-    if isinstance(item, TextItem | PairItem):
-        return item.label
-    if isinstance(item, WordsItem):
-        return item.tags
-    if isinstance(item, SourceItem | ChatItem):
-        return item.target
-    return (item.answers, item.impossible) if item.answers or item.impossible else None
+    return tuple(text.strip() for text in item.texts)
 
 
 def _beside(item: Item, other: Item) -> str:
     """The place of another item, without the file if it is the same."""
     file = item.place.rpartition(", ")[0]
     return other.place.removeprefix(f"{file}, ")
-
-
-def _difference(item: Item, other: Item) -> str:
-    """How the label of an item differs from that of another."""
-    where = _beside(item, other)
-    if isinstance(item, WordsItem) and isinstance(other, WordsItem):
-        if item.spans != other.spans:
-            return f"cut into other words in {where}"
-        tags = zip(item.words, item.tags or (), other.tags or (), strict=False)
-        word, here, there = next((each for each in tags if each[1] != each[2]), ("", "no tag", ""))
-        return f"{word!r} is {here}, in {where} {there or 'it has a tag'}"
-    if isinstance(item, TextItem | PairItem) and isinstance(other, TextItem | PairItem):
-        return f"{_shown(item.label)}, in {where} {_shown(other.label)}"
-    if isinstance(item, SourceItem | ChatItem):
-        return f"another target in {where}"
-    return f"other answers in {where}"
-
-
-def _shown(label: object) -> str:
-    return "+".join(label) if isinstance(label, tuple) else str(label)
 
 
 def repeated(items: Sequence[Item]) -> Iterator[Finding]:
@@ -151,10 +101,10 @@ def repeated(items: Sequence[Item]) -> Iterator[Finding]:
         before = first.setdefault(key_of(item), item)
         if before is item:
             continue
-        if _answer(before) == _answer(item):
+        if before.gold == item.gold:
             twice.append((item, f"first in {_beside(item, before)}"))
         else:
-            contrary.append((item, _difference(item, before)))
+            contrary.append((item, item.difference(before, _beside(item, before))))
     yield _finding("duplicates", "the text stood there before, with the same label", twice)
     yield _finding("contradictions", "the text stood there before, with another label", contrary)
 
@@ -163,18 +113,18 @@ def _shared(items: Sequence[Item], dev: Sequence[Item]) -> Iterator[Finding]:
     known = {key_of(item): item for item in items}
     both = [(item, f"also in {known[key_of(item)].place}") for item in dev if key_of(item) in known]
     yield _finding("in both", "development text that also stands in the training data", both)
-    contexts = {item.context: item for item in items if isinstance(item, QuestionItem)}
+    shared = {item.shared_text: item for item in items if item.shared_text is not None}
     same = [
-        (item, f"also in {contexts[item.context].place}")
+        (item, f"also in {shared[item.shared_text].place}")
         for item in dev
-        if isinstance(item, QuestionItem) and item.context in contexts
+        if item.shared_text is not None and item.shared_text in shared
     ]
     yield _finding("context in both", "development context that also stands in training", same)
 
 
 def _debris(items: Sequence[Item]) -> Iterator[Finding]:
     texts = list(_once(items))
-    columns = zip(*map(texts_of, items), strict=True)
+    columns = zip(*(item.texts for item in items), strict=True)
     long = [max(_LONG, _TIMES * median(map(len, column))) for column in columns]
 
     def with_any(test: Callable[[str], object]) -> list[tuple[Item, str]]:
@@ -186,7 +136,7 @@ def _debris(items: Sequence[Item]) -> Iterator[Finding]:
         [
             (item, "")
             for item in items
-            if any(len(text) > most for text, most in zip(texts_of(item), long, strict=True))
+            if any(len(text) > most for text, most in zip(item.texts, long, strict=True))
         ],
     )
     yield _finding("control characters", "control characters", with_any(_CONTROL.search))
@@ -194,7 +144,7 @@ def _debris(items: Sequence[Item]) -> Iterator[Finding]:
         "replacement", "U+FFFD, where characters were lost", with_any(lambda text: "\ufffd" in text)
     )
     yield _finding("html", "remains of HTML", with_any(_HTML.search))
-    if not any(isinstance(item, WordsItem) for item in items[:1]):
+    if items and items[0].is_prose:
         # Of tagged text the words are cut apart already, and tables are usual among the sentences.
         yield _finding("no letters", "mostly no letters", with_any(_mostly_no_letters))
         yield _finding(
@@ -203,14 +153,14 @@ def _debris(items: Sequence[Item]) -> Iterator[Finding]:
 
 
 def _once(items: Sequence[Item]) -> Iterator[tuple[Item, tuple[str, ...]]]:
-    """Items and their texts; a context, which has many questions, is given with the first only."""
-    contexts: set[str] = set()
+    """Items and their texts; one that many share, such as a context, with the first only."""
+    seen: set[str] = set()
     for item in items:
-        texts = texts_of(item)
-        if isinstance(item, QuestionItem):
-            if item.context in contexts:
-                texts = texts[:1]
-            contexts.add(item.context)
+        texts, shared = item.texts, item.shared_text
+        if shared is not None:
+            if shared in seen:
+                texts = tuple(text for text in texts if text != shared)
+            seen.add(shared)
         yield item, texts
 
 

@@ -7,12 +7,12 @@ where it goes. A label that training would then lack takes its group with it int
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from clozeworks.data.labelled.items import Item, QuestionItem
+from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.oddities import key_of
-from clozeworks.data.labelled.splitting import names_of, split
+from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError, SettingError
 
 Together = Literal["text", "context", "article"]
@@ -75,7 +75,8 @@ def parted(
     keys, together = _keys(items, shares, titles or {})
     numbers: dict[Hashable, int] = {}
     groups = [numbers.setdefault(key, len(numbers)) for key in keys]
-    left, share_left = _standing(items, groups), 1.0
+    left: list[_Standing] = _standing(items, groups)
+    share_left = 1.0
     chosen: dict[int, str] = {}
     for name, share in (("test", shares.test), ("dev", shares.dev)):
         if share:
@@ -103,25 +104,42 @@ def _too_few(name: str, count: int) -> InputError:
     )
 
 
-def _standing(items: Sequence[Item], groups: Sequence[int]) -> list[Item]:
-    """Items that stand for groups, whose numbers are their places.
+@dataclass(frozen=True, slots=True)
+class _Standing(Item):
+    """Stands for a group of items, whose number is its place."""
 
-    Of texts the first one of a group; of questions all, so that a context counts as often as it is
-    asked about.
+    place: str
+    names: tuple[str, ...]
+    context: str | None
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def shared_text(self) -> str | None:
+        return self.context
+
+
+def _standing(items: Sequence[Item], groups: Sequence[int]) -> list[_Standing]:
+    """What is split in the place of items.
+
+    Of texts one for each group, as its first item is; of questions one for each item, so that a
+    context counts as often as it is asked about.
     """
-    if isinstance(items[0], QuestionItem):
-        return [QuestionItem("", str(group), place=str(group)) for group in groups]
+    if items[0].shared_text is not None:
+        return [_Standing(str(group), (), str(group)) for group in groups]
     first: dict[int, Item] = {}
     for item, group in zip(items, groups, strict=True):
         first.setdefault(group, item)
-    return [replace(item, place=str(group)) for group, item in first.items()]
+    return [_Standing(str(group), item.label_names, None) for group, item in first.items()]
 
 
 def _keep_labels(items: Sequence[Item], groups: Sequence[int], chosen: dict[int, str]) -> None:
     """Takes groups back into training that have a label which it lacks."""
     by_group: dict[int, set[str]] = {}
     for item, group in zip(items, groups, strict=True):
-        by_group.setdefault(group, set()).update(names_of(item))
+        by_group.setdefault(group, set()).update(item.label_names)
     known = {name for group, names in by_group.items() if group not in chosen for name in names}
     for group, names in by_group.items():
         if group in chosen and not names <= known:
@@ -133,9 +151,9 @@ def _keys(
     items: Sequence[Item], shares: SplitFractions, titles: Mapping[str, str]
 ) -> tuple[Sequence[Hashable], Together]:
     """What must be the same in items of one group, and what to call it."""
-    if not isinstance(items[0], QuestionItem):
+    if items[0].shared_text is None:
         return [key_of(item) for item in items], "text"
-    contexts = [key_of(item)[1] for item in items]
+    contexts = [(item.shared_text or "").strip() for item in items]
     if all(item.place in titles for item in items):
         articles = _joined([titles[item.place] for item in items], contexts)
         # With fewer articles a part could only be much larger than it should be.
@@ -167,6 +185,6 @@ def counts_of(items: Sequence[Item]) -> Counter[str]:
 
 
 def _counted(item: Item) -> set[str]:
-    if isinstance(item, QuestionItem):
-        return {"answered"} if item.answers else {"without an answer"} if item.impossible else set()
-    return names_of(item)
+    if item.shared_text is not None:
+        return {item.gold_state} if item.gold is not None else set()
+    return set(item.label_names)

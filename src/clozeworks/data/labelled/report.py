@@ -6,24 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clozeworks.data.labelled.columns import TaskName
-from clozeworks.data.labelled.items import (
-    ChatItem,
-    Item,
-    PairItem,
-    QuestionItem,
-    SourceItem,
-    TextItem,
-    WordsItem,
-)
-from clozeworks.data.labelled.labels import (
-    LabelKind,
-    check_labels,
-    entity_type,
-    labels_of_item,
-    ordered,
-)
-from clozeworks.data.labelled.oddities import Finding, findings, texts_of
+from clozeworks.data.labelled.items import Item
+from clozeworks.data.labelled.labels import check_labels, ordered
+from clozeworks.data.labelled.oddities import Finding, findings
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError, SettingError
 from clozeworks.text.characters import words_of
@@ -89,6 +74,8 @@ class DataPart:
         files: The files.
         found: What was taken for what.
         kind: What kind of labels there is.
+        unit: What a row is called.
+        labels_title: What its labels are called together.
         rows: How many items.
         bad: How many rows cannot be used.
         bad_rows: The first of them, with what is wrong.
@@ -105,7 +92,9 @@ class DataPart:
 
     files: tuple[str, ...]
     found: str
-    kind: LabelKind
+    kind: str
+    unit: str
+    labels_title: str
     rows: int
     bad: int
     bad_rows: tuple[str, ...]
@@ -132,7 +121,7 @@ class Report:
         obstacle: Why training would be refused; empty if it would not.
     """
 
-    task: TaskName
+    task: str
     train: DataPart
     dev: DataPart | None
     findings: tuple[Finding, ...] = ()
@@ -192,7 +181,7 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Da
     over = None
     if tokenizer is not None:
         tokens = _tokens(items, tokenizer)
-        targets = _targets(items)
+        targets = _gold_texts(items) if data.item.writes else []
         lengths.append(Spread.of("source tokens" if targets else "tokens", tokens))
         if targets:
             lengths.append(Spread.of("target tokens", map(len, tokenizer.encode(targets))))
@@ -203,6 +192,8 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Da
         data.files,
         data.found,
         data.kind,
+        data.item.unit,
+        data.item.labels_title,
         len(items),
         len(data.bad.rows),
         tuple(map(str, data.bad.rows[:_LISTED])),
@@ -222,79 +213,60 @@ def _amounts(counts: Counter[str], total: int) -> tuple[Amount, ...]:
 
 
 def _labels(items: Sequence[Item]) -> tuple[Amount, ...]:
-    counts = Counter(label for item in items for label in labels_of_item(item))
-    tagged = any(isinstance(item, WordsItem) for item in items[:1])
-    return _amounts(counts, counts.total() if tagged else len(items)) if counts else ()
+    counts = Counter(label for item in items for label in item.labels)
+    total = counts.total() if items[0].labels_by_word else len(items)
+    return _amounts(counts, total) if counts else ()
 
 
 def _types(items: Sequence[Item]) -> tuple[Amount, ...]:
-    """Counts entities: the tags that begin one."""
-    counts: Counter[str] = Counter()
-    for item in items:
-        before = ""
-        for tag in labels_of_item(item) if isinstance(item, WordsItem) else ():
-            kind = entity_type(tag)
-            if kind != tag and (tag[0] in "BSU" or before != kind):
-                counts[kind] += 1
-            before = kind
+    counts = Counter(name for item in items for name in item.entities)
     return _amounts(counts, counts.total()) if counts else ()
 
 
 def _numbers(items: Sequence[Item]) -> Spread | None:
-    labels = (item.label for item in items if isinstance(item, TextItem | PairItem))
-    numbers = [label for label in labels if isinstance(label, float)]
+    numbers = [item.gold for item in items if isinstance(item.gold, float)]
     return Spread.of("label", numbers) if numbers else None
 
 
+def _length_names(item: Item) -> list[str]:
+    """What stands before "characters", "words" and "tokens" of each text; a text has no name."""
+    return ["" if name == "text" else f"{name} " for name in item.text_names]
+
+
 def _lengths(items: Sequence[Item]) -> Iterable[Spread]:
-    names = ("question ", "context ") if isinstance(items[0], QuestionItem) else ("", "")
-    if isinstance(items[0], PairItem):
-        names = ("first ", "second ")
-    if isinstance(items[0], SourceItem | ChatItem):
-        names = ("source ", "")
-    texts = list(zip(*map(texts_of, items), strict=True))
-    for name, column in zip(names, texts, strict=False):
+    columns = zip(*(item.texts for item in items), strict=True)
+    for name, column in zip(_length_names(items[0]), columns, strict=True):
+        yield Spread.of(f"{name}characters", map(len, column))
+        given = [item.word_count for item in items if item.word_count is not None]
+        if given:
+            yield Spread.of("words", given)
+            continue
         counted: dict[str, int] = {}
         for text in column:  # one context has many questions
             if text not in counted:
                 counted[text] = len(words_of(text))
-        yield Spread.of(f"{name}characters", map(len, column))
-        if isinstance(items[0], WordsItem):
-            yield Spread.of(
-                "words", (len(item.spans) for item in items if isinstance(item, WordsItem))
-            )
-        else:
-            yield Spread.of(f"{name}words", (counted[text] for text in column))
-    spans = [span for item in items if isinstance(item, QuestionItem) for span in item.answers]
-    if spans:
-        yield Spread.of("answer characters", (len(span.text) for span in spans))
-        yield Spread.of("answer words", (len(words_of(span.text)) for span in spans))
-    if targets := _targets(items):
-        yield Spread.of("target characters", map(len, targets))
-        yield Spread.of("target words", (len(words_of(text)) for text in targets))
+        yield Spread.of(f"{name}words", (counted[text] for text in column))
+    gold, name = _gold_texts(items), items[0].gold_text_name
+    if gold:
+        yield Spread.of(f"{name} characters", map(len, gold))
+        yield Spread.of(f"{name} words", (len(words_of(text)) for text in gold))
 
 
-def _targets(items: Sequence[Item]) -> list[str]:
-    """What is to be written, where that is known."""
-    found = (item.target for item in items if isinstance(item, SourceItem | ChatItem))
-    return [target for target in found if target is not None]
+def _gold_texts(items: Sequence[Item]) -> list[str]:
+    """What is to be found or written, where that is known."""
+    return [text for item in items for text in item.gold_texts]
 
 
 def _tokens(items: Sequence[Item], tokenizer: Tokenizer) -> list[int]:
     lengths: list[int] = []
     for begin in range(0, len(items), _AT_A_TIME):
-        columns = list(zip(*map(texts_of, items[begin : begin + _AT_A_TIME]), strict=True))
+        some = items[begin : begin + _AT_A_TIME]
+        columns = list(zip(*(item.texts for item in some), strict=True))
         pairs = columns[1] if len(columns) > 1 else None
         lengths.extend(map(len, tokenizer.encode(columns[0], pairs)))
     return lengths
 
 
 def _answers(items: Sequence[Item]) -> tuple[Amount, ...]:
-    questions = [item for item in items if isinstance(item, QuestionItem)]
-    if not questions:
-        return ()
-    counts = Counter(
-        "answered" if item.answers else "without an answer" if item.impossible else "not known"
-        for item in questions
-    )
-    return _amounts(counts, len(questions))
+    counts = Counter(item.gold_state for item in items if item.gold_state)
+    return _amounts(counts, len(items)) if counts else ()

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
-from clozeworks.data.labelled.items import Item, QuestionItem, WordsItem
-from clozeworks.data.labelled.labels import entity_type, labels_of_item
+from clozeworks.data.labelled.items import Item
 from clozeworks.errors import InputError, SettingError
 from clozeworks.rng import RandomStream
 from clozeworks.wording import counted
@@ -43,8 +42,8 @@ def split(items: Sequence[AnyItem], share: float, seed: int) -> tuple[list[AnyIt
             f"the share of development data is {share}; it must be above 0 and below 1."
         )
     rng = RandomStream(seed, "split")
-    if items and isinstance(items[0], QuestionItem):
-        taken = _whole_contexts([_context(item) for item in items], share, rng)
+    if items and items[0].shared_text is not None:
+        taken = _whole_contexts([item.shared_text or "" for item in items], share, rng)
     else:
         taken = _stratified(_strata(items), share, rng)
     if not taken:
@@ -62,22 +61,11 @@ def _described(items: Sequence[Item]) -> str:
     return counted(len(items), "item")
 
 
-def _context(item: Item) -> str:
-    assert isinstance(item, QuestionItem)
-    return item.context
-
-
 def _strata(items: Sequence[Item]) -> list[str]:
     """The name of the part of the items to which each belongs: its rarest label."""
-    named = [names_of(item) for item in items]
+    named = [set(item.label_names) for item in items]
     counts = Counter(name for names in named for name in names)
     return [min(names, key=lambda name: (counts[name], name), default="") for names in named]
-
-
-def names_of(item: Item) -> set[str]:
-    """The labels of an item, or the types of its tags."""
-    labels = labels_of_item(item)
-    return set(map(entity_type, labels)) if isinstance(item, WordsItem) else set(labels)
 
 
 def _grouped(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:

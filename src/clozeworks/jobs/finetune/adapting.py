@@ -5,7 +5,7 @@ touched by this file.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,9 @@ from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.adversarial import Adversarial
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling
-from clozeworks.tasks.classify import Classify
-from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import Task
 
 ADAPTER = "adapter"
-
-
-def settled(task: Task[Any, Any], items: Sequence[Any]) -> Task[Any, Any]:
-    """The task with everything that depends on the training items as numbers."""
-    return task.settled(items) if isinstance(task, Classify | Tag) else task
 
 
 def objective_of(task: Task[Any, Any], recipe: FinetuneRecipe) -> Objective:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from clozeworks.engine.settings import Evaluation, Logging, Training
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
+from clozeworks.tasks.task import task_class
 from clozeworks.wording import counted
 
 _BATCH_SIZE = 32
@@ -131,7 +132,7 @@ def usual_learning_rate(
 
 def usual_epochs(kind: str, items: int) -> float:
     """How often a set of so many items is gone through."""
-    usual = 2.0 if kind == "answer" else 3.0
+    usual = task_class(kind).usual_epochs
     return usual if items >= _FEW else 2 * usual
 
 

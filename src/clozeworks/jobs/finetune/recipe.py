@@ -27,8 +27,7 @@ from clozeworks.jobs.pretrain.recipe import changed
 from clozeworks.objectives.adversarial import Move
 from clozeworks.objectives.scheduled_sampling import Sampling
 from clozeworks.spec import spec
-
-TASKS = ("answer", "classify", "compare", "tag", "text_to_text")
+from clozeworks.tasks.task import task_classes
 
 
 @spec
@@ -73,6 +72,7 @@ class LabelledData:
             labels=self.labels,  # type: ignore[arg-type]
             separator=self.separator,
             encoding=self.encoding,
+            by_file=self.mixture is not None,
         )
 
 
@@ -123,25 +123,26 @@ class FinetuneRecipe:
         if not self.run:
             raise SettingError("run is ''; it must name the folder of the run.")
         kind = self.task.get("kind")
-        if kind not in TASKS:
-            raise UnknownName("task.kind", str(kind), TASKS)
+        if kind not in task_classes():
+            raise UnknownName("task.kind", str(kind), task_classes())
+        task = task_classes()[str(kind)]
         if "labels" in self.task:
             raise SettingError(
                 f"task.labels is {self.task['labels']}; labels come from the data; leave it out."
             )
-        if self.data.mixture is not None and kind != "text_to_text":
+        if self.data.mixture is not None and not task.writes:
             raise SettingError(
                 f"data.mixture is set, and task.kind is {kind!r}; only text_to_text mixes tasks; "
                 "leave it out."
             )
-        if self.scheduled_sampling is not None and kind != "text_to_text":
+        if self.scheduled_sampling is not None and not task.writes:
             raise SettingError(
                 f"scheduled_sampling is set, and task.kind is {kind!r}; only the answers of "
                 "text_to_text are texts; leave it out."
             )
-        if self.augment is not None and kind == "text_to_text":
+        if self.augment is not None and not task.can_augment:
             raise SettingError(
-                "augment is set, and task.kind is 'text_to_text'; a changed source may "
+                f"augment is set, and task.kind is {kind!r}; a changed source may "
                 "want another target; leave it out."
             )
         if "problem" in self.task:

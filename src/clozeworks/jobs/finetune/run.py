@@ -32,10 +32,10 @@ from clozeworks.jobs.finetune.adapting import (
     merged_pairs,
     objective_of,
     save_with_adapter,
-    settled,
     told_said,
 )
 from clozeworks.jobs.finetune.data import LabelledTask
+from clozeworks.jobs.finetune.examples import Change, TaskExamples
 from clozeworks.jobs.finetune.plan import FinetunePlan
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
@@ -45,7 +45,6 @@ from clozeworks.runs.folder import MODEL, RESULT, SNAPSHOTS
 from clozeworks.runs.session import begin_session, refuse_another_recipe
 from clozeworks.runtime.allocator import memory_kept
 from clozeworks.storage.atomic import atomic_file
-from clozeworks.tasks.examples import Change, TaskExamples
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Task
 
@@ -121,7 +120,7 @@ class FinetuneRun:
         callback: Callback,
     ) -> None:
         self.recipe, self.start = recipe, start
-        self.data = replace(data, task=settled(data.task, data.train))
+        self.data = replace(data, task=data.task.settled(data.train))
         self.objective = objective_of(self.data.task, recipe)
         self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
         self.said: list[Any] = []  # what the best weights say of the dev set, once that is known

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from clozeworks.data.labelled.items import TextItem
 from clozeworks.jobs.quickstart.python_documentation import documents
+from clozeworks.tasks.classify import TextItem
 
 # The areas, and the modules each is about, as the library's reference groups them.
 _MODULES: Mapping[str, str] = {

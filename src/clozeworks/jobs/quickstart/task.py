@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clozeworks.data.labelled.items import TextItem
-from clozeworks.data.labelled.reading import read_labelled
 from clozeworks.data.labelled.splitting import split
 from clozeworks.engine.callbacks import Callback
 from clozeworks.jobs.finetune.job import finetune
@@ -21,6 +19,8 @@ from clozeworks.jobs.probe.job import probe
 from clozeworks.jobs.quickstart.python_areas import area_items
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.storage.atomic import atomic_file
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.task import read_labelled
 
 AREAS, FRESH = "areas", "fresh"
 FEW = 300

@@ -5,6 +5,7 @@ Shapes: n items, C labels, D draws.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,37 @@ class LabelScores:
     recall: float
     f1: float
     support: int
+
+
+@dataclass(frozen=True)
+class KnownLabels:
+    """How well each label, tag or type of entity is known.
+
+    Attributes:
+        what: What a label is called: label, tag or type.
+        labels: Precision, recall and F1 of each; none where there are no labels.
+        confusion: How often each label was taken for each other one, (gold, predicted); empty where
+            it makes no sense.
+    """
+
+    what: str = "label"
+    labels: tuple[LabelScores, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
+
+
+def numbered_labels(
+    gold: NDArray[Any], predicted: NDArray[Any], labels: Sequence[str], what: str
+) -> KnownLabels:
+    """How well labels are known that are given by number.
+
+    Args:
+        gold: The number of the right label, (n,).
+        predicted: The same as the model says it.
+        labels: The names of the labels.
+        what: What a label is called.
+    """
+    table = confusion(gold, predicted, labels).tolist()
+    return KnownLabels(what, per_label(gold, predicted, labels), tuple(map(tuple, table)))
 
 
 def per_label(

@@ -20,15 +20,16 @@ from statistics import fmean
 import numpy as np
 
 from clozeworks.arrays import Float64Array
-from clozeworks.data.labelled.items import ChatItem, SourceItem
-from clozeworks.tasks.labels import number_of
+from clozeworks.tasks.labels.names import number_of
 from clozeworks.tasks.metrics.answers import squad
 from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
 from clozeworks.tasks.metrics.classification import one_label
 from clozeworks.tasks.metrics.glue import with_primary
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.metrics.numbers import numbers
+from clozeworks.tasks.spans.questions import QuestionItem
 from clozeworks.tasks.text_to_text.formats import NO_LABEL, Format
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem
 from clozeworks.text.characters import is_chinese, words_of
 
 USUAL = "chrf"
@@ -119,7 +120,7 @@ def measure_written(
         measured = _words(gold, texts, form, intervals)
     elif form is not None and form.number:
         measured = _numbers(gold, texts, form, intervals)
-    elif form is not None and form.kind == "answer":
+    elif form is not None and form.item_type is QuestionItem:
         measured = squad(gold, texts, intervals=intervals)
     else:
         measured = plain_texts(gold, texts, intervals=intervals)

@@ -1,18 +1,54 @@
 """Files for text to text: read as their format asks for, and written as sources and targets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from clozeworks import config
 from clozeworks.data.files.compression import COMPRESSIONS
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.columns import ROLES
-from clozeworks.data.labelled.items import ChatItem, Item, SourceItem
+from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.labels import AskedKind
-from clozeworks.data.labelled.reading import Labelled, Reading, read_labelled
-from clozeworks.errors import InputError
+from clozeworks.data.labelled.reading import Labelled, Reading, read_items
+from clozeworks.errors import InputError, UnknownName
+from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text.formats import Format, format_of
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, WritingItem
 from clozeworks.tasks.text_to_text.task import TextToText
+
+
+def read_files(
+    files: Sequence[Path | str],
+    settings: Mapping[str, Any],
+    reading: Reading,
+    bad: BadRows,
+    *,
+    train: Labelled | None = None,
+) -> Labelled:
+    """Reads the files of a recipe: each is a task of its own where tasks are mixed.
+
+    Args:
+        files: The files.
+        settings: The settings of the task.
+        reading: How they are read.
+        bad: Collects bad rows.
+        train: What was read to learn from, where these are files to be judged by.
+
+    Raises:
+        UnknownName: If a format is stated for a task that no file is for.
+    """
+    task = config.read(Task, dict(settings), "task")
+    by_file = reading.by_file or bool(task.formats)
+    if train is not None:
+        known = task_names(train.files)
+        names = dev_names(known, files) if by_file else None
+        return read_texts(files, task, reading, bad, names=names)
+    names = task_names(files) if by_file else None
+    for name in task.formats:
+        if name not in (names or ()):
+            raise UnknownName("task.formats", name, names or ())
+    return read_texts(files, task, reading, bad, names=names)
 
 
 def read_texts(
@@ -36,7 +72,7 @@ def read_texts(
         InputError: A file, a row or a label cannot be used.
     """
     if task.format is None and names is None:
-        return read_labelled(files, "text-to-text", reading, bad=bad)
+        return read_items(files, WritingItem, reading, bad=bad)
     tasks = names or [""] * len(files)
     parts = [
         _read(Path(file), name, task, reading, bad) for file, name in zip(files, tasks, strict=True)
@@ -44,7 +80,7 @@ def read_texts(
     found = [f"{name}: {part.found}" for part in parts for name in part.files]
     return replace(
         parts[0],
-        task="text-to-text",
+        item=WritingItem,
         files=tuple(name for part in parts for name in part.files),
         items=[item for part in parts for item in part.items],
         kind="targets" if all(part.kind != "none" for part in parts) else "none",
@@ -57,16 +93,16 @@ def read_texts(
 def _read(path: Path, name: str, task: TextToText, reading: Reading, bad: BadRows) -> Labelled:
     known = task.formats.get(name, task.format)
     form = None if known is None else format_of(known)
-    kind = form.kind if form else "text-to-text"
-    roles = {role.name for role in ROLES[kind]}
+    item_type = form.item_type if form else WritingItem
+    roles = {role.name for role in item_type.roles}
     reading = replace(
         reading,
         columns={role: column for role, column in reading.columns.items() if role in roles},
         labels=_labels(form),
     )
-    found = read_labelled([path], kind, reading, bad=bad)
+    found = read_items([path], item_type, reading, bad=bad)
     items: list[Item] = [_written(item, form, name) for item in found.items]
-    if form is not None and form.kind != "text-to-text":
+    if form is not None and form.item_type is not WritingItem:
         said = f"{found.found} They are written as {form.name!r} asks for."
         found = replace(found, found=said.strip())
     return replace(found, items=items)

@@ -12,21 +12,16 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal
+from typing import Any
 
-from clozeworks.data.labelled.items import (
-    ChatItem,
-    Item,
-    Label,
-    PairItem,
-    QuestionItem,
-    SourceItem,
-    TextItem,
-)
+from clozeworks.data.labelled.items import Item, Label
 from clozeworks.errors import InputError, UnknownName
-from clozeworks.tasks.labels import number_of, shown
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.labels.names import number_of, shown
+from clozeworks.tasks.spans.questions import QuestionItem
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, WritingItem
 
-FormatKind = Literal["classify", "compare", "answer", "text-to-text"]
 NO_LABEL = "<unk>"
 # What files write where a label is kept secret.
 _SECRET = "-1"
@@ -38,7 +33,7 @@ class Format:
 
     Attributes:
         name: The task's name.
-        kind: What kind of labelled items it is for.
+        item_type: The labelled items it is for.
         metric: The value that decides.
         begins: What stands before every source.
         texts: What stands before each text of an item, in the order they are written.
@@ -49,7 +44,7 @@ class Format:
     """
 
     name: str
-    kind: FormatKind
+    item_type: type[Item]
     metric: str
     begins: str = ""
     texts: tuple[str, ...] = ("",)
@@ -66,11 +61,11 @@ class Format:
         """
         if isinstance(item, SourceItem | ChatItem):
             return item
-        given = _texts(item)
-        if given is None or len(given) != len(self.texts):
+        given = item.texts
+        if not isinstance(item, self.item_type):
             raise InputError(
                 f"{item.place or 'the item'} does not fit the format {self.name!r}, which is for "
-                f"{self.kind}; give such items, or another format."
+                f"{self.item_type.command}; give such items, or another format."
             )
         named = zip(self.texts, self.order, strict=True)
         parts = [f"{name} {self.clean(given[place])}" for name, place in named]
@@ -127,14 +122,6 @@ class Format:
         return number if isfinite(number) else None
 
 
-def _texts(item: Item) -> tuple[str, ...] | None:
-    if isinstance(item, TextItem):
-        return (item.text,)
-    if isinstance(item, PairItem):
-        return item.first, item.second
-    return (item.question, item.context) if isinstance(item, QuestionItem) else None
-
-
 def apart(text: str) -> str:
     """A text with spaces around everything but letters, digits, accents and underscores."""
     padded = "".join(each if _is_word(each) else f" {each} " for each in text)
@@ -152,7 +139,7 @@ def _labels(
     order = tuple(sorted(range(len(texts)), key=lambda place: texts[place]))
     return Format(
         name=name,
-        kind="classify" if len(texts) == 1 else "compare",
+        item_type=TextItem if len(texts) == 1 else PairItem,
         metric=metric,
         begins=name,
         texts=tuple(f"{texts[place]}:" for place in order),
@@ -163,7 +150,7 @@ def _labels(
 
 
 def _prefix(name: str, prefix: str, metric: str) -> Format:
-    return Format(name=name, kind="text-to-text", metric=metric, begins=prefix)
+    return Format(name=name, item_type=WritingItem, metric=metric, begins=prefix)
 
 
 _ENTAILED = ("entailment", "not_entailment")
@@ -184,7 +171,7 @@ FORMATS: dict[str, Format] = {
         _labels("rte", _SENTENCES, _ENTAILED),
         Format(
             name="squad",
-            kind="answer",
+            item_type=QuestionItem,
             metric="f1",
             texts=("question:", "context:"),
             order=(0, 1),

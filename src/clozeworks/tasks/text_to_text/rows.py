@@ -19,7 +19,6 @@ from torch import Tensor
 
 from clozeworks.core.model import Model
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.data.labelled.items import ASSISTANT, ChatItem, SourceItem
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.objectives.batch import (
     ANSWERS,
@@ -30,11 +29,11 @@ from clozeworks.objectives.batch import (
 )
 from clozeworks.objectives.teacher_forcing import LENGTHS, READ, RUNS, answer_part, decoded
 from clozeworks.spec import spec
+from clozeworks.tasks.text_to_text.items import ASSISTANT, ChatItem, Writable
 from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 PLACES = "places"
-WritingItem = SourceItem | ChatItem
 
 
 @spec
@@ -76,9 +75,7 @@ class TokenRow:
 class RowBuilder(Protocol):
     """Slot: how items become rows, and how a model is asked about them."""
 
-    def row(
-        self, item: WritingItem, text: str, reading: "RowSettings", *, answer: bool
-    ) -> TokenRow:
+    def row(self, item: Writable, text: str, reading: "RowSettings", *, answer: bool) -> TokenRow:
         """The tokens of an item, with those of its target if `answer` and if it has one."""
         ...
 
@@ -119,7 +116,7 @@ class RowSettings:
             )
         return self.tokenizer.last_id
 
-    def target(self, item: WritingItem) -> tuple[list[int], bool]:
+    def target(self, item: Writable) -> tuple[list[int], bool]:
         """The tokens of what is to be written with the end behind them, and whether it was cut."""
         assert item.target is not None
         ids = self.tokenizer.encode([item.target], special=False)[0].ids
@@ -131,9 +128,7 @@ class RowSettings:
             ids = ids[: most - 1]
         return [*ids, self.end], long
 
-    def refuse_unless_cut(
-        self, item: WritingItem, what: str, count: int, most: int, why: str
-    ) -> None:
+    def refuse_unless_cut(self, item: Writable, what: str, count: int, most: int, why: str) -> None:
         """Complains about a text that is too long and may not be cut."""
         if self.lengths.cut:
             return
@@ -158,7 +153,7 @@ def asked_messages(item: ChatItem) -> list[dict[str, str]]:
 class Apart:
     """An encoder reads the source, a decoder writes the target."""
 
-    def row(self, item: WritingItem, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
+    def row(self, item: Writable, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
         """The source as the tokenizer writes it, and behind it the target with its end.
 
         Of a chat the last turn of the assistant is asked.
@@ -198,7 +193,7 @@ class PrefixRows:
 
     between: str
 
-    def row(self, item: WritingItem, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
+    def row(self, item: Writable, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
         """The prompt, and behind it the target with its end; of a chat, turn by turn."""
         if isinstance(item, ChatItem):
             return self._chat(item, reading, answer=answer)
@@ -314,7 +309,7 @@ def _left(reading: RowSettings, taken: int) -> int | None:
     return None if reading.most is None else max(reading.most - taken, 0)
 
 
-def _check_any(ids: list[int], item: WritingItem) -> None:
+def _check_any(ids: list[int], item: Writable) -> None:
     if not ids:
         raise InputError(
             f"{item.place or 'the item'}: nothing is left of the source as tokens; a text is "

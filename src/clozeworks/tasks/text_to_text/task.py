@@ -18,17 +18,22 @@ Example: `TextToText(prefix="summarize: ")`, for one tower
 Shapes: N tokens, n tokens of all targets, B rows, W width.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
+from clozeworks import config
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.items import ChatItem, Item, Label, SourceItem, TextItem
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.items import Item, Label
+from clozeworks.data.labelled.reading import Labelled, Reading
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.prompts import EncodedPrompt, GenerationRequest
 from clozeworks.generate.sampling import Written
@@ -36,10 +41,13 @@ from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.teacher_forcing import TeacherForced
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
+from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.details import Detail, DetailTable, Mistake, marked
 from clozeworks.tasks.spans.windows import TokenWindow, Windows
-from clozeworks.tasks.task import Target, Task
+from clozeworks.tasks.task import Prepared, ShownPrediction, StartingModel, Target, Task
 from clozeworks.tasks.text_to_text.formats import Format, format_of
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Writable, WritingItem
 from clozeworks.tasks.text_to_text.rows import (
     Apart,
     PrefixRows,
@@ -47,7 +55,6 @@ from clozeworks.tasks.text_to_text.rows import (
     RowSettings,
     TextLengths,
     TokenRow,
-    WritingItem,
     chat_end,
 )
 from clozeworks.tasks.text_to_text.writing import USUAL, Writing, sureness
@@ -55,6 +62,9 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # What stands between source and target in one tower, where nobody says it.
 BETWEEN = "\n"
+# Written texts that a report shows, and their most characters.
+_SHOWN = 10
+_LONGEST = 160
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,13 @@ class Composed:
     cut: bool = False
     windows: int = 1
 
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """As JSON can hold it."""
+        found: dict[str, Any] = {"text": self.text, "score": self.score, "ended": self.ended}
+        if self.label != self.text:
+            found["label"] = self.label
+        return {**found, "cut": True} if self.cut else found
+
 
 @spec
 class TextToText(Task[Item, Composed], TeacherForced):
@@ -85,6 +102,20 @@ class TextToText(Task[Item, Composed], TeacherForced):
 
     folder: ClassVar[str | None] = "clozeworks.tasks"  # among the tasks, not the objectives
     paper: ClassVar[str] = "Raffel et al. 2020"
+    item_type: ClassVar[type[Item]] = WritingItem
+    summary: ClassVar[str] = "write a text for a text: summaries, translations, chats"
+    description: ClassVar[str] = (
+        "Write a text for each text: summaries, translations, answers, what the model was taught. "
+        "The prefix the model was taught with is put before each text. Answers come in the order "
+        "of the texts, some dozens at a time; Ctrl-C keeps those that are done."
+    )
+    title: ClassVar[str] = "Text to text"
+    ability: ClassVar[str] = "write texts"
+    architecture: ClassVar[str] = "…ForConditionalGeneration or …ForCausalLM"
+    pipeline_tag: ClassVar[str] = "text-generation"
+    can_augment: ClassVar[bool] = False
+    writes: ClassVar[bool] = True
+    chunk_items: ClassVar[int | None] = 64
 
     prefix: str = ""
     """What stands before every source that brings no prefix of its own, such as "summarize: "."""
@@ -175,6 +206,68 @@ class TextToText(Task[Item, Composed], TeacherForced):
                 'what stands between them; set it, such as between = "\\n".'
             )
 
+    @classmethod
+    def read(
+        cls,
+        files: Sequence[Path | str],
+        settings: Mapping[str, Any],
+        reading: Reading,
+        bad: BadRows,
+        *,
+        train: Labelled | None = None,
+    ) -> Labelled:
+        """Reads files of one task, or of several; formats decide what is read."""
+        from clozeworks.tasks.text_to_text.data import read_files
+
+        return read_files(files, settings, reading, bad, train=train)
+
+    @classmethod
+    def item_read(cls, changes: Sequence[str]) -> type[Item]:
+        """What the format asks for, if one is named."""
+        named = [each.partition("=")[2] for each in changes if each.startswith("task.format=")]
+        return format_of(named[-1], "task.format").item_type if named else cls.item_type
+
+    @classmethod
+    def prepare(
+        cls,
+        settings: Mapping[str, Any],
+        labels: Sequence[str],
+        train: Labelled,
+        dev: Labelled,
+        model: StartingModel,
+    ) -> Prepared:
+        """The task fitted to the model, with the room that its targets need."""
+        from clozeworks.tasks.text_to_text.preparing import prepared
+
+        asked = dict(settings)
+        if model.blueprint.decoder is None and model.blueprint.can_generate:
+            asked.setdefault("between", BETWEEN)
+        task = config.read(Task, asked, "task")
+        task.check(model.blueprint)
+        return prepared(task, train, dev, model)
+
+    def files_hold(self) -> type[Item]:
+        """What its format asks for."""
+        return self.item_type if self.format is None else format_of(self.format).item_type
+
+    def read_to_measure(self, file: Path, reading: Reading, bad: BadRows) -> Labelled:
+        """Reads a file as its format, or that of one of its tasks, asks for."""
+        from clozeworks.tasks.text_to_text.data import named_format, read_texts
+
+        return read_texts([file], self, reading, bad, names=named_format(self, file))
+
+    @classmethod
+    def without_training(cls, blueprint: Blueprint) -> "TextToText | None":
+        """Any model that generates text can be asked to."""
+        if not blueprint.can_generate or HEAD not in blueprint.heads:
+            return None
+        return cls(between=None if blueprint.decoder is not None else BETWEEN)
+
+    @property
+    def head_labels(self) -> None:
+        """A vocabulary is the same whatever is written."""
+        return None
+
     def item_of(self, text: str, place: str = "") -> Item:
         """A text that is asked about: a source, or what a format writes as one.
 
@@ -182,9 +275,9 @@ class TextToText(Task[Item, Composed], TeacherForced):
             InputError: The format needs two texts.
         """
         found = None if self.format is None else format_of(self.format)
-        if found is None or found.kind == "text-to-text":
+        if found is None or found.item_type is WritingItem:
             return SourceItem(text, place=place)
-        if found.kind == "classify":
+        if found.item_type is TextItem:
             return TextItem(text, place=place)
         raise InputError(
             f"{place or 'the text'} is one text, and the format {found.name!r} writes two as one; "
@@ -196,7 +289,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
         name = self.formats.get(getattr(item, "task", ""), self.format)
         return None if name is None else format_of(name)
 
-    def as_asked(self, item: Item) -> WritingItem:
+    def as_asked(self, item: Item) -> Writable:
         """The item as text to read and text to write.
 
         Raises:
@@ -212,14 +305,15 @@ class TextToText(Task[Item, Composed], TeacherForced):
             )
         return found.item(item)
 
-    def text_of(self, item: WritingItem) -> str:
+    def text_of(self, item: Writable) -> str:
         """What is read of an item: its prefix and its source."""
         if isinstance(item, ChatItem):
             return item.source
         prefix = item.prefix
         if prefix is None:
             found = self.format_for(item)
-            prefix = found.begins if found and found.kind == "text-to-text" else self.prefix
+            writes = found is not None and found.item_type is WritingItem
+            prefix = found.begins if found and writes else self.prefix
         return prefix + item.source
 
     def row_of(self, item: Item, reading: RowSettings, *, answer: bool = True) -> TokenRow:
@@ -311,7 +405,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
         return room
 
     def _ends(
-        self, items: Sequence[WritingItem], reading: RowSettings
+        self, items: Sequence[Writable], reading: RowSettings
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tokens that end what is written, for texts and for chats."""
         plain = {reading.end}
@@ -325,6 +419,128 @@ class TextToText(Task[Item, Composed], TeacherForced):
         while kept and kept[-1] in (*ends, tokenizer.last_id):
             kept.pop()
         return tokenizer.decode(kept)
+
+    def baseline(self, train: Sequence[Any], dev: Sequence[Any]) -> tuple[str, list[Composed]]:
+        """The most frequent target of each task; of a task that is not known, of all."""
+        counts: dict[str, Counter[str]] = {}
+        for item in train:
+            counts.setdefault(item.task, Counter())[item.target] += 1
+        every = sum(counts.values(), Counter[str]())
+        usual = {task: own.most_common(1)[0][0] for task, own in counts.items()}
+        rest = every.most_common(1)[0][0]
+        predictions = [Composed(usual.get(item.task, rest), 1.0) for item in dev]
+        return "always writing the most frequent target of the training data", predictions
+
+    def details(
+        self, items: Sequence[Any], answers: Sequence[Composed], measured: Measured
+    ) -> list[Detail]:
+        """What decides in each of several tasks, and some texts beside their targets."""
+        found: list[Detail] = []
+        tasks = [item.task for item in items]
+        if len(set(tasks)) > 1:
+            values = [name.rpartition(" ") for name in measured.values if " " in name]
+            rows = tuple(
+                (task, name, f"{measured.values[f'{task} {name}']:.3f}", f"{tasks.count(task):,}")
+                for task, _, name in values
+            )
+            found.append(DetailTable(("task", "metric", "value", "items"), rows))
+        chosen = np.linspace(0, len(items) - 1, min(_SHOWN, len(items))).astype(int).tolist()
+        texts = tuple(
+            (
+                _short(items[number].texts[0]),
+                _short(items[number].target or ""),
+                _short(answers[number].text),
+            )
+            for number in chosen
+        )
+        return [*found, DetailTable(("source", "target", "predicted"), texts, numbers=False)]
+
+    def mistakes(self, items: Sequence[Any], answers: Sequence[Composed]) -> list[Mistake]:
+        """Texts that are not written to the letter, by how much of them is right."""
+        found = []
+        for item, answer in zip(items, answers, strict=True):
+            asked = self.as_asked(item)
+            right = [asked.target or "", *getattr(asked, "others", ())]
+            if answer.text.strip() in (text.strip() for text in right):
+                continue
+            texts = (marked(self.text_of(asked)),)
+            shown = f"{answer.score:.1%} confident"
+            kind, gold = self._kind_of_mistake(asked, answer, right), " | ".join(right)
+            found.append(Mistake(item.place, kind, gold, answer.text, answer.score, shown, texts))
+        return found
+
+    def _kind_of_mistake(self, asked: Writable, answer: Composed, right: Sequence[str]) -> str:
+        form = self.format_for(asked)
+        if form is not None and form.words:
+            if answer.label is None:
+                return "no word of the format"
+            return f"{answer.label} instead of {right[0]}"
+        if not answer.ended:
+            return "no end"
+        from clozeworks.tasks.metrics.written import likeness
+
+        alike = max(likeness(text, answer.text) for text in right)
+        return "mostly right" if alike >= 0.5 else "partly right" if alike else "nothing right"
+
+    def from_input(self, item: Any) -> Any:
+        """A bare text as the model's format takes it."""
+        bare = isinstance(item, SourceItem) and item.prefix is None and item.target is None
+        return self.item_of(item.source, item.place) if bare else item
+
+    def shown(self, item: Any, answer: Composed, top: int = 1) -> ShownPrediction:
+        """The text that was written, as a whole."""
+        return ShownPrediction(marked=marked(answer.text), whole=True)
+
+    def reading_notes(self, answers: Sequence[Any]) -> list[str]:
+        """How texts were generated, and what was cut or had no end, in sentences."""
+        total = f"{len(answers):,} items of the dev set"
+        cut = sum(answer.cut for answer in answers)
+        endless = sum(not answer.ended for answer in answers)
+        beams, most = self.writing.num_beams, self.writing.max_new_tokens or 0
+        how = f"beam search with {beams} beams" if beams > 1 else "greedy decoding"
+        sentences = [f"Texts are generated by {how}, up to {most:,} tokens."]
+        sentences.append(f"{cut:,} of {total} were cut." if cut else "No input was cut.")
+        if endless:
+            sentences.append(f"{endless:,} of {total} reached that length before their end.")
+        return sentences
+
+    def usage(self, *, chats: bool = False) -> str:
+        """How texts are written; chats as their template has them."""
+        if not chats:
+            return 'outputs = model.text_to_text(["a text"])'
+        search = ""
+        if self.writing.num_beams > 1:
+            length = self.writing.length_penalty
+            search = f", num_beams={self.writing.num_beams}, length_penalty={length}"
+        most = self.writing.max_new_tokens
+        return f'output = model.generate("a text", chat=True, max_new_tokens={most}{search})'
+
+    def transformers_usage(self, *, chats: bool = False) -> str | None:
+        """How transformers writes the same."""
+        kind = "Seq2SeqLM" if self.between is None else "CausalLM"
+        read, template = repr(f"{self.prefix}a text{self.between or ''}"), ""
+        if chats:
+            template = (
+                'messages = [{"role": "user", "content": "a text"}]\n'
+                "prompt = tokenizer.apply_chat_template("
+                "messages, tokenize=False, add_generation_prompt=True)\n"
+            )
+            # In one tower a template writes its own special tokens; an encoder is shown its end.
+            read = "prompt" if self.between is None else "prompt, add_special_tokens=False"
+        first = 'inputs["input_ids"].shape[1]' if self.between is not None else "0"
+        beams = ""
+        if self.writing.num_beams > 1:
+            length = self.writing.length_penalty
+            beams = f", num_beams={self.writing.num_beams}, length_penalty={length}"
+        return (
+            f"from transformers import AutoModelFor{kind}, AutoTokenizer\n\n"
+            'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
+            f'model = AutoModelFor{kind}.from_pretrained("FOLDER")\n'
+            f'{template}inputs = tokenizer({read}, return_tensors="pt")\n'
+            "outputs = model.generate(**inputs, "
+            f"max_new_tokens={self.writing.max_new_tokens}{beams})\n"
+            f"text = tokenizer.decode(outputs[0, {first}:], skip_special_tokens=True)"
+        )
 
     def measure(
         self, items: Sequence[Item], answers: Sequence[Composed], *, intervals: bool = False
@@ -342,3 +558,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
         forms = [self.format_for(item) for item in asked]
         texts = [answer.text for answer in answers]
         return measure_tasks(asked, texts, forms, metric=self.metric, intervals=intervals)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -8,8 +8,11 @@ from clozeworks.data.augment.insert import Insert
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.several import Several
 from clozeworks.data.augment.swap import Swap
-from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.rng import RandomStream
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
+from clozeworks.tasks.tagging.items import WordsItem
 
 SYNONYMS = {
     "old": ("ancient", "aged"),

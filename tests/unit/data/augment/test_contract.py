@@ -22,7 +22,10 @@ SCRIPT = """
 from clozeworks import config
 from clozeworks.rng import RandomStream
 from clozeworks.data.augment import AugmentSpec
-from clozeworks.data.labelled.items import *
+from clozeworks.tasks.classify import *
+from clozeworks.tasks.compare import *
+from clozeworks.tasks.spans.questions import *
+from clozeworks.tasks.tagging.items import *
 
 
 def guess(texts):

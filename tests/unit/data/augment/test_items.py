@@ -13,8 +13,11 @@ from clozeworks.data.augment.guess import ReplaceByModel
 from clozeworks.data.augment.passage import Passage
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.swap import Swap
-from clozeworks.data.labelled.items import AnswerSpan, PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.rng import RandomStream
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
+from clozeworks.tasks.tagging.items import WordsItem
 
 CHANCE = RandomStream(3, "augment")
 WORDS = ["old", "cat", "New", "York", "高", "兴", "a", ",", "(", "😀", "é", "don't"]
@@ -105,7 +108,9 @@ def test_two_entities_would_become_one_if_all_between_them_were_deleted():
     left = {augment(longer, CHANCE, 0, index).words for index in range(30)}
     assert left == {("Ann", "and", "Bob"), ("Ann", "then", "Bob")}
     # The usual mistake is to delete all that is tagged O.
-    careless = dataclasses.replace(Passage.of_words(longer), kept=())
+    careless = dataclasses.replace(
+        Passage.of_words(longer.text, longer.spans, longer.tags), kept=()
+    )
     assert set(Delete(rate=1.0)._changes(careless, Draw(CHANCE, 0, 0))) == {0, 2, 3}
 
 

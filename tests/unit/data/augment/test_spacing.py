@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clozeworks.data.augment.edits import Edited
 from clozeworks.data.augment.passage import Passage, is_word
 from clozeworks.data.augment.spacing import rewrites
-from clozeworks.data.labelled.items import WordsItem
+from clozeworks.tasks.tagging.items import WordsItem
 
 LETTERS = "ab1 \t\n.,(\"!é我京😀-'"
 texts = st.text(st.sampled_from(LETTERS), max_size=25)
@@ -84,10 +84,14 @@ def test_new_words_fit_in(text, changes, now):
 
 def test_pieces_of_a_word_do_not_grow_together_with_others():
     item = WordsItem("they do n't|do", ((0, 4), (5, 7), (8, 11), (12, 14)))
-    assert rewritten(Passage.of_words(item), {1: ()}) == "they n't|do"
+    assert rewritten(Passage.of_words(item.text, item.spans, item.tags), {1: ()}) == "they n't|do"
     joined = WordsItem("we don't go", ((0, 2), (3, 5), (5, 8), (9, 11)))
-    assert rewritten(Passage.of_words(joined), {1: ()}) == "we n't go"
-    assert rewritten(Passage.of_words(joined), {2: ()}) == "we do go"
+    assert (
+        rewritten(Passage.of_words(joined.text, joined.spans, joined.tags), {1: ()}) == "we n't go"
+    )
+    assert (
+        rewritten(Passage.of_words(joined.text, joined.spans, joined.tags), {2: ()}) == "we do go"
+    )
 
 
 def count(pattern, text):

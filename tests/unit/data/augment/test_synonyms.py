@@ -14,8 +14,8 @@ from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.several import Several
 from clozeworks.data.augment.swap import Swap
 from clozeworks.data.augment.synonyms import SynonymMatch, Synonyms, like
-from clozeworks.data.labelled.items import TextItem
 from clozeworks.errors import ClozeworksError, InputError, SettingError, UnknownName
+from clozeworks.tasks.classify import TextItem
 
 pytestmark = pytest.mark.usefixtures("folder")
 

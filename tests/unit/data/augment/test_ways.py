@@ -14,8 +14,8 @@ from clozeworks.data.augment.insert import Insert
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.several import Several
 from clozeworks.data.augment.swap import Swap
-from clozeworks.data.labelled.items import TextItem
 from clozeworks.rng import RandomStream
+from clozeworks.tasks.classify import TextItem
 
 TEN = "a b c d e f g h i j"
 SIX = "a b c d e f"

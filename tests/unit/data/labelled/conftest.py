@@ -2,8 +2,9 @@
 
 import pytest
 
+from clozeworks.cli.items import item_type
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.reading import Reading, read_labelled
+from clozeworks.data.labelled.reading import Reading, read_items
 from clozeworks.errors import ClozeworksError
 
 
@@ -12,7 +13,8 @@ def labelled(folder, save):
     """Writes a file and reads what it holds; bad rows are dropped if that is asked for."""
 
     def read(name, content, task="classify", *, skip=False, **options):
-        return read_labelled(save(name, content), task, Reading(**options), bad=BadRows(skip=skip))
+        bad = BadRows(skip=skip)
+        return read_items(save(name, content), item_type(task), Reading(**options), bad=bad)
 
     return read
 

@@ -4,6 +4,8 @@ import pytest
 
 from clozeworks.data.labelled.columns import parse_columns
 from clozeworks.errors import SettingError, UnknownName
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
 
 COLA = "source\tlabel\tstar\tsentence\ngj04\t1\t\tThe cat sat.\ngj04\t0\t*\tCat the sat.\n"
 SNLI = "1\t1\tA man walks.\tHe moves.\n3\t3\tA dog runs.\tIt sleeps.\n1\t1\tA child.\tAn adult.\n"
@@ -14,21 +16,21 @@ def roles(read):
 
 
 def test_what_a_person_writes():
-    assert parse_columns(" text = review,label=5", "classify") == {"text": "review", "label": "5"}
+    assert parse_columns(" text = review,label=5", TextItem) == {"text": "review", "label": "5"}
     for written in ("text", "text=", ""):
         with pytest.raises(SettingError) as caught:
-            parse_columns(written, "compare")
+            parse_columns(written, PairItem)
         assert str(caught.value) == (
             f"--columns is {written!r}; it must name columns or their numbers; write it like "
             "--columns first=1,second=2,label=3."
         )
     with pytest.raises(UnknownName) as caught:
-        parse_columns("txt=1", "classify")
+        parse_columns("txt=1", TextItem)
     assert str(caught.value) == (
         "--columns for classify is 'txt'; known: label, text. Did you mean 'text'?"
     )
     with pytest.raises(SettingError, match=r"^--columns names 'text' twice; a role has one column"):
-        parse_columns("text=1,text=2", "classify")
+        parse_columns("text=1,text=2", TextItem)
 
 
 def test_usual_names_go_first(labelled):

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.data.labelled.parting import SplitFractions, counts_of, parted
 from clozeworks.errors import InputError, SettingError
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.spans.questions import QuestionItem
+from clozeworks.tasks.tagging.items import WordsItem
 
 
 def texts(*pairs):

@@ -6,8 +6,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from clozeworks.data.labelled.items import AnswerSpan, QuestionItem
-from clozeworks.data.labelled.reading import read_labelled
+from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
+from clozeworks.tasks.task import read_labelled
 
 CONTEXT = "Anna met Anna in Rome, 在罗马。"
 

@@ -11,9 +11,13 @@ import zstandard
 from pyarrow import parquet
 
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import PairItem, TextItem, WordsItem
-from clozeworks.data.labelled.reading import Reading, read_labelled
+from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.inference.cloze import GapItem
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.tagging.items import WordsItem
+from clozeworks.tasks.task import read_labelled
 
 TEXTS = [("Ein gutes, schönes Buch", "good"), ("房间太小 🙂", "bad"), ("so so", "bad")]
 TABLES = {
@@ -154,12 +158,12 @@ def test_pairs(labelled):
 def test_texts_to_fill(labelled, wrong):
     read = labelled("a.txt", "one\n\n two \n", "fill")
     assert read.items == [
-        TextItem("one", None, "a.txt, line 1"),
-        TextItem(" two ", None, "a.txt, line 3"),
+        GapItem("one", None, "a.txt, line 1"),
+        GapItem(" two ", None, "a.txt, line 3"),
     ]
     assert (read.kind, read.found) == ("none", "Each line is a text.")
     read = labelled("a.csv", "sentence,label\nx,1\n", "fill")
-    assert read.items == [TextItem("x", None, "a.csv, row 2")]
+    assert read.items == [GapItem("x", None, "a.csv, row 2")]
     wrong(
         "--columns is 'text=1'; each line of a.txt is a text, and there are no columns; leave "
         "--columns out.",
@@ -195,7 +199,7 @@ def test_unknown_suffixes_tasks_and_roles(wrong, folder):
         with pytest.raises(SettingError) as caught:
             read_labelled("a.bio", "tag", reading)
         assert str(caught.value) == (
-            f"{said}; only classify and compare have labels of several kinds, and the task is tag; "
+            f"{said}; only texts and pairs have labels of several kinds, and the task is tag; "
             "leave it out."
         )
 

@@ -7,9 +7,10 @@ import pytest
 
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.labels import check_labels
-from clozeworks.data.labelled.reading import Reading, read_labelled
+from clozeworks.data.labelled.reading import Reading
 from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError
+from clozeworks.tasks.task import read_labelled
 
 DATA = Path(__file__).resolve().parents[4].parent / "shared" / "data"
 pytestmark = [

@@ -4,10 +4,13 @@ import json
 
 import pytest
 
-from clozeworks.data.labelled.items import PairItem, QuestionItem, TextItem, WordsItem
 from clozeworks.data.labelled.oddities import OddRow, findings
 from clozeworks.data.labelled.report import Amount, Spread, report_on
 from clozeworks.errors import SettingError
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.spans.questions import QuestionItem
+from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.text.training.train import train_from_iterator
 
 

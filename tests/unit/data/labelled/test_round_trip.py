@@ -6,8 +6,10 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clozeworks.data.labelled.items import PairItem, TextItem, WordsItem
-from clozeworks.data.labelled.reading import read_labelled
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.compare import PairItem
+from clozeworks.tasks.tagging.items import WordsItem
+from clozeworks.tasks.task import read_labelled
 
 # The folder is made once for all examples; each writes its own file anew.
 quick = settings(

@@ -6,12 +6,13 @@ import json
 import pytest
 
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
 from clozeworks.data.labelled.labels import check_labels
-from clozeworks.data.labelled.reading import Reading, read_labelled
+from clozeworks.data.labelled.reading import Reading
 from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError
+from clozeworks.tasks.task import read_labelled
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
 
 TASK = "text-to-text"
 

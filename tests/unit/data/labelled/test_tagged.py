@@ -2,9 +2,9 @@
 
 import pytest
 
-from clozeworks.data.labelled.items import WordsItem
-from clozeworks.data.labelled.reading import read_labelled
 from clozeworks.errors import InputError, SettingError
+from clozeworks.tasks.tagging.items import WordsItem
+from clozeworks.tasks.task import read_labelled
 
 CONLL = """-DOCSTART- -X- -X- O
 

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.readers.written_rows import written_rows
-from clozeworks.data.labelled.reading import Reading, read_labelled
+from clozeworks.data.labelled.reading import Reading
+from clozeworks.data.labelled.written_rows import written_rows
 from clozeworks.errors import InputError
+from clozeworks.tasks.task import read_labelled
 
 quick = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -5,7 +5,6 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF
 
-from clozeworks.data.labelled.items import ChatItem, SourceItem, Turn
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.tasks.metrics.written import (
     measure_tasks,
@@ -16,6 +15,7 @@ from clozeworks.tasks.metrics.written import (
     rouge_scores,
 )
 from clozeworks.tasks.text_to_text.formats import format_of
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
 
 WORDS = [
     "the",

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from clozeworks.tasks.metrics.calibration import Bin
+from clozeworks.tasks.metrics.labels import KnownLabels
 
 # Mistakes that are kept to look at.
 MOST_MISTAKES = 50
+# Labels that a table shows.
+MOST_ROWS = 200
 GOLD, PREDICTED = "gold", "predicted"
 
 
@@ -66,6 +69,28 @@ class ScatterPlot:
 
 
 Detail = DetailTable | DetailText | ConfusionMatrix | CalibrationCurve | ScatterPlot
+
+
+def label_details(known: KnownLabels) -> list[Detail]:
+    """A confusion matrix where it can be read, and a table of the labels' scores."""
+    found: list[Detail] = []
+    if known.confusion:
+        names = tuple(each.label for each in known.labels)
+        found.append(ConfusionMatrix(names, known.confusion))
+    rows = tuple(
+        (
+            each.label,
+            f"{each.precision:.3f}",
+            f"{each.recall:.3f}",
+            f"{each.f1:.3f}",
+            f"{each.support:,}",
+        )
+        for each in known.labels[:MOST_ROWS]
+    )
+    found.append(DetailTable((known.what, "precision", "recall", "F1", "count"), rows))
+    if len(known.labels) > MOST_ROWS:
+        found.append(DetailText(f"And {len(known.labels) - MOST_ROWS:,} more."))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ list of JSON objects becomes one object per line, parquet stays parquet.
 """
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -17,18 +16,15 @@ from typing import Any
 from clozeworks.data.files.encodings import lone_surrogate, open_file, printable
 from clozeworks.data.files.lines import read_lines
 from clozeworks.data.files.tables import json_document, one_object_per_line, separated_rows
-from clozeworks.data.labelled.columns import Column, TaskName
-from clozeworks.data.labelled.readers.conll import CONLL_SUFFIXES, CONLLU_SUFFIX, ends_sentence
-from clozeworks.data.labelled.readers.squad import is_squad, squad_questions
+from clozeworks.data.labelled.columns import Column
 from clozeworks.data.labelled.reading import Labelled, suffix_of
 from clozeworks.errors import InputError
 
 _TITLE = "title"
-_BLANKS = re.compile("[ \t]+")
 
 
 @dataclass
-class _File:
+class WrittenFile:
     """The rows of one file.
 
     Attributes:
@@ -38,6 +34,8 @@ class _File:
         width: The columns of a table without a header; 0 for anything else.
         rows: Each row by its place.
         titles: The article a row belongs to, where that is known.
+        format: What must be the same in files that are joined: the suffix, or what several share.
+        write: Makes a file of some rows; None for one after the other.
     """
 
     suffix: str
@@ -46,6 +44,16 @@ class _File:
     width: int = 0
     rows: dict[str, Any] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
+    format: str = ""
+    write: "Callable[[ChosenRows], bytes] | None" = None
+
+    def add_title(self, place: str, title: object) -> None:
+        """Notes the article a row belongs to, if it is named."""
+        if isinstance(title, str) and title.strip():
+            self.titles[place] = title.strip()
+
+
+ChosenRows = Sequence[tuple[WrittenFile, list[Any]]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class WrittenRows:
     suffix: str
     titles: Mapping[str, str]
     header: tuple[str, ...]
-    _files: Sequence[_File]
+    _files: Sequence[WrittenFile]
 
     def some(self, places: Collection[str]) -> bytes:
         """A file with the rows that stand at some places, in their order."""
@@ -69,7 +77,7 @@ class WrittenRows:
             (file, [row for place, row in file.rows.items() if place in places])
             for file in self._files
         ]
-        return _WRITERS.get(self.suffix, _text)(chosen)
+        return (self._files[0].write or _text)(chosen)
 
 
 def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
@@ -90,7 +98,7 @@ def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
     there = _described(first, data.columns)
     for name, other, columns in zip(data.files, read, data.tables, strict=True):
         here = _described(other, columns)
-        if not _same_format(other.suffix, first.suffix, data.task):
+        if (other.format or other.suffix) != (first.format or first.suffix):
             here, there = f"is written as {other.suffix}", f"as {first.suffix}"
         if here != there:
             raise InputError(
@@ -106,11 +114,7 @@ def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
     return WrittenRows(first.suffix, titles, header, read)
 
 
-def _same_format(one: str, other: str, task: TaskName) -> bool:
-    return one == other or (task == "tag" and {one, other} <= {*CONLL_SUFFIXES})
-
-
-def _described(file: _File, columns: Sequence[Column]) -> str:
+def _described(file: WrittenFile, columns: Sequence[Column]) -> str:
     """What must be the same in all files."""
     roles = ", ".join(f"{column.role}={column.name or column.number}" for column in columns)
     return f"{file.shape} ({roles})" if roles else file.shape
@@ -121,39 +125,35 @@ def _header(columns: Sequence[Column], width: int) -> tuple[str, ...]:
     return tuple(roles.get(number, f"column_{number}") for number in range(1, width + 1))
 
 
-def _read(path: Path, data: Labelled) -> _File:
-    suffix = suffix_of(path, data.task)
+def _read(path: Path, data: Labelled) -> WrittenFile:
+    suffix = suffix_of(path, data.item.suffixes, data.task)
+    kept = {item.place for item in data.items}
+    special = data.item.written_file(path, suffix, data.reading.encoding, kept)
+    if special is not None:
+        return special
     origin = printable(path)
     if suffix == ".parquet":
         return _parquet_rows(path, origin)
-    kept = {item.place for item in data.items}
     lines = read_lines(path, encoding=data.reading.encoding)
-    if data.task == "tag" and suffix in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
-        return _sentences(lines, origin, suffix, kept)
     if suffix in (".csv", ".tsv"):
         return _separated(lines, origin, suffix, kept | {row.place for row in data.bad.rows})
     if suffix == ".json":
         held = list(lines)
         if not one_object_per_line(held):
-            value = json_document(held, origin)
-            squad = data.task == "answer" and is_squad(value)
-            return _squad(value, origin) if squad else _list(value, origin)
+            return _list(json_document(held, origin), origin)
         lines = iter(held)
-    file = _File(".jsonl", "has one object per line")
+    file = WrittenFile(".jsonl", "has one object per line")
     for number, line in enumerate(lines, start=1):
         place = f"{origin}, line {number:,}"
         if place in kept:
             file.rows[place] = f"{line}\n"
-            _add_title(file, place, json.loads(line).get(_TITLE))
+            file.add_title(place, json.loads(line).get(_TITLE))
     return file
 
 
-def _add_title(file: _File, place: str, title: object) -> None:
-    if isinstance(title, str) and title.strip():
-        file.titles[place] = title.strip()
-
-
-def _separated(lines: Iterator[str], origin: str, suffix: str, known: Collection[str]) -> _File:
+def _separated(
+    lines: Iterator[str], origin: str, suffix: str, known: Collection[str]
+) -> WrittenFile:
     held: list[str] = []
 
     def noted() -> Iterator[str]:
@@ -161,7 +161,7 @@ def _separated(lines: Iterator[str], origin: str, suffix: str, known: Collection
             held.append(line)
             yield line
 
-    file = _File(suffix)
+    file = WrittenFile(suffix)
     titled: int | None = None
     for number, cells in separated_rows(noted(), origin, suffix):
         place = f"{origin}, row {number:,}"
@@ -181,108 +181,49 @@ def _separated(lines: Iterator[str], origin: str, suffix: str, known: Collection
             file.shape = f"has {file.width:,} columns and no header"
         file.rows[place] = written
         if titled is not None and titled < len(cells):
-            _add_title(file, place, cells[titled])
+            file.add_title(place, cells[titled])
     return file
 
 
-def _sentences(lines: Iterator[str], origin: str, suffix: str, kept: Collection[str]) -> _File:
-    """Sentences, a blank line behind each; marks of documents are left out."""
-    file = _File(suffix)
-    block: list[tuple[str, str]] = []
-
-    def end() -> None:
-        # The place of a sentence is its first word; comments and ranges may stand before it.
-        named = next(((place, line) for place, line in block if place in kept), None)
-        if named is not None:
-            place, line = named
-            tabs = "\t" in line
-            width = len(line.split("\t") if tabs else _BLANKS.split(line.strip(" ")))
-            file.shape = file.shape or f"has {width} columns with {'tabs' if tabs else 'spaces'}"
-            file.rows[place] = "\n".join(line for _, line in block) + "\n\n"
-        block.clear()
-
-    for number, line in enumerate(lines, start=1):
-        if ends_sentence(line):
-            end()
-        else:
-            block.append((f"{origin}, line {number:,}", line))
-    end()
-    return file
-
-
-def _list(value: Any, origin: str) -> _File:
+def _list(value: Any, origin: str) -> WrittenFile:
     """The objects of a list, one to a line."""
-    file = _File(".jsonl", "has one object per line")
+    file = WrittenFile(".jsonl", "has one object per line")
     objects = value["data"] if isinstance(value, dict) else value
     for number, each in enumerate(objects, start=1):
         place = f"{origin}, object {number:,}"
-        file.rows[place] = _json(each)
-        _add_title(file, place, each.get(_TITLE) if isinstance(each, dict) else None)
+        file.rows[place] = json_line(each)
+        file.add_title(place, each.get(_TITLE) if isinstance(each, dict) else None)
     return file
 
 
-def _squad(value: Any, origin: str) -> _File:
-    rest = {key: value[key] for key in value if key != "data"} if isinstance(value, dict) else None
-    said = "" if not rest else f" with {_json(rest).strip()}"
-    file = _File(".json", f"has the layout of SQuAD{said}" + (" as a list" if rest is None else ""))
-    file.head = value
-    numbers: dict[int, int] = {}
-    for place, article, _, question in squad_questions(value, origin):
-        file.rows[place] = question
-        if isinstance(article, dict):
-            number = numbers.setdefault(id(article), len(numbers) + 1)
-            _add_title(file, place, article.get(_TITLE) or f"{origin}, article {number:,}")
-    return file
-
-
-def _parquet_rows(path: Path, origin: str) -> _File:
+def _parquet_rows(path: Path, origin: str) -> WrittenFile:
     from pyarrow import parquet
 
     with open_file(path) as opened:
         table = parquet.read_table(opened)
     columns = ", ".join(f"{each.name} ({each.type})" for each in table.schema)
     places = [f"{origin}, row {number:,}" for number in range(1, len(table) + 1)]
-    file = _File(".parquet", f"has the columns {columns}", table)
+    file = WrittenFile(".parquet", f"has the columns {columns}", table, write=_parquet)
     file.rows.update(zip(places, range(len(table)), strict=True))
     if table.schema.names.count(_TITLE) == 1:
         for place, title in zip(places, table.column(_TITLE).to_pylist(), strict=True):
-            _add_title(file, place, title)
+            file.add_title(place, title)
     return file
 
 
-_Chosen = Sequence[tuple[_File, list[Any]]]
-
-
-def _json(value: object) -> str:
+def json_line(value: object) -> str:
+    """A value as a line of JSON."""
     written = json.dumps(value, ensure_ascii=False)
     # Half a character in a field that nobody reads can be written as an escape only.
     return (json.dumps(value) if lone_surrogate(written) else written) + "\n"
 
 
-def _text(chosen: _Chosen) -> bytes:
+def _text(chosen: ChosenRows) -> bytes:
     head = chosen[0][0].head
     return "".join([head, *(row for _, rows in chosen for row in rows)]).encode()
 
 
-def _squad_document(chosen: _Chosen) -> bytes:
-    taken = {id(question) for _, questions in chosen for question in questions}
-    articles = []
-    for file, _ in chosen:
-        for article in file.head["data"] if isinstance(file.head, dict) else file.head:
-            paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-            kept = [
-                {**paragraph, "qas": asked}
-                for paragraph in (paragraphs if isinstance(paragraphs, list) else ())
-                if isinstance(paragraph, dict) and isinstance(paragraph.get("qas"), list)
-                if (asked := [each for each in paragraph["qas"] if id(each) in taken])
-            ]
-            if kept:
-                articles.append({**article, "paragraphs": kept})
-    whole = chosen[0][0].head
-    return _json({**whole, "data": articles} if isinstance(whole, dict) else articles).encode()
-
-
-def _parquet(chosen: _Chosen) -> bytes:
+def _parquet(chosen: ChosenRows) -> bytes:
     import pyarrow
     from pyarrow import parquet
 
@@ -294,9 +235,3 @@ def _parquet(chosen: _Chosen) -> bytes:
     written = BytesIO()
     parquet.write_table(pyarrow.concat_tables(tables), written)
     return written.getvalue()
-
-
-_WRITERS: dict[str, Callable[[_Chosen], bytes]] = {
-    ".json": _squad_document,
-    ".parquet": _parquet,
-}

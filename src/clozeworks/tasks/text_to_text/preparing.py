@@ -1,35 +1,19 @@
-"""What fine-tuning settles for a task that writes: how the model reads, and how long texts are."""
+"""What the data settles for a task that writes: what fits, and how long texts are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from clozeworks import config
-from clozeworks.checkpoints.generation import END
-from clozeworks.data.labelled.items import ChatItem
+from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError, SettingError
-from clozeworks.language_model import LanguageModel
-from clozeworks.tasks.task import Task
+from clozeworks.tasks.task import Prepared, StartingModel
+from clozeworks.tasks.text_to_text.items import ChatItem
 from clozeworks.tasks.text_to_text.rows import RowSettings
-from clozeworks.tasks.text_to_text.task import BETWEEN, TextToText
+from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.text.tokenizer.chat import PLAIN_TEMPLATE
 from clozeworks.text.tokenizer.special import SENTINEL
 from clozeworks.wording import counted
-
-
-def writing_task(settings: dict[str, Any], start: LanguageModel) -> TextToText:
-    """The task of a recipe, fitted to the model.
-
-    Raises:
-        SettingError: The model cannot write, or a setting does not go with it.
-    """
-    asked = dict(settings)
-    if start.blueprint.decoder is None and start.blueprint.can_generate:
-        asked.setdefault("between", BETWEEN)
-    task = config.read(Task, asked, "task")
-    assert isinstance(task, TextToText)
-    task.check(start.blueprint)
-    return task
 
 
 @dataclass(frozen=True)
@@ -53,7 +37,7 @@ class Looked:
     unnamed: int
 
 
-def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -> Looked:
+def look_through(task: TextToText, items: Sequence[Any], start: StartingModel) -> Looked:
     """Makes every row once, so that what is too long is said before anything is trained.
 
     Raises:
@@ -82,7 +66,7 @@ def look_through(task: TextToText, items: Sequence[Any], start: LanguageModel) -
 
 
 def usable(
-    task: TextToText, items: Sequence[Any], start: LanguageModel
+    task: TextToText, items: Sequence[Any], start: StartingModel
 ) -> tuple[list[Any], list[str]]:
     """The items that fit, and a sentence about those that do not; they are left out.
 
@@ -107,57 +91,60 @@ def usable(
     return kept, [f"{amount} left out; the first: {wrong[0]}"]
 
 
-def settled_task(
-    task: TextToText, train: Sequence[Any], dev: Sequence[Any], start: LanguageModel
-) -> tuple[TextToText, list[str]]:
+def prepared(task: TextToText, train: Labelled, dev: Labelled, start: StartingModel) -> Prepared:
     """The task with the room that its targets need, and what a person should know.
 
-    A tokenizer without a template for chats is given the plain one, so that the saved folder says
-    how its chats are written.
+    A tokenizer without a template for chats is to be given the plain one, so that the saved folder
+    says how its chats are written.
 
     Raises:
-        SettingError: A setting has no effect on such items.
-        InputError: An item is too long and may not be cut, or a chat cannot be written.
+        SettingError: If a setting has no effect on such items.
+        InputError: If an item is too long and may not be cut, or a chat cannot be written.
     """
-    said = _about_lengths(task, [*train, *dev])
-    found, judged = look_through(task, train, start), look_through(task, dev, start)
-    if task.between is not None and found.chats < len(train):
-        said.append(
+    items, judged, messages = train.items, dev.items, list[str]()
+    if train.bad.skip:
+        items, left_out = usable(task, items, start)
+        judged, also = usable(task, judged, start)
+        messages += [*left_out, *also]
+    total = counted(len(items) + len(judged), "item")
+    messages += _about_lengths(task, [*items, *judged])
+    found, there = look_through(task, items, start), look_through(task, judged, start)
+    if task.between is not None and found.chats < len(items):
+        messages.append(
             f"Source and target stand in one row, {task.between!r} between them; what is read "
             "costs nothing."
         )
     if task.writing.max_new_tokens is None:
-        longest = max(found.longest, judged.longest)
+        longest = max(found.longest, there.longest)
         task = replace(task, writing=replace(task.writing, max_new_tokens=longest))
         tokens = counted(longest, "token")
-        said.append(f"Texts of up to {tokens} are written, as the longest target has.")
-    if cut := found.cut + judged.cut:
-        total = counted(len(train) + len(dev), "item")
-        said.append(f"Too long, and cut at their end as asked: {cut:,} of {total}.")
-    if lost := found.unwritable + judged.unwritable:
-        total = counted(len(train) + len(dev), "item")
-        said.append(
+        messages.append(f"Texts of up to {tokens} are written, as the longest target has.")
+    if cut := found.cut + there.cut:
+        messages.append(f"Too long, and cut at their end as asked: {cut:,} of {total}.")
+    if lost := found.unwritable + there.unwritable:
+        messages.append(
             f"Targets that hold what the tokenizer has no token for: {lost:,} of {total}; they can "
             "never be written to the letter."
         )
-    if found.named:
-        start.checkpoint.notes = {**start.checkpoint.notes, "sentinels": "named"}
-    if unnamed := found.unnamed + judged.unnamed:
-        total = counted(len(train) + len(dev), "item")
-        said.append(
+    if unnamed := found.unnamed + there.unnamed:
+        messages.append(
             f"Sources that show gaps as <extra_id_0> and so on, with targets that name none: "
-            f"{unnamed:,} of {total}; fill reads what stands behind these names; put them into the "
+            f"{unnamed:,} of {total}; fill reads what stands after these names; put them into the "
             "targets if gaps are to be filled."
         )
-    if found.chats + judged.chats and not start.tokenizer.has_chat_template:
-        start.checkpoint.tokenizer = start.tokenizer.with_chat_template(PLAIN_TEMPLATE)
-        said.append("The tokenizer has no template for chats; a plain one is used and saved.")
-    if found.chats and task.between is not None:
-        # Compat: others know a turn's end only if the folder says it.
-        ends = start.writer(chat=True).ends
-        if ends != start.writer().ends:
-            start.checkpoint.generation = {**start.checkpoint.generation, END: list(ends)}
-    return task, said
+    template = None
+    if found.chats + there.chats and not start.tokenizer.has_chat_template:
+        template = PLAIN_TEMPLATE
+        messages.append("The tokenizer has no template for chats; a plain one is used and saved.")
+    return Prepared(
+        task,
+        items,
+        judged,
+        tuple(messages),
+        notes={"sentinels": "named"} if found.named else {},
+        chat_template=template,
+        learns_turns=bool(found.chats) and task.between is not None,
+    )
 
 
 def _about_lengths(task: TextToText, items: Sequence[Any]) -> list[str]:

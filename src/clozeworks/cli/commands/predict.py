@@ -1,0 +1,108 @@
+"""`clozeworks TASK MODEL INPUT`: asks a model what its task predicts; one command for each task.
+
+The command is made from what the task states about itself, so a new task has one as soon as its
+file exists.
+"""
+
+from dataclasses import field, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from clozeworks.cli.predict import Options, answer_all
+from clozeworks.errors import InputError
+from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.tasks.task import Task
+
+
+def app_of(kind: str) -> App:
+    """The command of the task with a name."""
+    from clozeworks.tasks.task import command_name, task_class
+
+    task = task_class(kind, "command")
+    app = App(name=f"clozeworks {command_name(kind)}", help_format="plaintext", version_flags=[])
+    options_type = _options(task)
+
+    def predict(model: str, /, *inputs: str, options: Any = None) -> None:
+        # The parser reads the help from here.
+        _predict(task, model, inputs, options or options_type())
+
+    predict.__doc__ = _help(task)
+    predict.__annotations__["options"] = options_type | None
+    app.default(predict)
+    return app
+
+
+def _options(task: "type[Task[Any, Any]]") -> type[Options]:
+    """The options of every such command, and those of the task."""
+    fields = [
+        (
+            name,
+            Annotated[option.type | None, Parameter(alias=option.alias)]
+            if option.alias
+            else option.type | None,
+            field(default=None),
+        )
+        for name, option in task.command_options.items()
+    ]
+    made = make_dataclass(
+        f"{task.__name__}Options", fields, bases=(Options,), frozen=True, kw_only=True
+    )
+    made.__module__ = __name__  # the parser takes a class of `types` for a built-in one
+    roles = ", ".join(role.name for role in task.item_type.roles)
+    lines = [f"        {name}: {option.help}" for name, option in task.command_options.items()]
+    lines.append(
+        "        columns: Which columns of a file are what, by name or number, such as "
+        f"{task.item_type.roles[0].name}=2. Found if not given. Roles: {roles}."
+    )
+    made.__doc__ = "How items are read and answers written.\n\n    Attributes:\n" + "\n".join(lines)
+    return Parameter(name="*")(made)
+
+
+def _help(task: "type[Task[Any, Any]]") -> str:
+    item = task.item_type
+    suffixes = ", ".join(item.asked_suffixes)
+    texts = " and ".join(f"a {name}" for name in item.text_names)
+    several = len(item.text_names) > 1
+    between = f" with a tab between {' and '.join(item.text_names)}" if several else ""
+    return f"""{task.description}
+
+    Args:
+        model: A model folder or hub name that can do it ({task.architecture}).
+        inputs: {texts.capitalize()}; or a file ({suffixes}; packed or not); or - for the lines of
+            standard input{between}.
+        options: How items are read and answers written.
+    """
+
+
+def _predict(
+    kind: "type[Task[Any, Any]]", model: str, inputs: tuple[str, ...], options: Any
+) -> None:
+    item, chosen = kind.item_type, {name: getattr(options, name) for name in kind.command_options}
+    top = chosen.get("top")
+    options.check(top)
+    if not inputs or len(inputs) not in (1, len(item.text_names)):
+        wanted = " and ".join(f"a {name}" for name in item.text_names)
+        raise InputError(
+            f"there {'is' if len(inputs) == 1 else 'are'} {counted(len(inputs), 'input')}; "
+            f"{item.command} takes {wanted}, a file, or - for standard input; give one of these."
+        )
+    if len(inputs) == 1:
+        asked, bad = options.open(inputs[0], item, kind.chunk_items)
+    else:
+        from clozeworks.cli.items import one_item, whole_text
+        from clozeworks.data.labelled.bad_rows import BadRows
+
+        options.check_two_texts()
+        # The last text may be long, and stand in a file.
+        *first, last = inputs
+        last = whole_text(last, options.encoding) if item.shares_text else last
+        asked, bad = one_item((*first, last), item), BadRows()
+
+    from clozeworks.language_model import load
+
+    loaded = load(model)
+    task, change = loaded.task_for(kind).configured(**chosen)
+    answer_all(loaded, task, asked, bad, options, top=top, change=change)

@@ -1,0 +1,1 @@
+"""Labels: their names, theirs and ours, and what a wrong one costs."""

@@ -1,0 +1,369 @@
+"""Questions about a context: the item, the layout of SQuAD 1.1 and 2.0 (also CMRC and DRCD), rows.
+
+An answer that does not stand where the file says is moved, if its text stands in the context
+exactly once; otherwise nobody knows which place was meant, and the row is bad.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from clozeworks.data.files.encodings import printable
+from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.lines import read_lines
+from clozeworks.data.files.tables import (
+    TABLE_SUFFIXES,
+    json_document,
+    one_object_per_line,
+)
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.items import NO_LABELS, Item, Role, TextEditor, wrong_text
+from clozeworks.data.labelled.reading import FileItems, Reading
+from clozeworks.data.labelled.written_rows import ChosenRows, WrittenFile, json_line
+
+_SHORT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSpan:
+    """An answer as it stands in its context.
+
+    Attributes:
+        text: Its characters.
+        begin: The first of them in the context.
+    """
+
+    text: str
+    begin: int
+
+    @property
+    def end(self) -> int:
+        """The end in the context."""
+        return self.begin + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionItem(Item):
+    """A question and the context its answer stands in.
+
+    Attributes:
+        question: The question.
+        context: Where the answer stands.
+        answers: The answers that count as right; empty if there is none, or if it is not known.
+        impossible: Whether the context is known to hold no answer.
+        id: What the file calls it.
+        place: Where it came from, for messages.
+    """
+
+    question: str
+    context: str
+    answers: tuple[AnswerSpan, ...] = field(default=())
+    impossible: bool = False
+    id: str = ""
+    place: str = ""
+
+    command: ClassVar[str] = "answer"
+    roles: ClassVar[tuple[Role, ...]] = (
+        Role("question", ("question", "query")),
+        Role("context", ("context", "passage", "paragraph", "document")),
+        Role("answers", ("answers", "answer", "answer_text"), required=False),
+        Role("start", ("answer_start", "start"), required=False),
+        Role("impossible", ("is_impossible", "impossible"), required=False),
+        Role("id", ("id", "qid", "question_id"), required=False),
+    )
+    text_names: ClassVar[tuple[str, ...]] = ("question", "context")
+    unit: ClassVar[str] = "question"
+    asked_unit: ClassVar[str] = "question"
+    asked_roles: ClassVar[tuple[str, ...]] = ("question", "context", "id")
+    asked_suffixes: ClassVar[tuple[str, ...]] = TABLE_SUFFIXES
+    shares_text: ClassVar[bool] = True
+    label_role: ClassVar[str] = "answers"
+    label_kinds: ClassVar[Mapping[str, str]] = {"answers": "answers", NO_LABELS: "no labels"}
+    example: ClassVar[tuple[str, ...]] = ("a question?", "a context that holds the answer")
+
+    @property
+    def gold(self) -> tuple[tuple[AnswerSpan, ...], bool] | None:
+        """The answers, and whether there is none; None if neither is known."""
+        return (self.answers, self.impossible) if self.answers or self.impossible else None
+
+    @property
+    def gold_texts(self) -> tuple[str, ...]:
+        """The texts of the answers."""
+        return tuple(answer.text for answer in self.answers)
+
+    @property
+    def gold_state(self) -> str:
+        """Whether the question has an answer."""
+        return (
+            "answered" if self.answers else "without an answer" if self.impossible else "not known"
+        )
+
+    @property
+    def shared_text(self) -> str | None:
+        """The context, which many questions share."""
+        return self.context
+
+    def difference(self, other: Self, where: str) -> str:
+        """That the other has other answers."""
+        return f"other answers in {where}"
+
+    def inputs(self) -> dict[str, Any]:
+        """The question and its context."""
+        named = {"id": self.id} if self.id else {}
+        return {**named, "question": self.question, "context": self.context}
+
+    def echo(self) -> dict[str, Any]:
+        """The question; many share a long context."""
+        return (
+            {"id": self.id, "question": self.question} if self.id else {"question": self.question}
+        )
+
+    def gold_json(self) -> Any:
+        """The answers and where they begin."""
+        return [{"text": each.text, "answer_start": each.begin} for each in self.answers]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Question, context and answers, as rows have them."""
+        if self.gold is None:
+            return self.inputs()
+        impossible = {"is_impossible": True} if self.impossible else {}
+        return {**self.inputs(), "answers": self.gold_json(), **impossible}
+
+    def augmented(self, editor: TextEditor) -> Self:
+        """With another question and context; the answers stay as they are."""
+        held = [(answer.begin, answer.end) for answer in self.answers]
+        context, spans = editor.text_with_spans(self.context, held, "context")
+        answers = tuple(
+            AnswerSpan(answer.text, begin)
+            for answer, (begin, _) in zip(self.answers, spans, strict=True)
+        )
+        question = editor.text(self.question, "question")
+        return replace(self, question=question, context=context, answers=answers)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> "QuestionItem":
+        """A row that holds a question and its context."""
+        impossible = row.get("impossible")
+        if isinstance(impossible, str):
+            impossible = impossible.strip().lower() in ("1", "true", "yes")
+        name = "" if row.get("id") is None else str(row["id"])
+        question, context, answers = row.get("question"), row.get("context"), row.get("answers")
+        return _item(question, context, answers, row.get("start"), impossible, name, place, bad)
+
+    @classmethod
+    def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
+        """A document with the layout of SQuAD."""
+        document = _document(path, suffix, reading.encoding)
+        if document is None:
+            return None
+        reading.refuse_columns(f"{printable(path)} has the layout of SQuAD")
+        items = read_squad(document, printable(path), bad)
+        return FileItems(items, layout="The layout is SQuAD's.")
+
+    @classmethod
+    def written_file(
+        cls, path: Path, suffix: str, encoding: str, places: Collection[str]
+    ) -> WrittenFile | None:
+        """A document with the layout of SQuAD, as it was written."""
+        document = _document(path, suffix, encoding)
+        return None if document is None else _written_squad(document, printable(path))
+
+    @classmethod
+    def settle(
+        cls, items: Sequence[Item], reading: Reading, bad: BadRows
+    ) -> tuple[Sequence[Item], str]:
+        """They have answers if any has one, or is known to have none."""
+        known = any(item.gold is not None for item in items)
+        return items, "answers" if known else NO_LABELS
+
+
+def _document(path: Path, suffix: str, encoding: str) -> Any:
+    """A file with the layout of SQuAD; None if it has another one."""
+    if suffix != ".json":
+        return None
+    held = list(read_lines(path, encoding=encoding))
+    if one_object_per_line(held):
+        return None
+    value = json_document(held, printable(path))
+    return value if is_squad(value) else None
+
+
+def is_squad(value: object) -> bool:
+    """Whether a JSON document has the layout of SQuAD."""
+    articles = value.get("data") if isinstance(value, dict) else value
+    first = articles[0] if isinstance(articles, list) and articles else None
+    return isinstance(first, dict) and isinstance(first.get("paragraphs"), list)
+
+
+def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
+    """Reads articles of paragraphs of questions.
+
+    Args:
+        value: The JSON document.
+        origin: The file, for messages.
+        bad: Told about questions that cannot be used.
+    """
+    items = []
+    for place, _, paragraph, question in squad_questions(value, origin):
+        if not isinstance(question, dict):
+            bad.add(place, f"this is {json_type(question)}; it must be an object; fix it")
+            continue
+        cells = (question.get("question"), paragraph.get("context"), question.get("answers"))
+        impossible, name = question.get("is_impossible"), str(question.get("id", ""))
+        try:
+            items.append(_item(*cells, None, impossible, name, place, bad))
+        except ValueError as error:
+            bad.add(place, str(error))
+    return items
+
+
+def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Walks over a document with the layout of SQuAD.
+
+    Args:
+        value: The JSON document.
+        origin: The file, for messages.
+
+    Yields:
+        The place, the article, the paragraph and each question; None for a question where the
+        layout is another one.
+    """
+    number = 0
+    for article in value["data"] if isinstance(value, dict) else value:
+        paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+        for paragraph in paragraphs if isinstance(paragraphs, list) else [None]:
+            asked = paragraph.get("qas") if isinstance(paragraph, dict) else None
+            for question in asked if isinstance(asked, list) else [None]:
+                number += 1
+                name = str(question.get("id", "")) if isinstance(question, dict) else ""
+                place = f"{origin}, question {number:,}" + (f" (id {name})" if name else "")
+                yield place, article, paragraph, question
+
+
+def _item(
+    question: object,
+    context: object,
+    answers: object,
+    start: object,
+    impossible: object,
+    name: str,
+    place: str,
+    bad: BadRows,
+) -> QuestionItem:
+    for what, text in (("question", question), ("context", context)):
+        if wrong := wrong_text(text, what):
+            raise ValueError(wrong)
+    assert isinstance(question, str) and isinstance(context, str)
+    stated = _answers(answers, start)
+    if stated and impossible:
+        raise ValueError(
+            "the question is marked as impossible and has an answer; take one of them out"
+        )
+    spans = tuple(_span(context, text, begin, place, bad) for text, begin in stated or ())
+    # Several people often gave the same answer.
+    unique = tuple(dict.fromkeys(spans))
+    none = bool(impossible) or (stated is not None and not stated)
+    return QuestionItem(question, context, unique, none, name, place)
+
+
+def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | None:
+    """Texts and places as the file states them; None if it does not state any."""
+    if answers is None:
+        return None
+    if isinstance(answers, str):
+        if not answers:
+            return []
+        return [(answers, _place(start))]
+    if isinstance(answers, dict):  # lists side by side, as columnar formats have them
+        texts, starts = answers.get("text"), answers.get("answer_start")
+        if isinstance(texts, str):
+            return [(texts, _place(starts))]
+        if not isinstance(texts, list) or (starts is not None and len(starts) != len(texts)):
+            raise ValueError("the answers have no list of texts and of as many places; fix them")
+        return [
+            (_text(text), _place(begin))
+            for text, begin in zip(texts, starts or [None] * len(texts), strict=True)
+        ]
+    if not isinstance(answers, list):
+        raise ValueError(f"the answers are {json_type(answers)}; write a list of answers")
+    stated: list[tuple[str, int | None]] = []
+    for answer in answers:
+        if isinstance(answer, dict):
+            stated.append((_text(answer.get("text")), _place(answer.get("answer_start"))))
+        else:
+            stated.append((_text(answer), _place(start if len(answers) == 1 else None)))
+    return stated
+
+
+def _text(answer: object) -> str:
+    if not isinstance(answer, str):
+        raise ValueError(f"an answer is {json_type(answer)}; it must be a string; correct it")
+    return answer
+
+
+def _place(start: object) -> int | None:
+    if start is None or start == "":
+        return None
+    if isinstance(start, list) and len(start) == 1:
+        return _place(start[0])
+    if isinstance(start, bool) or not isinstance(start, int | str) or not _is_whole(str(start)):
+        raise ValueError(f"the place of an answer is {start!r}; it must be a whole number; fix it")
+    return int(start)
+
+
+def _is_whole(text: str) -> bool:
+    return text.strip().removeprefix("-").isdecimal()
+
+
+def _span(context: str, answer: str, begin: int | None, place: str, bad: BadRows) -> AnswerSpan:
+    shown = repr(answer if len(answer) <= _SHORT else answer[:_SHORT] + "…")
+    if not answer.strip():
+        raise ValueError("an answer is empty; write it, or leave it out")
+    if begin is not None and begin >= 0 and context.startswith(answer, begin):
+        return AnswerSpan(answer, begin)
+    first = context.find(answer)
+    if first >= 0 and context.find(answer, first + 1) < 0:
+        if begin is not None:
+            bad.repair(
+                place, f"the answer {shown} stood at {first:,}, not at {begin:,}; it was moved"
+            )
+        return AnswerSpan(answer, first)
+    if first < 0:
+        raise ValueError(f"the answer {shown} does not stand in the context; copy it from there")
+    said = "there is no place for it" if begin is None else f"not at {begin:,}"
+    raise ValueError(
+        f"the answer {shown} stands in the context more than once, and {said}; correct answer_start"
+    )
+
+
+def _written_squad(value: Any, origin: str) -> WrittenFile:
+    rest = {key: value[key] for key in value if key != "data"} if isinstance(value, dict) else None
+    said = "" if not rest else f" with {json_line(rest).strip()}"
+    shape = f"has the layout of SQuAD{said}" + (" as a list" if rest is None else "")
+    file = WrittenFile(".json", shape, value, write=_squad_document)
+    numbers: dict[int, int] = {}
+    for place, article, _, question in squad_questions(value, origin):
+        file.rows[place] = question
+        if isinstance(article, dict):
+            number = numbers.setdefault(id(article), len(numbers) + 1)
+            file.add_title(place, article.get("title") or f"{origin}, article {number:,}")
+    return file
+
+
+def _squad_document(chosen: ChosenRows) -> bytes:
+    taken = {id(question) for _, questions in chosen for question in questions}
+    articles = []
+    for file, _ in chosen:
+        for article in file.head["data"] if isinstance(file.head, dict) else file.head:
+            paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+            kept = [
+                {**paragraph, "qas": asked}
+                for paragraph in (paragraphs if isinstance(paragraphs, list) else ())
+                if isinstance(paragraph, dict) and isinstance(paragraph.get("qas"), list)
+                if (asked := [each for each in paragraph["qas"] if id(each) in taken])
+            ]
+            if kept:
+                articles.append({**article, "paragraphs": kept})
+    whole = chosen[0][0].head
+    return json_line({**whole, "data": articles} if isinstance(whole, dict) else articles).encode()

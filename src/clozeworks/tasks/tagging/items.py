@@ -1,0 +1,517 @@
+"""Words with tags: the item, CoNLL columns, CoNLL-U, and lists in JSON or parquet.
+
+In CoNLL columns a line is a word, the first column the word and the last its tag; a blank line ends
+a sentence. In CoNLL-U ranges (`1-2`) and empty nodes (`1.1`) are left out, so each syntactic word
+counts once. A sentence with a bad line is dropped as a whole: without one of its words the others
+would mean something else.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from clozeworks.data.files.encodings import lone_surrogate, printable
+from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.lines import read_lines
+from clozeworks.data.files.tables import TABLE_SUFFIXES, nothing
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.columns import TEXT_COLUMNS, Column, How
+from clozeworks.data.labelled.items import NO_LABELS, Item, Role, Span, TextEditor, wrong_text
+from clozeworks.data.labelled.reading import FileItems, Reading
+from clozeworks.data.labelled.written_rows import WrittenFile
+from clozeworks.errors import InputError, SettingError
+from clozeworks.text.characters import characters_of, is_chinese, words_of
+from clozeworks.wording import counted
+
+CONLL_SUFFIXES = (".conll", ".bio", ".bioes", ".bmes", ".iob", ".iob2", ".tsv", ".txt")
+CONLLU_SUFFIX = ".conllu"
+# Of these the suffix alone says that a line is a word.
+COLUMNS_OF_WORDS = (*(s for s in CONLL_SUFFIXES if s not in (".txt", ".tsv")), CONLLU_SUFFIX)
+_TAG = re.compile(r"O|[BIESMLU][-_][^\W\d_].*")
+_LOOKED_AT = 50
+# Fewer lines than these that end in what could be a tag (vitamin B-x) are texts.
+_LEAST_LINES = 3
+
+_BLANKS = re.compile("[ \t]+")
+_ENTITY = re.compile(r"[BIOEMSLU][-_](.+)")
+_DOCUMENT = re.compile(r"-DOCSTART-(?:[ \t]|$)")
+_WIDTH = 10  # columns of CoNLL-U
+_WORD = re.compile("[0-9]+")
+_LEFT_OUT = re.compile(r"[0-9]+-[0-9]+|[0-9]+\.[0-9]+")
+_CONLLU_NAMES = {"form": 2, "lemma": 3, "upos": 4, "xpos": 5, "deprel": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class WordsItem(Item):
+    """A text cut into words, each with a tag.
+
+    Attributes:
+        text: The text.
+        spans: Where each word stands in it: begin and end, in order, without overlap.
+        tags: One for each word; None if they are not known.
+        place: Where it came from, for messages.
+        found: Whether the words were found in the text; otherwise they were given, and stay.
+    """
+
+    text: str
+    spans: tuple[Span, ...]
+    tags: tuple[str, ...] | None = None
+    place: str = ""
+    found: bool = field(default=False, repr=False)
+
+    command: ClassVar[str] = "tag"
+    roles: ClassVar[tuple[Role, ...]] = (
+        Role("words", ("words", "tokens", "word", "token", "sentence")),
+        Role("tags", ("tags", "ner_tags", "ner", "pos_tags", "upos", "labels"), required=False),
+    )
+    suffixes: ClassVar[tuple[str, ...]] = (
+        *(*CONLL_SUFFIXES, CONLLU_SUFFIX),
+        *(".jsonl", ".json", ".parquet"),
+    )
+    asked_roles: ClassVar[tuple[str, ...]] = ("words",)
+    asked_suffixes: ClassVar[tuple[str, ...]] = (".txt", *TABLE_SUFFIXES, *COLUMNS_OF_WORDS)
+    unit: ClassVar[str] = "sentence"
+    label_role: ClassVar[str] = "tags"
+    label_word: ClassVar[str] = "type"
+    labels_title: ClassVar[str] = "tags of words"
+    labels_by_word: ClassVar[bool] = True
+    is_prose: ClassVar[bool] = False
+    label_kinds: ClassVar[Mapping[str, str]] = {"tags": "a tag per word", NO_LABELS: "no labels"}
+
+    @classmethod
+    def of_words(
+        cls, words: Sequence[str], tags: Sequence[str] | None = None, place: str = ""
+    ) -> "WordsItem":
+        """Makes a text of words: spaces between them, but not between Chinese characters."""
+        text, spans = "", []
+        for before, word in pairwise(["", *words]):
+            apart = before and not (is_chinese(before[-1:]) and is_chinese(word[:1]))
+            text += " " if apart else ""
+            spans.append((len(text), len(text) + len(word)))
+            text += word
+        return cls(text, tuple(spans), None if tags is None else tuple(tags), place)
+
+    @classmethod
+    def of_text(cls, text: str, place: str = "") -> "WordsItem":
+        """Finds the words of a text."""
+        return cls(text, tuple(words_of(text)), place=place, found=True)
+
+    def by_character(self) -> "WordsItem":
+        """The same text with each character as a word; what is one to the eye stays one."""
+        return replace(self, spans=tuple(characters_of(self.text)))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+        return tuple(self.text[begin:end] for begin, end in self.spans)
+
+    @property
+    def gold(self) -> tuple[str, ...] | None:
+        """The tags; None if they are not known."""
+        return self.tags
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The types of its tags; which of B, I, E, S occurs is chance."""
+        return tuple(map(entity_type, self.tags or ()))
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """The type of each entity: of each tag that begins one."""
+        found, before = [], ""
+        for tag in self.tags or ():
+            kind = entity_type(tag)
+            if kind != tag and (tag[0] in "BSU" or before != kind):
+                found.append(kind)
+            before = kind
+        return tuple(found)
+
+    @property
+    def word_count(self) -> int | None:
+        """How many words it has."""
+        return len(self.spans)
+
+    def difference(self, other: Self, where: str) -> str:
+        """The first word that is tagged otherwise."""
+        if self.spans != other.spans:
+            return f"cut into other words in {where}"
+        tags = zip(self.words, self.tags or (), other.tags or (), strict=False)
+        word, here, there = next((each for each in tags if each[1] != each[2]), ("", "no tag", ""))
+        return f"{word!r} is {here}, in {where} {there or 'it has a tag'}"
+
+    def inputs(self) -> dict[str, Any]:
+        """The text and its words."""
+        return {"text": self.text, "words": list(self.words)}
+
+    def echo(self) -> dict[str, Any]:
+        """The text; a prediction brings the words."""
+        return {"text": self.text}
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """With its tags called otherwise."""
+        return replace(self, tags=tuple(names[tag] for tag in self.tags or ()))
+
+    def augmented(self, editor: TextEditor) -> Self:
+        """With other words; tagged ones stay entities."""
+        text, spans, numbers = editor.words(self.text, self.spans, self.tags, "words")
+        tags = None if self.tags is None else tuple(self.tags[number] for number in numbers)
+        return replace(self, text=text, spans=tuple(spans), tags=tags)
+
+    @classmethod
+    def asked_as(cls, named: Collection[str], has_lists: bool) -> type[Item]:
+        """Words that stay as they are, or raw text in a column."""
+        words = "text" not in named and ("words" in named or has_lists)
+        return cls if words else _RawText
+
+    @classmethod
+    def from_lines(
+        cls,
+        lines: Iterator[str],
+        origin: str,
+        suffix: str,
+        named: Mapping[str, str],
+        refuse: Callable[[str, str], None],
+    ) -> tuple[Iterator[Item], str] | Iterator[str]:
+        """Words in columns, if the suffix says so or each of the first lines ends in a tag."""
+        lines, looks_tagged = _peeked(lines)
+        in_columns = suffix in COLUMNS_OF_WORDS or "words" in named
+        if not in_columns and not (looks_tagged and "text" not in named):
+            return lines
+        conllu = suffix == CONLLU_SUFFIX
+        column = named.get("words", "2" if conllu else "1")
+        if "text" in named or not column.isdecimal() or int(column) < 1:
+            raise SettingError(
+                f"--columns names a column of {origin} by its name, and words in columns have no "
+                "header; give the number of the words' column, for example --columns words=1."
+            )
+        sentences = _bare_sentences(lines, origin, int(column), refuse, conllu)
+        said = "Each line is a word" + (f", in column {column}" if column != "1" else "")
+        return sentences, f"{said}; blank lines end sentences."
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str], place: str = "") -> "WordsItem":
+        """A raw text; its words are found."""
+        return cls.of_text(texts[0], place)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> "WordsItem":
+        """A row that holds a list of words and a list of tags."""
+        words, tags = row["words"], row.get("tags")
+        if wrong := _wrong_lists(words, tags, "tags" in row):
+            raise ValueError(wrong)
+        return cls.of_words(words, None if tags is None else [str(tag) for tag in tags], place)
+
+    @classmethod
+    def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
+        """Words in columns."""
+        if suffix not in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
+            return None
+        lines = read_lines(path, encoding=reading.encoding)
+        conllu = suffix == CONLLU_SUFFIX
+        sentences, columns = read_conll(lines, printable(path), reading.columns, bad, conllu=conllu)
+        return FileItems(sentences, columns)
+
+    @classmethod
+    def written_file(
+        cls, path: Path, suffix: str, encoding: str, places: Collection[str]
+    ) -> WrittenFile | None:
+        """Words in columns as they were written: sentences with a blank line after each."""
+        if suffix not in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
+            return None
+        return _written(read_lines(path, encoding=encoding), printable(path), suffix, places)
+
+    @classmethod
+    def settle(
+        cls, items: Sequence[Item], reading: Reading, bad: BadRows
+    ) -> tuple[Sequence[Item], str]:
+        """All of them have tags, or none.
+
+        Raises:
+            InputError: If some have and some have not.
+        """
+        bare = next((item for item in items if item.gold is None), None)
+        tagged = any(item.gold is not None for item in items)
+        if bare is not None and tagged:
+            raise InputError(
+                f"{bare.place}: the words have no tags, and those of another file have; tag them, "
+                "or leave this file out."
+            )
+        return items, "tags" if any(item.gold for item in items) else NO_LABELS
+
+    @classmethod
+    def has_label_set(cls, kind: str) -> bool:
+        """Tags are a fixed set."""
+        return True
+
+
+class _RawText(WordsItem):
+    """A row with a raw text, whose words are found."""
+
+    __slots__ = ()
+
+    roles: ClassVar[tuple[Role, ...]] = (Role("text", TEXT_COLUMNS, holds="text"),)
+    asked_roles: ClassVar[tuple[str, ...]] = ("text",)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> WordsItem:
+        """A text, cut into words."""
+        if wrong := wrong_text(row["text"], "text"):
+            raise ValueError(wrong)
+        return WordsItem.of_text(row["text"], place)
+
+
+def _peeked(lines: Iterator[str]) -> tuple[Iterator[str], bool]:
+    """All lines, and whether each of the first ends in a tag, as words in columns do."""
+    held = list(islice(lines, _LOOKED_AT))
+    cells = [re.split("[ \t]+", line.strip(" ")) for line in held if line.strip(" \t")]
+    width = len(cells[0]) if len(cells) >= _LEAST_LINES else 0
+    tagged = width > 1 and all(len(row) == width and _TAG.fullmatch(row[-1]) for row in cells)
+    return chain(held, lines), tagged
+
+
+def _bare_sentences(
+    lines: Iterator[str],
+    origin: str,
+    column: int,
+    refuse: Callable[[str, str], None],
+    conllu: bool,
+) -> Iterator[Item]:
+    """The words of each sentence, as they stand in the file."""
+    words: list[str] = []
+    begin = 0
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if ends_sentence(line):
+            if words:
+                yield WordsItem.of_words(words, place=f"{origin}, line {begin:,}")
+            words = []
+            continue
+        if conllu and line.startswith("#"):
+            continue
+        cells = _cells(line, "\t" in line)
+        if conllu and _LEFT_OUT.fullmatch(cells[0]):
+            continue
+        if len(cells) < column or not cells[column - 1].strip():
+            refuse(
+                f"{origin}, line {number:,}", f"there is no word in column {column}; give it one"
+            )
+            continue
+        begin = begin if words else number
+        words.append(cells[column - 1])
+
+
+def entity_type(tag: str) -> str:
+    """The type in a tag such as `B-PER`; the tag itself if it names none."""
+    found = _ENTITY.fullmatch(tag)
+    return found[1] if found else tag
+
+
+@dataclass
+class _Sentence:
+    """A sentence that is being read."""
+
+    line: int = 0
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    bad: bool = False
+
+
+def read_conll(
+    lines: Iterable[str],
+    origin: str,
+    named: Mapping[str, str],
+    bad: BadRows,
+    *,
+    conllu: bool = False,
+) -> tuple[list[WordsItem], tuple[Column, ...]]:
+    """Reads words in columns.
+
+    Args:
+        lines: The lines of the file.
+        origin: The file, for messages.
+        named: The numbers of the columns of `words` and `tags`, from 1. In CoNLL-U `upos` and
+            `xpos` are names.
+        bad: Told about lines that cannot be used.
+        conllu: Whether it is CoNLL-U; if not said, that is recognised.
+
+    Returns:
+        The sentences, and the columns. With a single column there are no tags.
+
+    Raises:
+        InputError: If there is no word, or a column that is not there was named.
+        SettingError: If a column is not named by number.
+    """
+    first, held = _first(iter(lines), conllu)
+    if not first:
+        raise nothing(origin)
+    tabs = conllu or "\t" in first
+    width = _WIDTH if conllu else len(_cells(first, tabs))
+    conllu = tabs and width == _WIDTH and (conllu or first.startswith(("1\t", "1-")))
+    word, tag = _columns(named, width, conllu, origin)
+    items: list[WordsItem] = []
+    sentence = _Sentence()
+
+    def end() -> None:
+        nonlocal sentence
+        if sentence.words and not sentence.bad:
+            tags = sentence.tags if tag else None
+            items.append(
+                WordsItem.of_words(sentence.words, tags, f"{origin}, line {sentence.line:,}")
+            )
+        sentence = _Sentence()
+
+    for number, line in enumerate(held, start=1):
+        if ends_sentence(line):
+            end()
+            continue
+        if conllu and line.startswith("#"):
+            continue
+        cells = _cells(line, tabs)
+        if conllu and _LEFT_OUT.fullmatch(cells[0]):
+            continue
+        sentence.line = sentence.line or number
+        if wrong := _wrong(cells, width, conllu, word, tag):
+            bad.add(f"{origin}, line {number:,}", wrong)
+            sentence.bad = True
+            continue
+        sentence.words.append(cells[word - 1])
+        if tag:
+            sentence.tags.append(cells[tag - 1])
+    end()
+    columns = [("words", word), ("tags", tag)]
+    return items, tuple(
+        Column(role, number, _name(number) if conllu else "", _how(role, named))
+        for role, number in columns
+        if number
+    )
+
+
+def ends_sentence(line: str) -> bool:
+    """Whether a line is blank, or says that a document begins."""
+    return not line.strip(" \t") or _DOCUMENT.match(line) is not None
+
+
+def _first(lines: Iterator[str], conllu: bool) -> tuple[str, Iterator[str]]:
+    """The first line with a word, and all lines."""
+    held: list[str] = []
+    comment = ""
+    for line in lines:
+        held.append(line)
+        if ends_sentence(line):
+            continue
+        if not line.startswith("# "):
+            return line, _chained(held, lines)
+        comment = comment or ("" if conllu else line)  # it may be a word if there is no other
+    return comment, iter(held)
+
+
+def _chained(held: list[str], rest: Iterator[str]) -> Iterator[str]:
+    yield from held
+    yield from rest
+
+
+def _cells(line: str, tabs: bool) -> list[str]:
+    # Trap: str.split also cuts at ideographic and no-break spaces, which can be words.
+    return line.split("\t") if tabs else _BLANKS.split(line.strip(" "))
+
+
+def _columns(
+    named: Mapping[str, str], width: int, conllu: bool, origin: str
+) -> tuple[int, int | None]:
+    chosen: dict[str, int | None] = {
+        "words": 2 if conllu else 1,
+        "tags": 4 if conllu else width if width > 1 else None,
+    }
+    for role, column in named.items():
+        number = _CONLLU_NAMES.get(column.lower(), 0) if conllu else 0
+        if not number and not column.isdecimal():
+            also = ", upos or xpos" if conllu else ""
+            raise SettingError(
+                f"--columns {role}={column}: {origin} has no header; it must be a number from 1 "
+                f"to {width}{also}; the word is usually 1."
+            )
+        number = number or int(column)
+        if not 1 <= number <= width:
+            raise InputError(
+                f"{origin} has no column {number:,}; its first word has {width}; correct --columns."
+            )
+        chosen[role] = number
+    return chosen["words"] or 1, chosen["tags"]
+
+
+def _wrong(cells: Sequence[str], width: int, conllu: bool, word: int, tag: int | None) -> str:
+    if len(cells) != width:
+        columns = counted(len(cells), "column")
+        rule = f"CoNLL-U has {width}, with tabs" if conllu else f"the first word has {width}"
+        return (
+            f"there {'is' if len(cells) == 1 else 'are'} {columns}; {rule}; put each word, and "
+            "what belongs to it, on a line"
+        )
+    if conllu and not _WORD.fullmatch(cells[0]):
+        return f"the number of the word is {cells[0]!r}; it must be one like 1, 1-2 or 1.1; fix it"
+    if not cells[word - 1].strip(" "):
+        return "the word is empty; give it one"
+    if tag and not cells[tag - 1].strip(" "):
+        return "the tag is empty; give it one"
+    return ""
+
+
+def _name(number: int) -> str:
+    return next((name for name, place in _CONLLU_NAMES.items() if place == number), "")
+
+
+def _how(role: str, named: Mapping[str, str]) -> How:
+    return "named" if role in named else "place"
+
+
+def _wrong_lists(words: object, tags: object, tagged: bool) -> str:
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        what = "a list of other things" if isinstance(words, list) else json_type(words)
+        return f"the words are {what}; they must be a list of strings; fix them"
+    if not words:
+        return "there are no words; give some"
+    if not all(word.strip(" ") for word in words):
+        return "a word is empty; give it one"
+    if any(map(lone_surrogate, words)):
+        return "a word holds half a character (a lone surrogate); write the whole character"
+    if not tagged:
+        return ""
+    if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
+        what = "a list of other things" if isinstance(tags, list) else json_type(tags)
+        return f"the tags are {what}; they must be a list of strings; fix them"
+    if len(tags) != len(words):
+        both = f"{counted(len(words), 'word')} and {counted(len(tags), 'tag')}"
+        return f"there {'is' if len(words) == 1 else 'are'} {both}; each word needs one"
+    if not all(str(tag).strip() for tag in tags):
+        return "a tag is empty; give it one"
+    return ""
+
+
+def _written(
+    lines: Iterator[str], origin: str, suffix: str, places: Collection[str]
+) -> WrittenFile:
+    """Sentences, a blank line behind each; marks of documents are left out."""
+    plain = "" if suffix == CONLLU_SUFFIX else "columns of words"
+    file = WrittenFile(suffix, format=plain)
+    block: list[tuple[str, str]] = []
+
+    def end() -> None:
+        # The place of a sentence is its first word; comments and ranges may stand before it.
+        named = next(((place, line) for place, line in block if place in places), None)
+        if named is not None:
+            place, line = named
+            tabs = "\t" in line
+            width = len(line.split("\t") if tabs else _BLANKS.split(line.strip(" ")))
+            file.shape = file.shape or f"has {width} columns with {'tabs' if tabs else 'spaces'}"
+            file.rows[place] = "\n".join(line for _, line in block) + "\n\n"
+        block.clear()
+
+    for number, line in enumerate(lines, start=1):
+        if ends_sentence(line):
+            end()
+        else:
+            block.append((f"{origin}, line {number:,}", line))
+    end()
+    return file
