@@ -146,10 +146,16 @@ def task_commands() -> dict[str, str]:
     import ast
     from pathlib import Path
 
-    folder = Path(__file__).parents[1] / "tasks"
-    files = [path for path in folder.glob("*.py") if path.stem not in ("__init__", "task")]
+    from clozeworks import tasks
+
+    folders = [Path(folder) for folder in tasks.__path__]
+    files = [
+        path for folder in folders for path in (*folder.glob("*.py"), *folder.glob("*/task.py"))
+    ]
     found = {}
-    for path in sorted((*files, *folder.glob("*/task.py"))):
+    for path in sorted(files):
+        if path.stem == "__init__" or (path.stem == "task" and path.parent in folders):
+            continue
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         name = path.parent.name if path.name == "task.py" else path.stem
         found[name.replace("_", "-")] = text.split("\n")[0].rstrip(".")
@@ -179,7 +185,8 @@ def _call(name: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
     if name in COMMANDS:
-        app = import_module(COMMANDS[name][0]).app
+        module = import_module(COMMANDS[name][0])
+        app = module.make_app() if hasattr(module, "make_app") else module.app
     else:
         from clozeworks.cli.commands.predict import app_of
 

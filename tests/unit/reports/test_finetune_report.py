@@ -28,6 +28,7 @@ from clozeworks.tasks.results.details import worst_mistakes
 def mistakes(task, items, answers, **options):
     return worst_mistakes(task.mistakes(items, answers), **options)
 
+
 EVIL = "<script>alert(1)</script> & <img src=x>"
 
 

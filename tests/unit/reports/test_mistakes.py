@@ -16,6 +16,7 @@ from clozeworks.tasks.tagging.tags import EntitySpan
 def mistakes(task, items, answers, **options):
     return worst_mistakes(task.mistakes(items, answers), **options)
 
+
 YES_NO = Classify(labels=("no", "yes"))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from clozeworks import registry
 from clozeworks.cli.commands.pretrain import INTERRUPTED, TRY_AGAIN, say
 from clozeworks.cli.main import Terminated
 from clozeworks.data.labelled.items import Item
@@ -218,5 +219,9 @@ def _report(found: "Finetuned | Searched", item: type[Item], command: str) -> No
     print(f"The model is in {model}; try it: {example}")
 
 
-for _kind in task_classes().values():
-    _command(_kind)
+def make_app() -> App:
+    """The command, with a command of its own for every task there is."""
+    for kind in task_classes().values():
+        if command_name(registry.kind(kind)) not in app:
+            _command(kind)
+    return app

@@ -1,1 +1,0 @@
-"""Readers of labelled layouts: tables, CoNLL, SQuAD, sources and chats."""

@@ -1,0 +1,110 @@
+"""A task is one file: put it beside the others and everything works."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import clozeworks as cw
+import clozeworks.tasks
+from clozeworks import registry
+from clozeworks.cli.main import run
+from clozeworks.tasks.task import task_class
+
+ADDED = Path(__file__).parent / "added_task"
+WORDS = ("river", "town", "bridge", "road", "hill", "tower")
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """Lays the folder beside the package's own tasks, as if the file stood among them."""
+    paths = [*clozeworks.tasks.__path__, str(ADDED)]
+    monkeypatch.setattr(clozeworks.tasks, "__path__", paths)
+    registry.files.cache_clear()
+    yield
+    registry.files.cache_clear()
+    module = sys.modules.pop("clozeworks.tasks.relate", None)
+    if module is not None:  # else its task would stay in the registry
+        module.Relate.folder = "taken away"
+
+
+def rows(count):
+    """Texts in which a sign between two words says how they are related."""
+    for number in range(count):
+        first, second = WORDS[number % 6], WORDS[(number * 5 + 1) % 6]
+        middle, relation = (("near", "near"), ("in", "part_of"))[number // 3 % 2]
+        text = f"the {first} is {middle} the {second} of day {number}"
+        begin = text.index(second, 4 + len(first))
+        head, tail = [4, 4 + len(first)], [begin, begin + len(second)]
+        yield {"text": text, "head": head, "tail": tail, "relation": relation}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps(row) for row in rows(60)]
+    Path("rows.jsonl").write_text("\n".join(lines) + "\n")
+    Path("text.txt").write_text("the river is near the town in day 1 2 @ #\n" * 20)
+    tokenizer = cw.train_tokenizer(["text.txt"], kind="wordpiece", size=80)
+    cw.new("bert-tiny", tokenizer, num_hidden_layers=1).save("model")
+    return tmp_path
+
+
+def test_one_file_is_a_task(added, folder, capsys):
+    assert run(["--help"]) == 0
+    assert "relate" in capsys.readouterr().out
+    assert run(["data", "check", "rows.jsonl", "--task", "relate"]) == 0
+    out = capsys.readouterr().out
+    assert "60 rows" in out and "part_of" in out and "finetune relate MODEL rows.jsonl" in out
+    assert run(["data", "split", "rows.jsonl", "--task", "relate", "--out", "parts"]) == 0
+    assert "near" in capsys.readouterr().out
+
+    files = ["parts/train.jsonl", "--dev", "parts/dev.jsonl", "--out", "run"]
+    settings = ["training.epochs=8", "training.learning_rate=0.003"]
+    assert run(["finetune", "relate", "model", *files, *settings]) == 0
+    out = capsys.readouterr().out
+    assert "always predicting" in (Path("run") / "report.html").read_text()
+    assert "clozeworks relate" in out
+    page = Path("run/report.html").read_text()
+    assert "Relations of spans" in page and "part_of" in page
+    lines = [json.loads(line) for line in Path("run/predictions.jsonl").read_text().splitlines()]
+    assert {"text", "head", "tail", "relation", "gold", "source_location"} <= lines[0].keys()
+    assert "fine-tuned" in Path("run/model/README.md").read_text()
+
+    assert run(["evaluate", "run/model", "parts/test.jsonl"]) == 0
+    assert "accuracy" in capsys.readouterr().out
+    assert run(["relate", "run/model", "parts/test.jsonl", "--json"]) == 0
+    asked = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {each["relation"] for each in asked} <= {"near", "part_of"}
+    assert run(["relate", "run/model", "parts/test.jsonl", "--no-json"]) == 0
+    assert capsys.readouterr().out.count("the ") >= len(asked)
+    assert run(["relate", "--help"]) == 0
+    assert "two spans" in " ".join(capsys.readouterr().out.split())
+
+    loaded = cw.load("run/model")
+    kind = task_class("relate")
+    assert isinstance(loaded.task, kind)
+    items = kind.read(["parts/test.jsonl"], {}, *reading()).items
+    predictions = loaded.ask(items)
+    assert [each.label for each in predictions] == [each["relation"] for each in asked]
+    assert loaded.evaluate(items).primary == "accuracy"
+    loaded.save("again")
+    assert [each.label for each in cw.load("again").ask(items)] == [p.label for p in predictions]
+
+
+def reading():
+    from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.labelled.reading import Reading
+
+    return Reading(), BadRows()
+
+
+def test_its_mistakes_get_a_sentence(added, folder, capsys):
+    assert run(["relate", "model", "a text alone"]) == 2
+    assert "a text alone has no spans" in capsys.readouterr().err
+    assert run(["relate", "model", "rows.jsonl"]) == 2
+    assert "model cannot relate spans: it has no head for a task" in capsys.readouterr().err
+    Path("bad.jsonl").write_text('{"text": "a b", "head": 3, "tail": [0, 1], "relation": "near"}\n')
+    assert run(["data", "check", "bad.jsonl", "--task", "relate"]) == 2
+    assert "no row is left" in capsys.readouterr().err
