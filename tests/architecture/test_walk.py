@@ -69,3 +69,18 @@ def test_the_glossary_names_what_exists():
     )
     for name in set(re.findall(r"`([A-Z]\w+)", str(rows))):
         assert re.search(rf"^class {name}\b", source, re.MULTILINE), name
+
+
+def test_the_guide_to_a_new_task_names_what_a_task_and_its_item_have():
+    from clozeworks.data.labelled.items import Item
+    from clozeworks.tasks.task import Task
+
+    guide = (ROOT / "docs" / "guides" / "new-task.md").read_text(encoding="utf-8")
+    known = {"Item": Item, "Task": Task}
+    named = set(re.findall(r"`(Item|Task)\.(\w+)`", guide))
+    assert len(named) > 20
+    for owner, name in named:
+        declared = {
+            name for each in known[owner].__mro__ for name in vars(each).get("__annotations__", ())
+        }
+        assert hasattr(known[owner], name) or name in declared, f"{owner}.{name}"

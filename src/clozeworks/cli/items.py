@@ -129,8 +129,8 @@ class ItemInput:
         has = f"has the suffix {shown!r}" if shown else "has no suffix"
         raise InputError(
             f"{printable(path)} {has}; {self.item.command} reads {', '.join(known)}, all but "
-            f".parquet also with {', '.join(COMPRESSIONS)}; rename or convert the file, or pipe its "
-            "lines in with -."
+            f".parquet also with {', '.join(COMPRESSIONS)}; rename or convert the file, or pipe "
+            "its lines in with -."
         )
 
     def _named(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.layers.tower import Tower
 from clozeworks.errors import CheckpointError
 from clozeworks.families import bert
-from clozeworks.families.family import DEEPEST, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, DEEPEST, Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import UnigramStyle
 
@@ -56,7 +56,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     dropout = config.share("classifier_dropout_prob", 0.1)
     heads: dict[str, HeadSpec] = {
         name: replace(head, dropout=dropout)
-        if isinstance(head, PooledClasses | TokenClasses) and name != "answer"
+        if isinstance(head, PooledClasses | TokenClasses) and name != ANSWER_HEAD
         else head
         for name, head in blueprint.heads.items()
     }
@@ -185,7 +185,7 @@ FAMILY = Family(
         "AlbertForMaskedLM": architecture("vocabulary"),
         "AlbertForSequenceClassification": architecture("pooler", "classes", rules=bert.CLASSES),
         "AlbertForTokenClassification": architecture("tokens", rules=bert.TOKENS),
-        "AlbertForQuestionAnswering": architecture("answer"),
+        "AlbertForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=BODY,
     head=HEAD,

@@ -21,7 +21,7 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -52,7 +52,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         "next_sentence": PooledClasses(count=2),
         "classes": PooledClasses(count=config.classes(), dropout=head_dropout),
         "tokens": TokenClasses(count=config.classes(), dropout=head_dropout),
-        "answer": TokenClasses(count=2),
+        ANSWER_HEAD: TokenClasses(count=2),
     }
     return Blueprint(
         width=width,
@@ -180,7 +180,7 @@ FAMILY = Family(
         "BertForNextSentencePrediction": architecture("pooler", "next_sentence"),
         "BertForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "BertForTokenClassification": architecture("tokens", rules=TOKENS),
-        "BertForQuestionAnswering": architecture("answer"),
+        "BertForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=(*BODY, *POOLER),
     head=HEAD,

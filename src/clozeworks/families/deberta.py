@@ -34,7 +34,7 @@ from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DistanceTable, Term
 from clozeworks.core.positions.learned import Learned
 from clozeworks.families import bert
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, Rule, rules
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
@@ -122,7 +122,7 @@ def _heads(config: Config, parts: Parts, dropout: float, norm: LayerNorm) -> dic
             count=config.classes(), dropout=config.share("cls_dropout", dropout)
         ),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        "answer": TokenClasses(count=2),
+        ANSWER_HEAD: TokenClasses(count=2),
         DECODER: MaskDecoder(count=config.whole("max_position_embeddings", 512)),
     }
     if DECODER in parts and config.truth("position_biased_input", True):
@@ -319,7 +319,7 @@ FAMILY = Family(
         "DebertaForMaskedLM": architecture("vocabulary"),
         "DebertaForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "DebertaForTokenClassification": architecture("tokens", rules=bert.TOKENS),
-        "DebertaForQuestionAnswering": architecture("answer"),
+        "DebertaForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=BODY,
     head=bert.ANSWER,

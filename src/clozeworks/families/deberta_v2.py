@@ -20,7 +20,7 @@ from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DisentangledShared, DistanceTable
 from clozeworks.families import bert, deberta
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.special import BERT_TOKENS
 from clozeworks.text.tokenizer.styles import UnigramStyle
@@ -216,7 +216,7 @@ FAMILY = Family(
             "pooler", "classes", rules=deberta.CLASSES
         ),
         "DebertaV2ForTokenClassification": architecture("tokens", rules=bert.TOKENS),
-        "DebertaV2ForQuestionAnswering": architecture("answer"),
+        "DebertaV2ForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=BODY,
     head=(*HEAD, *bert.ANSWER),

@@ -22,7 +22,7 @@ from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
 from clozeworks.families.bert import TOKENS, published_activation
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -50,7 +50,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         ),
         "classes": PooledClasses(count=config.classes(), dropout=class_dropout),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        "answer": TokenClasses(count=2, dropout=config.share("qa_dropout", 0.1)),
+        ANSWER_HEAD: TokenClasses(count=2, dropout=config.share("qa_dropout", 0.1)),
     }
     return Blueprint(
         width=width,
@@ -85,7 +85,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         config["tie_word_embeddings"] = getattr(vocabulary, "tied", None)
     if head := blueprint.heads.get("classes"):
         config["seq_classif_dropout"] = getattr(head, "dropout", None)
-    if head := blueprint.heads.get("answer"):
+    if head := blueprint.heads.get(ANSWER_HEAD):
         config["qa_dropout"] = getattr(head, "dropout", None)
     for name in ("classes", "tokens"):
         if head := blueprint.heads.get(name):
@@ -151,7 +151,7 @@ FAMILY = Family(
         "DistilBertForMaskedLM": architecture("vocabulary"),
         "DistilBertForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "DistilBertForTokenClassification": architecture("tokens", rules=TOKENS),
-        "DistilBertForQuestionAnswering": architecture("answer"),
+        "DistilBertForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=BODY,
     head=HEAD,

@@ -19,7 +19,7 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.heads.replaced import Replaced
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.families import bert, roberta
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -98,7 +98,7 @@ FAMILY = Family(
             "pooler", "classes", rules=roberta.CLASSES
         ),
         "ElectraForTokenClassification": architecture("tokens", rules=bert.TOKENS),
-        "ElectraForQuestionAnswering": architecture("answer"),
+        "ElectraForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=BODY,
     head=HEAD,

@@ -36,6 +36,9 @@ ACTIVATIONS = {
     "tanh": "tanh",
 }
 
+# The head with two logits for each token: where an answer begins and where it ends.
+ANSWER_HEAD = "answer"
+
 
 class Config(Mapping[str, Any]):
     """A published `config.json`, read with complaints that name the key and the value."""

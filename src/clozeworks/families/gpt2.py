@@ -27,7 +27,7 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PreNorm, SublayerSpec
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import ACTIVATIONS, Config, Family, Parts, architecture
+from clozeworks.families.family import ACTIVATIONS, ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules
 from clozeworks.text.tokenizer.styles import GPT2_STYLE
 
@@ -83,7 +83,7 @@ def heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
         "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", True), bias=False),
         "classes": LastTokenClasses(count=config.classes()),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        "answer": TokenClasses(count=2),
+        ANSWER_HEAD: TokenClasses(count=2),
     }
     return {name: head for name, head in possible.items() if name in parts}
 
@@ -245,7 +245,7 @@ FAMILY = Family(
         "GPT2LMHeadModel": architecture("vocabulary"),
         "GPT2ForSequenceClassification": architecture("classes", rules=CLASSES),
         "GPT2ForTokenClassification": architecture("tokens", rules=TOKENS),
-        "GPT2ForQuestionAnswering": architecture("answer"),
+        "GPT2ForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=BODY,
     head=HEAD,

@@ -27,7 +27,7 @@ from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.rotary import Rotary, RotaryScaling, Slower, SlowerWhereSlow
 from clozeworks.errors import CheckpointError, UnknownName
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.gpt2 import spelled
 from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.styles import LLAMA_STYLE
@@ -114,7 +114,7 @@ def _heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
         "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", False), bias=False),
         "classes": LastTokenClasses(count=config.classes()),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        "answer": TokenClasses(count=2),
+        ANSWER_HEAD: TokenClasses(count=2),
     }
     return {name: head for name, head in possible.items() if name in parts}
 

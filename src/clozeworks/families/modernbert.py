@@ -31,7 +31,7 @@ from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.rotary import Rotary
 from clozeworks.errors import CheckpointError, UnknownName
 from clozeworks.families.bert import published_activation
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules, stacked
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
@@ -171,7 +171,7 @@ def _heads(config: Config, parts: Parts, norm: LayerNorm) -> dict[str, HeadSpec]
             name: TransformedTokenClasses(
                 count=count, norm=norm, activation=activation, bias=bias, dropout=dropout
             )
-            for name, count in (("tokens", config.classes()), ("answer", 2))
+            for name, count in (("tokens", config.classes()), (ANSWER_HEAD, 2))
         },
     }
     return {name: head for name, head in possible.items() if name in parts}
@@ -224,7 +224,7 @@ def _written_head(name: str, head: HeadSpec) -> dict[str, Any]:
     config["classifier_dropout"] = getattr(head, "dropout", None)
     if isinstance(head, TransformedTextClasses):
         config["classifier_pooling"] = {"first": "cls"}.get(head.pooling, head.pooling)
-    return config if name == "answer" else {**config, "num_labels": getattr(head, "count", None)}
+    return config if name == ANSWER_HEAD else {**config, "num_labels": getattr(head, "count", None)}
 
 
 BODY = rules(
@@ -287,7 +287,7 @@ TOKENS, ANSWER = (
         (f"heads.{name}.norm.{{kind}}", "head.norm.{kind}"),
         (f"heads.{name}.project.{{kind}}", "classifier.{kind}"),
     )
-    for name in ("tokens", "answer")
+    for name in ("tokens", ANSWER_HEAD)
 )
 
 
@@ -312,7 +312,7 @@ FAMILY = Family(
         "ModernBertForMaskedLM": architecture("vocabulary", rules=VOCABULARY),
         "ModernBertForSequenceClassification": architecture("classes", rules=CLASSES),
         "ModernBertForTokenClassification": architecture("tokens", rules=TOKENS),
-        "ModernBertForQuestionAnswering": architecture("answer", rules=ANSWER),
+        "ModernBertForQuestionAnswering": architecture(ANSWER_HEAD, rules=ANSWER),
     },
     body=BODY,
     head=(),

@@ -17,7 +17,7 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.positions.learned import Learned
 from clozeworks.families import bert
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import ByteLevelStyle
 
@@ -96,7 +96,7 @@ FAMILY = Family(
         "RobertaForMaskedLM": architecture("vocabulary"),
         "RobertaForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "RobertaForTokenClassification": architecture("tokens", rules=bert.TOKENS),
-        "RobertaForQuestionAnswering": architecture("answer"),
+        "RobertaForQuestionAnswering": architecture(ANSWER_HEAD),
     },
     body=(*bert.BODY, *bert.POOLER),
     head=HEAD,

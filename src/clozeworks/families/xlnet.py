@@ -33,7 +33,7 @@ from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.transformer_xl import TransformerXl
 from clozeworks.families import bert
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import Form, rules
 from clozeworks.text.tokenizer.styles import ClosedUnigramStyle
 
@@ -83,7 +83,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
             count=config.classes(), dropout=config.share("summary_last_dropout", 0.1)
         ),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        "answer": TokenClasses(count=2, dropout=dropout),
+        ANSWER_HEAD: TokenClasses(count=2, dropout=dropout),
         "query_start": QueryStart(),
     }
     return Blueprint(
@@ -245,7 +245,7 @@ FAMILY = Family(
         "XLNetLMHeadModel": architecture("vocabulary"),
         "XLNetForSequenceClassification": architecture("pooler", "classes"),
         "XLNetForTokenClassification": architecture("tokens"),
-        "XLNetForQuestionAnsweringSimple": architecture("answer"),
+        "XLNetForQuestionAnsweringSimple": architecture(ANSWER_HEAD),
     },
     body=BODY,
     head=HEAD,

@@ -33,6 +33,7 @@ from clozeworks.core.ops.segments import text_normalizers
 from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError, SettingError
+from clozeworks.families.family import ANSWER_HEAD
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
@@ -74,7 +75,7 @@ from clozeworks.tasks.task import (
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
-HEAD = "answer"
+HEAD = ANSWER_HEAD
 # Paper: the length of a window; questions and contexts together.
 LENGTH = 384
 NO_ANSWER = "no answer"

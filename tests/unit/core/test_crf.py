@@ -12,7 +12,7 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
 from clozeworks.core.ops.crf import FORBIDDEN, MoveTensors, log_likelihoods
-from clozeworks.engine.optimizers import NOT_DECAYED, by_role
+from clozeworks.engine.param_groups import NOT_DECAYED, param_groups
 
 LENGTHS = [3, 1, 5, 0, 4]
 LABELS = 4
@@ -134,7 +134,7 @@ def test_first_weights_are_zero_so_words_count_alone():
     module = spec.build(8, Embeddings(tokens=5))
     initialize(module, seed=3)
     assert not any(parameter.any() for parameter in module.parameters())
-    assert [group["role"] for group in by_role(module, 0.1)] == [NOT_DECAYED]
+    assert [group["role"] for group in param_groups(module, 0.1)] == [NOT_DECAYED]
     scores = drawn_words().detach().float()
     labels = torch.arange(sum(LENGTHS)) % LABELS
     plain = torch.nn.functional.cross_entropy(scores, labels, reduction="sum")

@@ -27,7 +27,7 @@ app = App(name="clozeworks evaluate", help_format="plaintext", version_flags=[])
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluatedModel:
     """What was found out.
 
     Attributes:
@@ -265,7 +265,7 @@ def _read(
     return labelled
 
 
-def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> Evaluation:
+def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
     from dataclasses import asdict
 
     from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
@@ -278,10 +278,10 @@ def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> Evaluation:
         {**asdict(answer), "gold": item.gold_json(), "source_location": item.place}
         for item, answer in zip(items, filled, strict=True)
     ]
-    return Evaluation(measured, Details(), records, GapItem.command)
+    return EvaluatedModel(measured, Details(), records, GapItem.command)
 
 
-def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled") -> Evaluation:
+def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled") -> EvaluatedModel:
     from clozeworks.cli.display.evaluation_page import details_of
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.cli.fitting_labels import fitted
@@ -301,7 +301,7 @@ def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
     ]
     best = _best_threshold(task, items, answers, measured)
     command = task.item_type.command
-    return Evaluation(measured, details_of(task, items, answers), records, command, task, best)
+    return EvaluatedModel(measured, details_of(task, items, answers), records, command, task, best)
 
 
 def _best_threshold(
@@ -322,7 +322,7 @@ def _best_threshold(
 
 
 def _object(
-    model: str, labelled: "Labelled", measured: "Measured", found: Evaluation
+    model: str, labelled: "Labelled", measured: "Measured", found: EvaluatedModel
 ) -> dict[str, Any]:
     known = measured.to_dict()
     # JSON has no word for what is not a number.
@@ -336,7 +336,7 @@ def _print(
     model: str,
     labelled: "Labelled",
     measured: "Measured",
-    found: Evaluation,
+    found: EvaluatedModel,
 ) -> None:
     import shlex
 
