@@ -352,9 +352,9 @@ def test_whether_texts_were_swapped_or_one_is_random(command, built, tokenizer_f
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--objective", "{kind = "], "which is not a table"),
+        (["--objective", "{kind = "], "it is not a table"),
         (["--objective", '{kind = "masked_ml"}'], "Did you mean 'masked_lm'?"),
-        (["--objective", '{kind = "masked_lm"}', "--length", 9], "state the length in its arr"),
+        (["--objective", '{kind = "masked_lm"}', "--length", 9], "the objective is written out"),
         (["--objective", '{kind = "masked_lm"}'], "it must say what stands side by side"),
     ],
 )

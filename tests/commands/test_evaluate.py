@@ -315,8 +315,8 @@ def test_what_cannot_be_measured(command, refused, folders, tmp_path):
         "their column with --columns label=NAME.\n"
     )
     refused(
-        f"{folders / 'classify'} cannot tag words: it can classify texts; use a checkpoint with such a "
-        "head (…ForTokenClassification), or train one with clozeworks finetune.",
+        f"{folders / 'classify'} cannot tag words: it can classify texts; use a checkpoint with "
+        "such a head (…ForTokenClassification), or train one with clozeworks finetune.",
         *("evaluate", folders / "classify", bare, "--task", "tag"),
     )
     refused(

@@ -318,7 +318,7 @@ def test_tasks_are_mixed_and_measured_one_by_one(writers, rows, command, tmp_pat
             "no item is left; the first: ",
         ),
         (["{t5}", "{rows}", "augment.kind=delete"], "a changed source may want another t"),
-        (["{t5}", "{rows}", "adversarial.weight=1.0"], "it must choose one of several"),
+        (["{t5}", "{rows}", "adversarial.weight=1.0"], "must choose one of several"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said(
@@ -347,7 +347,7 @@ def test_sources_with_gaps_and_targets_that_name_none_are_counted(writers, comma
     typed = ["finetune", "text-to-text", writers["t5"], path, "--out", tmp_path / "run"]
     outcome = command(*typed, *FAST, "training.epochs=1")
     assert outcome.code == 0, outcome.err
-    said = "with targets that name none: 10 of 20 items; fill reads what stands behind these names"
+    said = "with targets that name none: 10 of 20 items; fill reads what stands after these names"
     assert said in " ".join(outcome.err.split())
     notes = json.loads((tmp_path / "run" / "model" / "clozeworks.json").read_text())
     assert notes["sentinels"] == "named", "so that fill asks a model of bytes with the same"
@@ -385,7 +385,8 @@ def test_adafactor_has_a_rate_of_its_own():
 @pytest.mark.parametrize("task", ["classify", "compare", "tag", "answer", "text-to-text"])
 def test_the_help_names_columns_that_the_task_knows(task, command):
     from clozeworks.data.labelled.columns import parse_columns
+    from clozeworks.tasks.task import task_class
 
     shown = " ".join(command("finetune", task, "--help").out.replace("│", " ").split())
     example = re.search(r"Which column is what, for example (\S+); found", shown)
-    assert example is not None and parse_columns(example[1], task)
+    assert example is not None and parse_columns(example[1], task_class(task).item_type)

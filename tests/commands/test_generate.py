@@ -87,7 +87,7 @@ def test_the_help_names_the_columns_and_the_form_that_hold(gpt, command):
     )
     assert "holds the prompts, by name or number: text=question. Found if not given." in prompts
     assert "a terminal or one prompt is typed, JSON otherwise." in prompts
-    assert "number: source=article. Found if not given. Roles: source, input, prefix" in sources
+    assert "such as source=2. Found if not given. Roles: messages, source, input, prefix" in sources
     assert "text=review" not in prompts + sources
     assert not command("generate", gpt, "The cat", "--max-new-tokens", 2).out.startswith("{")
 

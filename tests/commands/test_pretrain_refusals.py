@@ -126,7 +126,9 @@ def test_no_room_on_the_disk(refused, recipe, run, monkeypatch):
     usage = shutil.disk_usage(run.parent)
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
     # The folder is not there before and not there afterwards; what is said before is no complaint.
-    monkeypatch.setattr("clozeworks.cli.display.training.TrainingProgress.note", lambda *_: None)
+    monkeypatch.setattr(
+        "clozeworks.cli.display.training.TrainingProgress.on_message", lambda *_: None
+    )
     refused(
         f"{run} has 1.0 MB free; 3 snapshots and the model need 1.8 MB; make room, keep fewer "
         "(checkpointing.keep), or choose another disk.",

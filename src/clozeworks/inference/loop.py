@@ -27,7 +27,7 @@ from clozeworks.runtime.workers import side_by_side, workers
 CPU_BATCH_TOKENS = 1024
 ACCELERATOR_BATCH_TOKENS = 16384
 
-Item = TypeVar("Item")
+InputType = TypeVar("InputType")
 Output = TypeVar("Output")
 
 
@@ -126,10 +126,10 @@ def in_order(
 
 
 def stream(
-    items: Iterable[Item],
-    predict: Callable[[list[Item]], Sequence[Output]],
+    items: Iterable[InputType],
+    predict: Callable[[list[InputType]], Sequence[Output]],
     *,
-    size: Callable[[Item], int] = lambda _: 1,
+    size: Callable[[InputType], int] = lambda _: 1,
     chunk_size: int,
 ) -> Iterator[Output]:
     """Results of any number of items in their order, holding one chunk of them at a time.
@@ -144,7 +144,7 @@ def stream(
     Raises:
         ClozeworksError: If an item cannot be read; the results of those before it come first.
     """
-    chunk: list[Item] = []
+    chunk: list[InputType] = []
     held = 0
     unreadable: ClozeworksError | None = None
     source = iter(items)

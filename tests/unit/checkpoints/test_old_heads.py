@@ -91,7 +91,7 @@ def test_a_head_for_answers_can_be_kept_begun_anew_or_insisted_on(tiny_models):
         assert torch.equal(*weights) is stays
         fate = "is kept and trained further" if stays else "begins anew, as asked"
         said = about_head(old.checkpoint, Answer(), head)
-        assert said == f"The checkpoint's head for answers {fate}."
+        assert said == f"The checkpoint's head for this task {fate}."
 
 
 def test_the_same_head_can_begin_anew(known):

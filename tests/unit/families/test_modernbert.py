@@ -228,7 +228,7 @@ def test_a_regression_on_its_vectors_cannot_be_its_head_for_tags(tmp_path, capsy
     (tmp_path / "t.conll").write_text("the O\nfox B-A\n\nran O\nfox B-A\n\n" * 4)
     command = ["probe", "tag", str(tmp_path / "model"), str(tmp_path / "t.conll")]
     assert run([*command, "--out", str(tmp_path / "out")]) == 2
-    assert "modernbert transforms tokens once more before it tags them" in capsys.readouterr().err
+    assert "the tagging head of modernbert has a further layer" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

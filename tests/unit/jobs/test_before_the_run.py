@@ -171,7 +171,10 @@ class TestFirstLoss:
 
         measured = StepResult({"masked_lm": StepLoss(loss, 0.0, 1.0, 1.0)}, 10)
         first_loss(
-            measured, Baseline(6.0, 0.05, 8.3), SimpleNamespace(note=notes.append), fresh=fresh
+            measured,
+            Baseline(6.0, 0.05, 8.3),
+            SimpleNamespace(on_message=notes.append),
+            fresh=fresh,
         )
         return notes
 

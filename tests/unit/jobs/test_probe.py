@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.data.labelled.reading import Reading
+from clozeworks.data.labelled.reading import Reading, read_items
 from clozeworks.errors import ClozeworksError
+from clozeworks.inference.cloze import GapItem
 from clozeworks.inference.features import features
 from clozeworks.jobs.probe.job import probe
 from clozeworks.jobs.probe.model import check_written, with_probe
@@ -248,7 +249,7 @@ def test_settings_that_do_not_fit(model, rows, sentences):
     wrong(
         "task is 'fill'; only classify, compare, tag can be probed.",
         model,
-        labelled(train.files[0], "fill"),
+        read_items(train.files[0], GapItem),
     )
     with pytest.raises(ClozeworksError) as caught:
         check_written(["0", "mix"])

@@ -23,6 +23,7 @@ from clozeworks.reports.summary import FinetuneSummary
 from clozeworks.tasks.classify import Classified
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import worst_mistakes
+from clozeworks.tasks.tag import Tag
 
 
 def mistakes(task, items, answers, **options):
@@ -188,22 +189,22 @@ def test_predictions_are_what_was_measured(runs, kind):
     place = done.folder / "predictions.jsonl"
     lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
     assert len(lines) == len(done.data.dev) == done.best.measured.count
-    assert all(set(line) == {"item", "gold", "answer"} for line in lines)
-    assert [line["item"]["place"] for line in lines] == [item.place for item in done.data.dev]
+    assert all({"gold", "windows"} <= set(line) for line in lines)
+    assert [line["source_location"] for line in lines] == [item.place for item in done.data.dev]
     values = done.best.measured.values
     if kind == "classify":
-        right = sum(line["gold"] == line["answer"]["label"] for line in lines)
+        right = sum(line["gold"] == line["label"] for line in lines)
         assert right / len(lines) == pytest.approx(values["accuracy"])
     elif kind == "compare":
-        off = [abs(line["gold"] - line["answer"]["label"]) for line in lines]
+        off = [abs(line["gold"] - line["label"]) for line in lines]
         assert sum(off) / len(off) == pytest.approx(values["mean_absolute_error"], abs=1e-5)
     elif kind == "tag":
-        both = [zip(line["gold"], line["answer"]["tags"], strict=True) for line in lines]
+        both = [zip(line["gold"], line["tags"], strict=True) for line in lines]
         same = [right == said for each in both for right, said in each]
         assert sum(same) / len(same) == pytest.approx(values["token_accuracy"])
     else:
-        right = [line["answer"]["text"] in [a["text"] for a in line["gold"]] or
-                 not (line["gold"] or line["answer"]["text"]) for line in lines]  # fmt: skip
+        right = [line["answer"] in [a["text"] for a in line["gold"]] or
+                 not (line["gold"] or line["answer"]) for line in lines]  # fmt: skip
         assert sum(right) / len(right) == pytest.approx(values["exact_match"])
 
 
@@ -216,7 +217,7 @@ def test_texts_stay_texts(runs, listener):
     task = done.data.task
     sentences = task.reading_notes(answers)
     known = told(runs, mistakes=mistakes(task, done.data.dev, answers), training=sentences)
-    text = page(known, listener.note)
+    text = page(known, listener.on_message)
     assert listener.notes == []
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;img src=x&gt;" in text
     assert "<script" not in text and "<img" not in text
@@ -240,7 +241,7 @@ def test_no_better_than_guessing_is_said_loudly(runs, listener):
         "0.600. It has not learned the task, or has forgotten what it knew: look at the curve of "
         "the training loss, and try a lower learning rate, more epochs or more data."
     )
-    assert 'class="banner failed loud"' in page(known, listener.note)
+    assert 'class="banner failed loud"' in page(known, listener.on_message)
     assert known.compared() == []
     same = replace(known, guess=measured(0.4))
     assert same.warnings()[0].startswith("The model is no better than guessing")
@@ -284,7 +285,7 @@ def test_texts_in_both_sets_are_said_loudly(start, tmp_path, listener):
 
 def test_seeds(runs, listener):
     known = told(runs)
-    text = words(page(known, listener.note))
+    text = words(page(known, listener.on_message))
     assert f"{known.best.seed} (kept) {known.best.measured.value:.3f}" in text
     assert text.count("(kept)") == 1
     values = [result.measured.value for result in known.runs]
@@ -313,7 +314,7 @@ def test_what_goes_wrong_is_a_note(runs, listener, monkeypatch, tmp_path, broken
     shutil.copytree(done.folder, tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink()
     module = finetune_report if hasattr(finetune_report, broken) else finetune_page
-    monkeypatch.setattr(module, broken, fail)
+    monkeypatch.setattr(Tag if broken == "details" else module, broken, fail)
     monkeypatch.setattr(FinetuneSummary, "warnings", lambda _: ["beware"])
     place = write_report(
         tmp_path / "run",

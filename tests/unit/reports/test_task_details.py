@@ -5,6 +5,7 @@ import re
 from clozeworks.reports.render import Page, Section, detail_blocks, mistake_blocks, render_page
 from clozeworks.tasks.answer import Answer, Answered, Candidate
 from clozeworks.tasks.classify import Classified, Classify, TextItem
+from clozeworks.tasks.results.details import worst_mistakes
 from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.tagging.items import WordsItem

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import InputError, OutputError, SettingError
@@ -141,22 +142,19 @@ def test_a_folder_that_is_held_is_refused_after_a_moment(tmp_path):
         pass
 
 
-class Watcher:
+class Watcher(Callback):
     """Reads the state of a run whenever the run says something."""
 
     def __init__(self, folder):
         self.folder, self.seen = Path(folder), []
 
-    def note(self, sentence):
-        pass
-
-    def began(self, steps):
+    def on_train_begin(self, steps):
         self.seen.append(read_state(self.folder))
 
-    def stepped(self, step, record):
+    def on_log(self, step, record):
         self.seen.append(read_state(self.folder))
 
-    evaluated = stepped
+    on_evaluate = on_log
 
 
 def test_a_real_run(tiny_recipe):

@@ -67,6 +67,7 @@ def choose(
     from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.data.labelled.reading import Reading
     from clozeworks.errors import InputError, SettingError
+    from clozeworks.tasks.classify import TextItem
 
     if shots and examples is None:
         raise SettingError(f"--shots is {shots}; demonstrations need examples; name --from FILE.")

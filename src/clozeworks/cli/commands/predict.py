@@ -48,14 +48,21 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
         for name, option in task.command_options.items()
     ]
     made = make_dataclass(
-        f"{task.__name__}Options", fields, bases=(Options,), frozen=True, kw_only=True
+        f"{task.__name__}Options",
+        fields,
+        bases=(Options,),
+        namespace={"answers": "texts" if task.writes else "answers"},
+        frozen=True,
+        kw_only=True,
     )
     made.__module__ = __name__  # the parser takes a class of `types` for a built-in one
-    roles = ", ".join(role.name for role in task.item_type.roles)
+    item = task.item_type.asked_as((), has_lists=False)
+    roles = [role.name for role in item.roles if role.name in item.asked_roles]
+    first = next((name for name in roles if name in item.text_names), roles[0])
     lines = [f"        {name}: {option.help}" for name, option in task.command_options.items()]
     lines.append(
         "        columns: Which columns of a file are what, by name or number, such as "
-        f"{task.item_type.roles[0].name}=2. Found if not given. Roles: {roles}."
+        f"{first}=2. Found if not given. Roles: {', '.join(roles)}."
     )
     made.__doc__ = "How items are read and answers written.\n\n    Attributes:\n" + "\n".join(lines)
     return Parameter(name="*")(made)
