@@ -1,5 +1,7 @@
 """`clozeworks init pretrain`: a recipe to begin with, which trains as it is."""
 
+import json
+
 from clozeworks.jobs.pretrain.recipe import read_recipe
 
 
@@ -57,3 +59,22 @@ def test_an_unknown_size(tmp_path, command):
     assert found.code == 2
     assert found.err.startswith("clozeworks: size is 'bert-tini'; known: ")
     assert found.err.endswith("Did you mean 'bert-tiny'?\n")
+
+
+def test_a_recipe_that_comes_along_is_written_and_read(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listed = command("recipes")
+    assert listed.code == 0 and "laptop-english\n" in listed.out and "bert-base\n" in listed.out
+    facts = [
+        json.loads(line) for line in command("recipes", "ul2", "t5-base", "--json").out.splitlines()
+    ]
+    assert [each["name"] for each in facts] == ["ul2", "t5-base"]
+    assert all(each["about"] and each["model"] and each["steps"] for each in facts)
+    done = command("init", "pretrain", "mine.toml", "--like", "laptop-english", "--corpus", "c")
+    assert done.code == 0, done.err
+    recipe = read_recipe(tmp_path / "mine.toml")
+    assert recipe.data.corpus == "c" and "clozeworks pretrain mine.toml" in done.out
+    wrong = command("init", "pretrain", "x.toml", "--like", "laptop-englisch")
+    assert wrong.code == 2 and "Did you mean 'laptop-english'?" in wrong.err
+    both = command("init", "pretrain", "x.toml", "--like", "ul2", "--size", "bert-tiny")
+    assert "--size is 'bert-tiny' and --like is 'ul2'" in both.err

@@ -36,6 +36,7 @@ COMMANDS = {
     "tokenizer": ("clozeworks.cli.commands.tokenizer", "train, extend or inspect a tokenizer"),
     "corpus": ("clozeworks.cli.commands.corpus", "turn raw text into a corpus to train on"),
     "data": ("clozeworks.cli.commands.data", "look at labelled data before training on it"),
+    "recipes": ("clozeworks.cli.commands.recipes", "list the recipes that come along"),
     "init": ("clozeworks.cli.commands.init", "write a recipe to begin with"),
     "pretrain": (
         "clozeworks.cli.commands.pretrain",

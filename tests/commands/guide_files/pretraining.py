@@ -9,7 +9,7 @@ import clozeworks as cw
 from clozeworks.data.corpus.build import BuildSettings, build_corpus
 from clozeworks.text.training.train import train_from_iterator
 
-RECIPES = Path(__file__).resolve().parents[3] / "recipes"
+RECIPES = Path(__file__).resolve().parents[3] / "src" / "clozeworks" / "recipes"
 SHORT = {
     "pretrain": (
         "training.steps=4",

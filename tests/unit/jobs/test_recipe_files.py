@@ -14,7 +14,7 @@ from clozeworks.jobs.pretrain.recipe import Data, Recipe, StageSettings, Start, 
 from clozeworks.jobs.recipe_text import field_help, recipe_text, toml
 from clozeworks.objectives.published import PUBLISHED
 
-FOLDER = Path(__file__).resolve().parents[3] / "recipes"
+FOLDER = Path(__file__).resolve().parents[3] / "src" / "clozeworks" / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY |= {"intermediate_size": 32, "max_position_embeddings": 64}

@@ -1,5 +1,7 @@
 """`clozeworks init`: write a recipe to begin with."""
 
+import json
+import re
 import shlex
 from pathlib import Path
 
@@ -16,19 +18,22 @@ def pretrain(
     file: Path = Path("recipe.toml"),
     /,
     *,
-    corpus: Path = Path("corpus"),
-    size: str = "bert-tiny",
-    objective: str = "bert",
-    run: Path = Path("run"),
+    like: str | None = None,
+    corpus: Path | None = None,
+    size: str | None = None,
+    objective: str | None = None,
+    run: Path | None = None,
 ) -> None:
     """Write a recipe for pre-training, with every setting, its help and its default.
 
     Args:
         file: The file to write.
-        corpus: The corpus to train on.
-        size: A published size for fresh weights, or a model folder to go on from.
-        objective: bert, roberta, t5, gpt2 or another paper's name.
-        run: The folder of the run.
+        like: A recipe that comes along, written as it is; `clozeworks recipes` lists them.
+        corpus: The corpus to train on; corpus if not given.
+        size: A published size for fresh weights, or a model folder to continue from; bert-tiny if
+            not given.
+        objective: bert, roberta, t5, gpt2 or another paper's name; bert if not given.
+        run: The folder of the run; run if not given.
     """
     from clozeworks.errors import OutputError
     from clozeworks.jobs.pretrain.recipe import read_recipe
@@ -37,6 +42,11 @@ def pretrain(
 
     if file.exists() or file.is_symlink():
         raise OutputError(f"{file} exists; name another file, or remove it first.")
+    if like is not None:
+        _write_like(file, like, corpus, size, objective, run)
+        return
+    corpus, run = corpus or Path("corpus"), run or Path("run")
+    size, objective = size or "bert-tiny", objective or "bert"
     _check_size(size)
     recipe = read_recipe(
         {
@@ -53,6 +63,39 @@ def pretrain(
     if not corpus.exists():
         place = shlex.quote(str(corpus))
         print(f"Make the corpus: clozeworks corpus build TEXTS --tokenizer DIR --out {place}")
+    print(f"Train with: clozeworks pretrain {shlex.quote(str(file))}")
+
+
+def _write_like(
+    file: Path,
+    like: str,
+    corpus: Path | None,
+    size: str | None,
+    objective: str | None,
+    run: Path | None,
+) -> None:
+    """Writes a recipe that comes with the package, with another corpus and run folder if given."""
+    from clozeworks.errors import SettingError
+    from clozeworks.jobs.pretrain.recipe import read_recipe
+    from clozeworks.recipes import recipe_file
+    from clozeworks.storage.atomic import atomic_file
+
+    for name, value in (("--size", size), ("--objective", objective)):
+        if value is not None:
+            raise SettingError(
+                f"{name} is {value!r} and --like is {like!r}, which states its own; leave one of "
+                "them out, or change the file afterwards."
+            )
+    path = recipe_file(like)
+    text = path.read_text(encoding="utf-8").replace(f"recipes/{path.name}", str(file))
+    for key, place in (("run", run), ("corpus", corpus)):
+        if place is not None:
+            written = json.dumps(str(place))  # a string of JSON is one of TOML
+            text = re.sub(rf"(?m)^{key} = .*$", lambda _, k=key, w=written: f"{k} = {w}", text)
+    with atomic_file(file, "w", overwrite=False) as opened:
+        opened.write(text)
+    recipe = read_recipe(file)
+    print(f"{file}: as {like}, {recipe.model.start} on {recipe.data.corpus}.")
     print(f"Train with: clozeworks pretrain {shlex.quote(str(file))}")
 
 
