@@ -26,6 +26,8 @@ RENAMED = {
     "training.rates.freeze": "training.freezing.layers",
     "training.rates.heads_only": "training.freezing.heads_only",
     "training.rates.thaw": "training.freezing.unfreeze_every_steps",
+    "task.writing.tokens": "task.writing.max_new_tokens",
+    "task.writing.beams": "task.writing.num_beams",
     "training.lora": "lora",
     "training.augment": "augment",
     "training.adversarial": "adversarial",
