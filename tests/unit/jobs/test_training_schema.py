@@ -23,6 +23,7 @@ from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.jobs.pretrain.recipe import Recipe, read_recipe
 from clozeworks.jobs.renamed_settings import RENAMED, refuse_renamed
 from clozeworks.spec import spec
+from clozeworks.tasks.text_to_text.task import TextToText
 
 PRETRAIN = {
     "run": "run",
@@ -224,6 +225,7 @@ def _fields(cls: type, path: str) -> set[str]:
 
 def test_the_new_names_are_settings_and_the_old_ones_are_not():
     known = _fields(Recipe, "") | _fields(FinetuneRecipe, "") | _fields(Search, "search")
+    known |= _fields(TextToText, "task")
     assert set(RENAMED.values()) <= known
     assert not set(RENAMED) & known
 
