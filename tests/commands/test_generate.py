@@ -85,9 +85,11 @@ def test_the_help_names_the_columns_and_the_form_that_hold(gpt, command):
         " ".join(command(name, "--help").out.replace("│", " ").split())
         for name in ("generate", "text-to-text")
     )
-    assert "holds the prompts, by name or number: text=question. Found if not given." in prompts
+    assert "holds the prompts, by name or number: text=question. Detected if not given." in prompts
     assert "a terminal or one prompt is typed, JSON otherwise." in prompts
-    assert "such as source=2. Found if not given. Roles: messages, source, input, prefix" in sources
+    assert (
+        "such as source=2. Detected if not given. Roles: messages, source, input, prefix" in sources
+    )
     assert "text=review" not in prompts + sources
     assert not command("generate", gpt, "The cat", "--max-new-tokens", 2).out.startswith("{")
 

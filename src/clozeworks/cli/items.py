@@ -49,8 +49,8 @@ class ItemInput:
     Attributes:
         item: What rows become.
         columns: Which columns are what, as a person wrote it.
-        header: Whether the first row of csv and tsv is a header; found out if not given.
-        encoding: What files and standard input are written in.
+        header: Whether the first row of csv and tsv is a header; detected if not given.
+        encoding: The encoding of files and standard input.
         bad: Told about rows that cannot be used.
         chunk: The most items that are answered at once.
     """

@@ -16,7 +16,7 @@ from typing import NoReturn
 COMMANDS = {
     "quickstart": (
         "clozeworks.cli.commands.quickstart",
-        "train a small BERT on a text everybody has",
+        "train a small BERT on Python's own documentation",
     ),
     "fill": ("clozeworks.cli.commands.fill", "fill in the words missing from a text"),
     "embed": ("clozeworks.cli.commands.embed", "turn texts into vectors"),
@@ -35,15 +35,15 @@ COMMANDS = {
     "new": ("clozeworks.cli.commands.new", "create a model folder with fresh weights"),
     "tokenizer": ("clozeworks.cli.commands.tokenizer", "train, extend or inspect a tokenizer"),
     "corpus": ("clozeworks.cli.commands.corpus", "turn raw text into a corpus to train on"),
-    "data": ("clozeworks.cli.commands.data", "look at labelled data before training on it"),
+    "data": ("clozeworks.cli.commands.data", "check and split labelled data"),
     "recipes": ("clozeworks.cli.commands.recipes", "list the recipes that come along"),
-    "init": ("clozeworks.cli.commands.init", "write a recipe to begin with"),
+    "init": ("clozeworks.cli.commands.init", "write a recipe to start from"),
     "pretrain": (
         "clozeworks.cli.commands.pretrain",
-        "train a model on a corpus; stop and go on at will",
+        "train a model on a corpus; stop and resume at any time",
     ),
-    "finetune": ("clozeworks.cli.commands.finetune", "teach a model a task from labelled files"),
-    "runs": ("clozeworks.cli.commands.runs", "list runs: how far each is, and how to go on"),
+    "finetune": ("clozeworks.cli.commands.finetune", "fine-tune a model on labelled files"),
+    "runs": ("clozeworks.cli.commands.runs", "list runs, their progress, and how to resume them"),
     "probe": (
         "clozeworks.cli.commands.probe",
         "what a frozen model's vectors are worth for a task",
@@ -168,7 +168,7 @@ def overview() -> str:
     tasks = task_commands()
     width = max(map(len, (*COMMANDS, *tasks))) + 2
     lines = [
-        "Clozeworks: from your own text to a trained, compressed, served language model.",
+        "Clozeworks: from your own raw text to a trained language model.",
         "",
         "  clozeworks COMMAND …",
         "",

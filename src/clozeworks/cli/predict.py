@@ -32,8 +32,8 @@ class ReadingOptions:
     Attributes:
         columns: Which columns of a file are what, by name or number: text=review. Found if not
             given. Roles: text; first, second; words; question, context.
-        header: Whether the first row of .csv and .tsv is a header; found out if not given.
-        encoding: What files and standard input are written in.
+        header: Whether the first row of .csv and .tsv is a header; detected if not given.
+        encoding: The encoding of files and standard input.
         skip_bad_rows: Drop rows that cannot be used, such as blank texts, and count them.
         json_lines: Print one JSON object per item, or text for people. If not given: text if the
             output is a terminal, JSON otherwise.

@@ -157,9 +157,9 @@ class Answer(Task[QuestionItem, Answered]):
     item_type: ClassVar[type[Item]] = QuestionItem
     summary: ClassVar[str] = "find the answers to questions in a context"
     description: ClassVar[str] = (
-        "Find the stretch of a context that answers a question. Long contexts are read through "
-        "windows, never cut. Begin and end are characters of the context; JSON does not repeat the "
-        "context itself. The context may also be the name of a file that holds it."
+        "Find the span of a context that answers a question. Long contexts are read through "
+        "windows, never truncated. Begin and end are characters of the context; JSON does not "
+        "repeat the context itself. The context may also be the name of a file that holds it."
     )
     title: ClassVar[str] = "Question answering"
     ability: ClassVar[str] = "answer questions"

@@ -227,7 +227,7 @@ class Classify(Task[Any, Classified]):
     summary: ClassVar[str] = "label texts: one label, several, or a number"
     description: ClassVar[str] = (
         "Give each text its label; or several labels, or a number, as the model was trained. Long "
-        "texts are read through windows, never cut."
+        "texts are read through windows, never truncated."
     )
     title: ClassVar[str] = "Text classification"
     ability: ClassVar[str] = "classify texts"
@@ -236,7 +236,7 @@ class Classify(Task[Any, Classified]):
     command_options: ClassVar[Mapping[str, CommandOption]] = {
         "top": CommandOption(
             int,
-            "How many labels are shown, the likeliest first. If not given, people are shown one, "
+            "How many labels are shown, the most likely first. If not given, people are shown one, "
             "and JSON holds all.",
             "-k",
         )

@@ -69,7 +69,7 @@ class Compare(Classify):
     summary: ClassVar[str] = "compare two texts: entailment, paraphrase, similarity"
     description: ClassVar[str] = (
         "Say how the two texts of each pair are related: entailment, paraphrase, similarity. If "
-        "two texts do not fit together, the longer one is read through windows, never cut."
+        "two texts do not fit together, the longer one is read through windows, never truncated."
     )
     title: ClassVar[str] = "Comparison of two texts"
     ability: ClassVar[str] = "compare texts"

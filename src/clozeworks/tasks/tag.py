@@ -175,8 +175,8 @@ class Tag(Task[WordsItem, Tagged]):
     summary: ClassVar[str] = "tag words: entities, parts of speech"
     description: ClassVar[str] = (
         "Give every word its tag, and name the entities the tags make. Long texts are read through "
-        "windows, never cut. Begin and end of an entity are characters of the text; JSON also "
-        "holds every word with its position, tag and score."
+        "windows, never truncated. Begin and end of an entity are characters of the text; JSON "
+        "also holds every word with its position, tag and score."
     )
     title: ClassVar[str] = "Tagging of words"
     ability: ClassVar[str] = "tag words"
@@ -186,7 +186,7 @@ class Tag(Task[WordsItem, Tagged]):
         "scheme": CommandOption(
             str,
             "BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the "
-            "model's; nothing is lost. People are then shown the tags on a line of their own.",
+            "model's. The tags are then also shown on a line of their own.",
         )
     }
     can_probe: ClassVar[bool] = True

@@ -42,16 +42,17 @@ def check(
     """Print what labelled files hold: labels, lengths, bad rows, and what looks odd.
 
     Args:
-        files: Files to train on: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, packed or not.
+        files: Files to train on: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or
+            not.
         task: What they are for.
-        dev: Files to judge by.
-        columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
+        dev: Files to evaluate on.
+        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
             Roles: text, label; first, second; words, tags; question, context, answers; source,
             target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; found out if not given.
-        labels: One label per row, several, or numbers; found out if not given.
-        separator: What stands between several labels of one cell, such as |.
-        encoding: What text files are written in.
+        header: Whether the first row of .csv and .tsv is a header; detected if not given.
+        labels: One label per row, several, or numbers; detected if not given.
+        separator: The separator between several labels in one cell, such as |.
+        encoding: The encoding of text files.
         tokenizer: A tokenizer or model folder; counts tokens.
         window: The most tokens the model takes; as the tokenizer says if not given.
         json_text: Print the report as JSON.

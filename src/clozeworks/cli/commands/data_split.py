@@ -44,21 +44,22 @@ def split(
     are written as they stood, in UTF-8 and unpacked; the same files and seed give the same parts.
 
     Args:
-        files: Files to split: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, packed or not.
+        files: Files to split: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or
+            not.
         task: What they are for.
         out: The folder for train, dev and test, made if it is not there.
-        dev: The share to choose by; 0 for none.
-        test: The share to measure on once; 0 for none.
+        dev: The fraction for choosing settings; 0 for none.
+        test: The fraction for the final measurement; 0 for none.
         seed: Another seed gives other parts.
-        columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
+        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
             Roles: text, label; first, second; words, tags; question, context, answers; source,
             target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; found out if not given.
-        labels: One label per row, several, or numbers; found out if not given.
-        separator: What stands between several labels of one cell, such as |.
-        encoding: What text files are written in.
+        header: Whether the first row of .csv and .tsv is a header; detected if not given.
+        labels: One label per row, several, or numbers; detected if not given.
+        separator: The separator between several labels in one cell, such as |.
+        encoding: The encoding of text files.
         skip_bad_rows: Leave out and count rows that cannot be used.
-        overwrite: Replace parts that stand in the folder.
+        overwrite: Replace parts that exist in the folder.
     """
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.columns import parse_columns

@@ -66,22 +66,22 @@ def evaluate(
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Measure how good a model is on labelled data, with intervals of 95 %.
+    """Measure how good a model is on labelled data, with 95 % intervals.
 
     Args:
         model: A model folder or hub name.
-        file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, packed or not. For
-            fill: texts with [MASK], and the right words as label.
+        file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or not.
+            For fill: texts with [MASK], and the right words as label.
         task: What is measured; as the model folder says if not given.
-        columns: Which columns are what, by name or number: text=review,label=5. Found if not given.
+        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
             Roles: text, label; first, second; words, tags; question, context, answers; source,
             target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; found out if not given.
+        header: Whether the first row of .csv and .tsv is a header; detected if not given.
         labels: One label per row, several, or numbers; as the model was trained if not given.
-        separator: What stands between several labels of one cell, such as |.
-        encoding: What text files are written in.
+        separator: The separator between several labels in one cell, such as |.
+        encoding: The encoding of text files.
         skip_bad_rows: Drop rows that cannot be used, and count them.
-        metric: The value that decides and stands first, or a GLUE task such as mrpc.
+        metric: The main metric, or a GLUE task such as mrpc.
         threshold: For questions: give no answer if "none" is ahead by more than this.
         predictions: Write each item with what is right and what the model says to this file
             (.jsonl).

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="clozeworks finetune",
-    help="Teach a model a task from labelled files. Run it again to go on where it was stopped.",
+    help="Fine-tune a model on labelled files. Run it again to resume.",
     help_format="plaintext",
     version_flags=[],
 )
@@ -39,7 +39,7 @@ def recipe(
     Args:
         file: A TOML file with run, model, task, data and what else differs from the defaults.
         changes: Settings to change, for example training.epochs=5.
-        device: cpu, cuda or mps; the best there is if not given.
+        device: cpu, cuda or mps; the best available one if not given.
     """
     if file.suffix != ".toml":
         from clozeworks.errors import InputError
@@ -92,21 +92,22 @@ def _command(kind: type[Task[Any, Any]]) -> None:
             recipe["data"]["encoding"] = encoding
         _run(recipe, changes, words, device, probe=probe)
 
-    run.__doc__ = f"""Teach a model to {kind.summary}.
+    run.__doc__ = f"""Fine-tune a model to {kind.summary}.
 
     Args:
         model: A model folder or hub name.
         train: Labelled files (csv, tsv, jsonl, parquet, CoNLL columns, CoNLL-U, SQuAD json; packed
             or not), and settings to change, for example training.epochs=5; with
-            search.rates=[2e-5,5e-5] (also epochs, items, trials) several are tried.
-        dev: A file to judge by; a part of the training files if not given. May stand several times.
+            search.learning_rates=[2e-5,5e-5] (also epochs, batch_sizes, trials) several are tried.
+        dev: A file to evaluate on; a part of the training files if not given. May be given several
+            times.
         out: The folder of the run; TASK-run if not given.
-        columns: Which column is what, for example {example}; found if not given.
-        encoding: What text files are written in, such as gb18030; UTF-8 if not given.
+        columns: Which column is what, for example {example}; detected if not given.
+        encoding: The encoding of text files, such as gb18030; UTF-8 if not given.
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
-        probe: Measure also what the frozen model's layers are worth, on the same items.
-        device: cpu, cuda or mps; the best there is if not given.
+        probe: Also measure what the frozen model's layers are worth, on the same items.
+        device: cpu, cuda or mps; the best available one if not given.
     """
     app.command(run, name=task)
 

@@ -146,7 +146,7 @@ def generate(
     Args:
         model: A model folder or hub name with a decoder and its language-model head.
         source: A prompt, a file (.txt one prompt per line, .csv, .tsv, .jsonl, .json, .parquet;
-            packed or not), or - for the lines of standard input.
+            compressed or not), or - for the lines of standard input.
         more: Further prompts.
         chat: Put each prompt as what a user says in a chat, and write the assistant's turn.
         settings: How texts are written.

@@ -62,7 +62,7 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
     lines = [f"        {name}: {option.help}" for name, option in task.command_options.items()]
     lines.append(
         "        columns: Which columns of a file are what, by name or number, such as "
-        f"{first}=2. Found if not given. Roles: {', '.join(roles)}."
+        f"{first}=2. Detected if not given. Roles: {', '.join(roles)}."
     )
     made.__doc__ = "How items are read and answers written.\n\n    Attributes:\n" + "\n".join(lines)
     return Parameter(name="*")(made)
@@ -78,8 +78,8 @@ def _help(task: "type[Task[Any, Any]]") -> str:
 
     Args:
         model: A model folder or hub name that can do it ({task.architecture}).
-        inputs: {texts.capitalize()}; or a file ({suffixes}; packed or not); or - for the lines of
-            standard input{between}.
+        inputs: {texts.capitalize()}; or a file ({suffixes}; compressed or not); or - for the lines
+            of standard input{between}.
         options: How items are read and answers written.
     """
 

@@ -28,12 +28,12 @@ def pretrain(
     *changes: str,
     device: Annotated[str | None, Parameter(alias="-d")] = None,
 ) -> None:
-    """Train a model on a corpus, as a recipe says. Run it again to go on where it was stopped.
+    """Train a model on a corpus, as a recipe says. Run it again to resume.
 
     Args:
         recipe: A TOML file; `clozeworks init pretrain` writes one.
         changes: Settings to change, for example training.steps=2000.
-        device: cpu, cuda or mps; the best there is if not given.
+        device: cpu, cuda or mps; the best available one if not given.
     """
     from clozeworks.cli.display.training import TrainingProgress
     from clozeworks.jobs.pretrain import job
