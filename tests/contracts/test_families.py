@@ -17,7 +17,7 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layout import Layout
 from clozeworks.errors import UnsupportedError
-from clozeworks.families.family import Config, families, parts_of
+from clozeworks.families.family import Config, families
 
 FAMILIES = families()
 # Every family names width, depth, heads and inner width in its own words.
@@ -148,7 +148,7 @@ def test_blueprint_round_trips(family, name):
     assert Blueprint.from_json(blueprint.to_json()) == blueprint
     config = family.config(blueprint)
     assert json.loads(json.dumps(config)) == config
-    assert family.blueprint(Config(config), parts_of(blueprint)) == blueprint
+    assert family.blueprint(Config(config), blueprint.parts) == blueprint
 
 
 @pytest.mark.parametrize(("family", "name"), CASES)

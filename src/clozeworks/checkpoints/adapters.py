@@ -27,7 +27,7 @@ from clozeworks.checkpoints.tasks import with_task
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError
-from clozeworks.families.family import Config, parts_of
+from clozeworks.families.family import Config
 from clozeworks.families.weights import OWN, Names
 from clozeworks.tasks import answer, classify, tag
 from clozeworks.tasks.task import Task
@@ -213,7 +213,7 @@ def _sum(weight: Tensor, learned: Tensor) -> Tensor:
 
 
 def _names(checkpoint: Checkpoint) -> Names:
-    parts = parts_of(checkpoint.model.blueprint) & checkpoint.family.paths.keys()
+    parts = checkpoint.model.blueprint.parts & checkpoint.family.paths.keys()
     family = checkpoint.family
     return family.names(family.fitting(parts), Config(checkpoint.config))
 

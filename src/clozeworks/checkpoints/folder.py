@@ -33,7 +33,7 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.vocabulary import PlainVocabulary, Vocabulary
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
-from clozeworks.families.family import Config, Family, Parts, family, parts_of
+from clozeworks.families.family import Config, Family, Parts, family
 from clozeworks.families.weights import Names
 from clozeworks.text.tokenizer.files import CONVERT, sentence_piece
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -137,7 +137,7 @@ def save(
     own = {name: head for name, head in blueprint.heads.items() if name not in found.paths}
     published = {name: head for name, head in blueprint.heads.items() if name not in own}
     written = found.config(dataclasses.replace(blueprint, heads=published))
-    parts = parts_of(blueprint) - own.keys()
+    parts = blueprint.parts - own.keys()
     name = _kept_architecture(checkpoint, parts) or found.fitting(parts)
     config = {
         **found.unstated,

@@ -18,7 +18,7 @@ from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
-from clozeworks.families.family import Config, Family, parts_of
+from clozeworks.families.family import Config, Family
 from clozeworks.tasks.tag import TRANSITIONS
 from clozeworks.tasks.task import Task, task_classes
 
@@ -87,7 +87,7 @@ def with_task(
         )
     kept = {key: value for key, value in checkpoint.config.items() if key not in _OF_HEADS}
     config = {**kept, **task.settings()}
-    made = family.blueprint(Config(config), parts | (parts_of(old.blueprint) & family.inside))
+    made = family.blueprint(Config(config), parts | (old.blueprint.parts & family.inside))
     blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
     network = task.equip(blueprint).build()
     rows = _old_rows(checkpoint, task, head)
@@ -229,7 +229,7 @@ def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
 
 def _published(family: Family, config: Config, blueprint: Blueprint) -> dict[str, str]:
     """The published name of every weight."""
-    parts = parts_of(blueprint) & family.paths.keys()
+    parts = blueprint.parts & family.paths.keys()
     names = family.names(family.fitting(parts), config)
     meta = blueprint.build("meta")
     return {ours: names.theirs(ours, prefixed=True) for ours in meta.state_dict()}

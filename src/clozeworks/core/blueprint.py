@@ -23,6 +23,9 @@ from clozeworks.spec import spec
 if TYPE_CHECKING:
     from clozeworks.core.model import Model
 
+# Parts of a model that are not heads.
+BESIDE = ("pooler", "decoder")
+
 
 @spec
 class Blueprint:
@@ -61,6 +64,12 @@ class Blueprint:
     def towers(self) -> dict[str, Tower]:
         """The encoder, and the decoder if there is one."""
         return {"encoder": self.encoder} | ({"decoder": self.decoder} if self.decoder else {})
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The parts it has beside its body: its heads, a pooler, a decoder."""
+        beside = {name for name in BESIDE if getattr(self, name) is not None}
+        return frozenset(self.heads) | beside
 
     @property
     def can_generate(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from clozeworks import config as settings
 from clozeworks import registry
-from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.blueprint import BESIDE, Blueprint
 from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
 from clozeworks.families.weights import Form, Names, Rule
 from clozeworks.text.tokenizer.styles import Style
@@ -21,9 +21,6 @@ Parts = frozenset[str]
 # No published network comes near these; a damaged config easily does.
 MOST = 2**31 - 1
 DEEPEST = 10_000
-
-# Parts of a model that are not heads.
-BESIDE = ("pooler", "decoder")
 
 # Published names of activations, and ours.
 ACTIVATIONS = {
@@ -222,7 +219,7 @@ class Family:
     def config(self, blueprint: Blueprint) -> dict[str, Any]:
         """The config of a blueprint, or a complaint if this family cannot express it."""
         written = {"model_type": self.model_type, **self.write(blueprint)}
-        again = self.read(Config(written), parts_of(blueprint))
+        again = self.read(Config(written), blueprint.parts)
         if again != blueprint:
             where, ours, theirs = _difference(settings.plain(blueprint), settings.plain(again))
             raise UnsupportedError(
@@ -254,12 +251,6 @@ class Family:
                 f"holds all of them; save them as separate models."
             )
         return min(holding, key=lambda name: len(self.architectures[name].parts))
-
-
-def parts_of(blueprint: Blueprint) -> Parts:
-    """The parts a blueprint has beside its body."""
-    beside = {name for name in BESIDE if getattr(blueprint, name) is not None}
-    return frozenset(blueprint.heads) | beside
 
 
 def families() -> dict[str, Family]:

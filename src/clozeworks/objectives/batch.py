@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,11 +20,13 @@ from torch import Tensor
 
 from clozeworks.arrays import Int64Array
 from clozeworks.core.layout import Layout
-from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import TokenizerError, UnsupportedError
 from clozeworks.text.tokenizer.special import sentinel_name
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from clozeworks.data.corpus.corpus import Split
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TargetArrays = dict[str, NDArray[Any]]
 ANSWERS = "answers"
@@ -47,13 +49,13 @@ class Vocabularies:
     vocabulary: int
     mask_id: int | None = None
     special_ids: tuple[int, ...] = ()
-    split: Split | None = None
+    split: "Split | None" = None
     named: Mapping[str, int] = field(default_factory=dict)
     start_id: int | None = None
     end_id: int | None = None
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, split: Split | None = None) -> "Vocabularies":
+    def of(cls, tokenizer: "Tokenizer", split: "Split | None" = None) -> "Vocabularies":
         """What a tokenizer knows, and the tokens of a split."""
         found = {name: tokenizer.id_of(name) for name in tokenizer.special.names()}
         named = {name: number for name, number in found.items() if number is not None}
@@ -127,7 +129,7 @@ class Vocabularies:
             )
         return self.end_id
 
-    def corpus(self) -> Split:
+    def corpus(self) -> "Split":
         """The tokens random ones are taken from.
 
         Raises:

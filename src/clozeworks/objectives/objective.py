@@ -18,7 +18,6 @@ from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
-from clozeworks.families.family import parts_of
 from clozeworks.objectives.batch import Batch, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import Slot
@@ -135,7 +134,7 @@ class Objective(Slot):
         Raises:
             SettingError: If the model lacks a head or part that the objective needs.
         """
-        have = parts_of(blueprint)
+        have = blueprint.parts
         missing = sorted(self.required_heads(have) - have)
         if missing:
             wanted = ",".join(sorted(self.required_heads(have), reverse=True))

@@ -9,7 +9,7 @@ import clozeworks as cw
 from clozeworks.core import initialize
 from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.errors import ClozeworksError, SettingError, UnknownName
-from clozeworks.families.family import parts_of, published_sizes
+from clozeworks.families.family import published_sizes
 from clozeworks.jobs.pretrain.recipe import Start
 from clozeworks.jobs.pretrain.starting import starting_model, trained_network
 from clozeworks.objectives.published import published
@@ -49,7 +49,7 @@ def same(one, other, but=()):
 def test_a_fresh_model_has_the_heads_its_objective_needs(corpus, name, parts):
     objective = published(name, 24)
     model = starting_model(Start(start="bert-tiny", config=SIZES), objective, corpus, 1)
-    assert set(parts_of(model.blueprint)) == parts
+    assert set(model.blueprint.parts) == parts
     assert model.model.embeddings.tokens.weight.shape == (corpus.tokenizer.size, 32)
     again = starting_model(Start(start="bert-tiny", config=SIZES), objective, corpus, 1)
     other = starting_model(Start(start="bert-tiny", config=SIZES), objective, corpus, 2)

@@ -91,7 +91,8 @@ def _write_like(
     for key, place in (("run", run), ("corpus", corpus)):
         if place is not None:
             written = json.dumps(str(place))  # a string of JSON is one of TOML
-            text = re.sub(rf"(?m)^{key} = .*$", lambda _, k=key, w=written: f"{k} = {w}", text)
+            line = f"{key} = {written}".replace("\\", r"\\")
+            text = re.sub(rf"(?m)^{key} = .*$", line, text)
     with atomic_file(file, "w", overwrite=False) as opened:
         opened.write(text)
     recipe = read_recipe(file)

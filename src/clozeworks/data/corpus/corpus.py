@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from clozeworks.arrays import BoolArray, Int64Array
 from clozeworks.data.corpus.manifest import read_manifest
 from clozeworks.data.corpus.shards import Shard, ShardEntry, Tokens, token_dtype
 from clozeworks.errors import InputError
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TOKENIZER_FOLDER = "tokenizer"
 INDEX_FOLDER = "index"
@@ -148,13 +150,15 @@ class Corpus:
         return [ShardEntry(**{name: shard[name] for name in names}) for shard in shards]
 
     @cached_property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> "Tokenizer":
         """The tokenizer it was built with.
 
         Raises:
             InputError: If it was replaced by another one.
         """
         folder = self.folder / TOKENIZER_FOLDER
+        from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
         tokenizer = Tokenizer.load(folder)
         made, found = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
         if made != found:
@@ -165,7 +169,7 @@ class Corpus:
             )
         return tokenizer
 
-    def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
+    def check_tokenizer(self, tokenizer: "Tokenizer", owner: str) -> None:
         """Checks that this tokenizer made the tokens.
 
         Args:

@@ -16,12 +16,14 @@ computed on the spot is a few flat arrays, built once per copy and kept in a cac
 """
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples.examples import Examples
 from clozeworks.spec import Slot
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 __all__ = ["Examples", "ExamplesSpec"]
 
@@ -33,7 +35,7 @@ class ExamplesSpec(Slot):
     folder: ClassVar[str | None] = "clozeworks.data.examples"
 
     def arrange(
-        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+        self, split: Split, tokenizer: "Tokenizer", seed: int, cache: Path | None = None
     ) -> Examples:
         """Arranges the tokens of a split.
 

@@ -11,7 +11,7 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
-from clozeworks.families.family import Config, Parts, parts_of, published_sizes
+from clozeworks.families.family import Config, Parts, published_sizes
 from clozeworks.jobs.pretrain.recipe import Start
 from clozeworks.language_model import LanguageModel, load, new
 from clozeworks.objectives.objective import Objective
@@ -84,7 +84,7 @@ def trained_network(model: LanguageModel, objective: Objective, seed: int) -> Mo
 
 def _with_parts(model: LanguageModel, objective: Objective, seed: int) -> LanguageModel:
     """The same model with the parts an objective needs; those it lacked are fresh."""
-    family, have = model.family, parts_of(model.blueprint)
+    family, have = model.family, model.blueprint.parts
     missing = objective.required_heads(family.paths) - have
     if not missing:
         return model
@@ -102,7 +102,7 @@ def _with_parts(model: LanguageModel, objective: Objective, seed: int) -> Langua
 
 def _check_saveable(model: LanguageModel, missing: Parts) -> None:
     """Refuses heads that no published architecture holds together, before they are trained."""
-    family, have = model.family, parts_of(model.blueprint) & model.family.paths.keys()
+    family, have = model.family, model.blueprint.parts & model.family.paths.keys()
     try:
         family.fitting(have | missing)
     except UnsupportedError as error:

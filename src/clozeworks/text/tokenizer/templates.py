@@ -1,9 +1,12 @@
 """Where a tokenizer puts its special tokens around one text or two."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 from clozeworks.errors import TokenizerError
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Template:
         return sum(map(len, self.special))
 
 
-def template(tokenizer: Tokenizer, texts: int) -> Template:
+def template(tokenizer: "Tokenizer", texts: int) -> Template:
     """Reads the template off an example.
 
     Args:
