@@ -388,5 +388,5 @@ def test_the_help_names_columns_that_the_task_knows(task, command):
     from clozeworks.tasks.task import task_class
 
     shown = " ".join(command("finetune", task, "--help").out.replace("│", " ").split())
-    example = re.search(r"Which column is what, for example (\S+); found", shown)
+    example = re.search(r"Which column is what, for example (\S+); detected", shown)
     assert example is not None and parse_columns(example[1], task_class(task).item_type)

@@ -196,13 +196,26 @@ class ItemInput:
         columns = [column for column in found if column.role in item.asked_roles]
         said = f"Columns: {', '.join(map(str, columns))}"
         said += "." if any(head.names) else "; no header."
-        items = self._rows(rows, head, columns, item)
-        return InputItems(head.origin, self._chunks(items), rows.fraction_read, said)
+        given = [0]
+        items = self._rows(rows, head, columns, item, given)
+
+        def fraction() -> float:
+            # The first rows are read ahead: a small file is read before one of them is answered.
+            ahead = rows.fraction_read() >= 1 and given[0] < len(head.rows)
+            return given[0] / len(head.rows) if ahead else rows.fraction_read()
+
+        return InputItems(head.origin, self._chunks(items), fraction, said)
 
     def _rows(
-        self, rows: TableReader, head: Table, columns: list[Column], item: type[Item]
+        self,
+        rows: TableReader,
+        head: Table,
+        columns: list[Column],
+        item: type[Item],
+        given: list[int],
     ) -> Iterator[Item]:
         for number, cells in rows.rows(head):
+            given[0] += 1
             row = {column.role: cells[column.number - 1] for column in columns}
             place = head.place(number)
             try:

@@ -104,8 +104,8 @@ class PromptOptions(ReadingOptions):
     """How prompts are read and texts written.
 
     Attributes:
-        columns: Which column of a file holds the prompts, by name or number: text=question. Found
-            if not given.
+        columns: Which column of a file holds the prompts, by name or number: text=question.
+            Detected if not given.
         json_lines: Print one JSON object per text, or text for people. If not given: text if the
             output is a terminal or one prompt is typed, JSON otherwise.
     """
