@@ -136,8 +136,7 @@ def _answer(arguments: list[str]) -> int:
 
         print(f"clozeworks {__version__}")
         return 0
-    tasks = task_commands()
-    if name not in COMMANDS and name not in tasks:
+    if name not in COMMANDS and name not in (tasks := task_commands()):
         raise UnknownName("command", name, {**COMMANDS, **tasks})
     return _call(name, rest)
 

@@ -36,8 +36,8 @@ def record_of(
         gold: Whether what is right stands beside it.
     """
     predicted, asked = prediction.to_dict(top), item.echo()
-    if "text" in asked and predicted.get("text", asked["text"]) != asked["text"]:
-        asked["source"] = asked.pop("text")  # a text was written for it
+    if "text" in asked and "text" in predicted:  # one is read, the other written for it
+        asked["source"] = asked.pop("text")
     right = {"gold": item.gold_json()} if gold else {}
     where = {"source_location": item.place} if item.place else {}
     return {**asked, **predicted, **right, **where}
