@@ -81,7 +81,7 @@ def objective_of(name: str):
     from clozeworks.objectives.published import published
 
     if name == "masked blocks":  # what most people do today
-        return dataclasses.replace(MaskedLM.roberta(), arrangement=Blocks(length=LENGTH))
+        return dataclasses.replace(MaskedLM.roberta(), examples=Blocks(length=LENGTH))
     return published(name, LENGTH)
 
 
@@ -93,7 +93,7 @@ def our_loader(folder: Path, name: str, workers: int):
     corpus = Corpus.open(folder)
     split = corpus.split()
     objective = objective_of(name)
-    arrangement = objective.arranged().arrange(split, corpus.tokenizer, 0, folder / "index")
+    arrangement = objective.chosen_examples().arrange(split, corpus.tokenizer, 0, folder / "index")
     source = Vocabularies.of(corpus.tokenizer, split)
     return Loader(
         arrangement,

@@ -183,7 +183,7 @@ class Ours:
         part = tensors.targets["asked"]
         hidden = self.model(tensors.ids, tensors.layout)
         head = self.model.head(self.head)
-        places = part["places"] if self.head == "vocabulary" else None
+        places = part["positions"] if self.head == "vocabulary" else None
         x = head.read(hidden, tensors.layout, places)
         return Loss({"asked": head.loss(x, part["answers"])})
 
@@ -199,7 +199,7 @@ class Ours:
             ids, marks = (np.concatenate([side[text] for text in mine]) for side in (texts, asked))
             places = np.flatnonzero(marks)
             answers = ids[places] if self.head == "vocabulary" else marks.astype(np.int64)
-            part = {"places": places, "answers": answers}
+            part = {"positions": places, "answers": answers}
             lengths = np.array([len(texts[text]) for text in mine])
             pieces.append(Batch(ids, np.zeros_like(ids), lengths, {"asked": part}))
         measured = self.gradients.take(self.steps, pieces)

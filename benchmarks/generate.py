@@ -166,7 +166,7 @@ def ours(folder: Path, beams: int) -> Write:
     from clozeworks.generate.session import DecoderSession
 
     model = folders.load(folder).model
-    limits = Limits(most=NEW)
+    limits = Limits(max_new_tokens=NEW)
 
     @torch.inference_mode()
     def run(prompts: Texts) -> Texts:

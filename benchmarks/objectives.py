@@ -43,7 +43,7 @@ def objectives(corpus: Path, again: Path | None) -> dict[str, tuple[Path, Any]]:
     full = {"kind": "full_sentences", "length": LENGTH}
     order = {
         "kind": "sentence_order",
-        "arrangement": {"kind": "sentence_order_pairs", "length": LENGTH},
+        "examples": {"kind": "sentence_order_pairs", "length": LENGTH},
     }
     found = {
         "BERT: masks and next sentence": (corpus, named("bert")),
@@ -55,7 +55,7 @@ def objectives(corpus: Path, again: Path | None) -> dict[str, tuple[Path, Any]]:
         "SpanBERT: spans and boundaries": (corpus, named("spanbert")),
     }
     if again is not None:
-        fixed = {**named("roberta"), "masks": 1, "arrangement": full}
+        fixed = {**named("roberta"), "masks": 1, "examples": full}
         found["few texts, new masks each epoch"] = (again, named("roberta"))
         found["few texts, one mask for ever"] = (again, fixed)
     return found

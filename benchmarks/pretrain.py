@@ -178,7 +178,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
             "run": f"{place}/run",
             "objective": {
                 "kind": "masked_lm",
-                "arrangement": {"kind": "blocks", "length": LENGTH},
+                "examples": {"kind": "blocks", "length": LENGTH},
             },
             "model": {
                 "start": "bert-base",

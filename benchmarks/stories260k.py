@@ -250,7 +250,7 @@ def written(model: cw.LanguageModel, prompt: str, most: int) -> list[int]:
     ids = model.tokenizer.encode([prompt])[0].ids
     with evaluating(model.model), torch.inference_mode():
         reader = DecoderSession(model.model, [ids], most, None)
-        steps = write(reader, [ids], limits=Limits(most=most, ends=(2,)))
+        steps = write(reader, [ids], limits=Limits(max_new_tokens=most, ends=(2,)))
         return [piece.token for step in steps for piece in step]
 
 

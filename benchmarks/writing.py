@@ -270,7 +270,7 @@ def shakespeare(options: argparse.Namespace) -> None:
             "run": str(folder / "run"),
             "objective": {
                 "kind": "causal_lm",
-                "arrangement": {"kind": "document_pieces", "length": 256},
+                "examples": {"kind": "document_pieces", "length": 256},
             },
             "model": {
                 "start": "gpt2",

@@ -5,7 +5,7 @@ The idea: a counter-based generator has no state. The number for (seed, stream, 
 is computed when it is asked for, so neither the order of asking, nor the number of workers, nor a
 restart can change it.
 
-Shapes: B places where numbers are needed, n numbers at each.
+Shapes: B positions where numbers are needed, n numbers at each.
 """
 
 from hashlib import blake2b
@@ -36,8 +36,8 @@ def philox(
     """
     shape = np.broadcast(*counter).shape
     state = np.empty((6, *shape), dtype=np.uint64)
-    for place, word in enumerate(counter):
-        state[place] = word
+    for position, word in enumerate(counter):
+        state[position] = word
     # The rows are overwritten in place: for a batch of examples the cost is that of calling numpy,
     # and memory that is taken anew each time would be a third of it.
     a, b, c, d, left, right = state.reshape(6, -1)
@@ -55,8 +55,8 @@ def philox(
         np.bitwise_and(right, _LOW, out=b)
         np.bitwise_and(left, _LOW, out=d)
     words = np.empty((*shape, 4), dtype=np.uint32)
-    for place in range(4):
-        words[..., place] = state[place]
+    for position in range(4):
+        words[..., position] = state[position]
     return words
 
 
@@ -94,14 +94,14 @@ class RandomStream:
 
     def uniform(self, epochs: ArrayLike, indices: ArrayLike, count: int) -> Float64Array:
         """Numbers from 0 up to but not 1, (B, n)."""
-        return shares(self.words(epochs, indices, count))
+        return uniforms(self.words(epochs, indices, count))
 
     def permutation(self, epoch: int, size: int) -> Int64Array:
         """The numbers 0 to size - 1 in random order."""
         return order(self.words(epoch, 0, size)[0])
 
 
-def shares(words: Uint32Array) -> Float64Array:
+def uniforms(words: Uint32Array) -> Float64Array:
     """Words as numbers from 0 up to but not 1."""
     return words.astype(np.float64) * 2.0**-32
 
@@ -115,22 +115,22 @@ def below(words: Uint32Array, limit: ArrayLike) -> Int64Array:
     return (scaled >> _HALF).astype(np.int64)
 
 
-def fine_shares(words: Uint32Array) -> Float64Array:
+def fine_uniforms(words: Uint32Array) -> Float64Array:
     """Pairs of words (..., 2) as numbers from 0 up to but not 1, all 52 digits random."""
-    shares: Float64Array = words[..., 0] * 2.0**-32 + (words[..., 1] >> np.uint32(12)) * 2.0**-52
-    return shares
+    uniforms: Float64Array = words[..., 0] * 2.0**-32 + (words[..., 1] >> np.uint32(12)) * 2.0**-52
+    return uniforms
 
 
 def far_below(words: Uint32Array, limit: ArrayLike) -> Int64Array:
     """Pairs of words (..., 2) as whole numbers from 0 to limit - 1, for limits up to 2^52."""
     limits = np.asarray(limit, dtype=np.int64)
-    return np.minimum((fine_shares(words) * limits).astype(np.int64), limits - 1)
+    return np.minimum((fine_uniforms(words) * limits).astype(np.int64), limits - 1)
 
 
 def order(words: Uint32Array) -> Int64Array:
-    """The places 0 to n - 1 along the last dimension, in the order of the words."""
+    """The positions 0 to n - 1 along the last dimension, in the order of the words."""
     # The place in the low half breaks ties, and sorting whole numbers is faster than argsort.
-    places = np.arange(words.shape[-1], dtype=np.uint64)
-    keyed = (words.astype(np.uint64) << _HALF) | places
+    positions = np.arange(words.shape[-1], dtype=np.uint64)
+    keyed = (words.astype(np.uint64) << _HALF) | positions
     keyed.sort(axis=-1)
     return (keyed & _LOW).astype(np.int64)

@@ -35,7 +35,7 @@ MIXED = "昨天，张老师用BERT v2.0读完了《论语》🙂！「真好」�
 SMALL = "{hidden_size = 32, num_attention_heads = 2, intermediate_size = 64}"
 WHOLE_WORDS = (
     '{kind = "masked_lm", hide = {kind = "whole_words"}, '
-    'arrangement = {kind = "full_sentences", length = 48}}'
+    'examples = {kind = "full_sentences", length = 48}}'
 )
 RECIPE = f"""
 run = "run"
@@ -164,7 +164,7 @@ def hidden_words(folder):
     corpus = Corpus.open(folder)
     split = corpus.split("train")
     objective = written(WHOLE_WORDS, None)
-    arrangement = objective.arranged().arrange(split, corpus.tokenizer, seed=0, cache=None)
+    arrangement = objective.chosen_examples().arrange(split, corpus.tokenizer, seed=0, cache=None)
     source = Vocabularies.of(corpus.tokenizer, split)
     loader = Loader(
         arrangement,
@@ -177,7 +177,7 @@ def hidden_words(folder):
         clean, batch = loader.batch(step)
         words = np.cumsum(clean.word_starts | clean.special)
         hidden = np.zeros(len(words), bool)
-        hidden[batch.targets["masked_lm"]["places"]] = True
+        hidden[batch.targets["masked_lm"]["positions"]] = True
         yield clean, words, hidden
 
 

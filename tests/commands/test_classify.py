@@ -102,8 +102,8 @@ def test_a_file_is_read_and_answered_piece_by_piece(command, folder, tmp_path, m
         asked.append(len(items))
         return ask(self, items, *arguments, **options)
 
-    ask = LanguageModel.ask
-    monkeypatch.setattr(LanguageModel, "ask", noted)
+    ask = LanguageModel.predict
+    monkeypatch.setattr(LanguageModel, "predict", noted)
     monkeypatch.setattr(asked_items, "CHUNK_CHARACTERS", 100)
     monkeypatch.setattr(tables, "HEAD_ROWS", 3)
     pieces = objects(command("classify", folder, path))
@@ -170,14 +170,14 @@ def test_who_stops_keeps_the_answers(command, folder, tmp_path, monkeypatch):
     path, out = tmp_path / "a.txt", tmp_path / "o.jsonl"
     path.write_text("the cat\n" * 9, encoding="utf-8")
     left = [KeyboardInterrupt, None, None]
-    ask = LanguageModel.ask
+    ask = LanguageModel.predict
 
     def stopped(self, items, *arguments, **options):
         if items and (stop := left.pop()):
             raise stop
         return ask(self, items, *arguments, **options)
 
-    monkeypatch.setattr(LanguageModel, "ask", stopped)
+    monkeypatch.setattr(LanguageModel, "predict", stopped)
     monkeypatch.setattr(asked_items, "CHUNK_ITEMS", 2)
     outcome = command("classify", folder, path, "--out", out)
     assert outcome.code == 130 and len(out.read_text().splitlines()) == 4
@@ -348,7 +348,14 @@ def test_options_without_effect_are_refused(refused, folder, tmp_path, monkeypat
         *("classify", folder, "the cat", "--no-json", "-o", tmp_path / "o.jsonl"),
     )
     refused("--top is 0; it must be at least 1.", "classify", folder, "the cat", "-k", "0")
-    refused("--budget is 0; it must be at least 1.", "classify", folder, "the cat", "--budget", "0")
+    refused(
+        "--batch-tokens is 0; it must be at least 1.",
+        "classify",
+        folder,
+        "the cat",
+        "--batch-tokens",
+        "0",
+    )
 
 
 def test_models_that_cannot_classify(refused, tiny_models):

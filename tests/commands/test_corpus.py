@@ -288,7 +288,7 @@ def test_the_loader_gives_what_is_printed(command, corpus):
 
     opened = Corpus.open(corpus)
     objective, split = published("roberta", 32), opened.split("validation")
-    arrangement = objective.arranged().arrange(split, opened.tokenizer, 3, None)
+    arrangement = objective.chosen_examples().arrange(split, opened.tokenizer, 3, None)
     source = Vocabularies.of(opened.tokenizer, split)
     loader = Loader(arrangement, lambda x: objective.batch(x, 3, source), seed=3, tokens=512)
     made = loader.batch(11)
@@ -316,7 +316,7 @@ def test_help(command):
 def test_an_objective_written_out(command, built):
     table = (
         '{kind = "sum", parts = [{kind = "masked_lm", hide = {kind = "whole_words"}}, '
-        '{kind = "next_sentence", arrangement = {kind = "next_sentence_pairs", length = 24}}]}'
+        '{kind = "next_sentence", examples = {kind = "next_sentence_pairs", length = 24}}]}'
     )
     said = command("corpus", "batch", built, "--objective", table, "--show", 1)
     assert said.code == 0, said.err

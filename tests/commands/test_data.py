@@ -58,7 +58,7 @@ def test_json(command, train):
     outcome = command("data", "check", train, "--task", "classify", "--json")
     assert (outcome.code, outcome.err) == (0, "")
     report = json.loads(outcome.out)
-    assert report["train"]["labels"][1] == {"name": "pos", "count": 3, "share": 0.75}
+    assert report["train"]["labels"][1] == {"name": "pos", "count": 3, "fraction": 0.75}
     assert [each["name"] for each in report["findings"]] == ["contradictions", "html"]
 
 

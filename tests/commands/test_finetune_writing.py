@@ -361,7 +361,7 @@ def test_adafactor_teaches_with_a_rate_that_stays(writers, rows, command, tmp_pa
     assert outcome.code == 0, outcome.err
     assert "the learning rate rises to 0.05 and stays there." in " ".join(outcome.err.split())
     lines = [json.loads(line) for line in (run / "seed-0" / "metrics.jsonl").open()]
-    assert [line for line in lines if "rate" in line][-1]["rate"] == 0.05
+    assert [line for line in lines if "learning_rate" in line][-1]["learning_rate"] == 0.05
     assert json.loads((run / "metrics.json").read_text())["seeds"]["0"]["values"]["chrf"] > 0.6
     refused = command(*typed, *update, "training.optimizer.weight_decay=0.1")
     assert refused.code == 2

@@ -76,8 +76,8 @@ def test_the_help_is_as_wide_as_the_terminal(command):
 
 
 def test_the_help_names_only_what_can_be_given(command):
-    assert "--budget" not in command("generate", "--help").out
-    assert "--budget" in command("text-to-text", "--help").out
+    assert "--batch-tokens" not in command("generate", "--help").out
+    assert "--batch-tokens" in command("text-to-text", "--help").out
 
 
 def test_the_help_names_the_columns_and_the_form_that_hold(gpt, command):
@@ -289,7 +289,7 @@ def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monk
             "after prompt 300; raise",
         ),
     ],
-    ids=["places", "required words"],
+    ids=["positions", "required words"],
 )
 def test_a_late_bad_prompt_is_known_before_the_first_answer(
     gpt, command, tmp_path, last, options, said
@@ -326,7 +326,7 @@ def test_a_full_model_is_not_told_to_write_more(gpt, command):
     found = command("generate", str(gpt), prompt, "--max-new-tokens", "9999")
     assert found.code == 0
     assert found.err.endswith(
-        "; 1 of them filled the places the model has; lower --max-new-tokens, or shorten their "
+        "; 1 of them filled the positions the model has; lower --max-new-tokens, or shorten their "
         "prompts.\n"
     )
 

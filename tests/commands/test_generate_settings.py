@@ -8,7 +8,7 @@ import pytest
     [
         (["--num-beams", "4", "--num-beam-groups", "2", "--sample"], "does not sample tokens"),
         (["--num-beams", "9999"], "beams is 9,999; the vocabulary has 294 entries"),
-        (["--budget", "9"], "--budget"),
+        (["--batch-tokens", "9"], "--batch-tokens"),
         (["--temperature", "-1"], "temperature is -1.0; it must be above 0."),
         (["--early-stopping", "perhaps"], "early"),
     ],

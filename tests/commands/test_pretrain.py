@@ -54,7 +54,7 @@ def records(run):
 def test_from_a_corpus_to_a_model(finished, run, small_corpus, hashes):
     found = records(run)
     assert [record["step"] for record in found if "evaluation" in record] == [0, 4, 8, 12]
-    assert [record["step"] for record in found if "rate" in record] == [5, 10, 12]
+    assert [record["step"] for record in found if "learning_rate" in record] == [5, 10, 12]
     assert "Step 9: from here on texts of up to 40 tokens.\n" in finished
     assert "masked_lm: " in finished and "Guessing by frequency costs " in finished
     assert f"The model is in {run / 'model'}; try it: clozeworks fill " in finished

@@ -58,7 +58,7 @@ def test_the_first_held_out_loss_is_what_the_folder_costs(folder, recipe, small_
     # The same questions by hand: all of the held-out text in one batch, no run around it.
     corpus, objective = Corpus.open(small_corpus), published("bert", 24)
     split = corpus.split(VALIDATION)
-    arrangement = objective.arranged().arrange(split, corpus.tokenizer, 3)
+    arrangement = objective.chosen_examples().arrange(split, corpus.tokenizer, 3)
     examples = max(1, min(round(256 / arrangement.mean_length), arrangement.size(0)))
     loader = Loader(
         arrangement,
@@ -127,5 +127,5 @@ def test_a_folder_has_the_places_it_has(folder, recipe, tmp_path):
         pretrain(recipe, *SHORT, *change)
     assert str(caught.value) == (
         "the examples have up to 600 tokens; the model takes at most 512; shorten them "
-        "(data.stages), or start from a size, as a trained model keeps its places."
+        "(data.stages), or start from a size, as a trained model keeps its positions."
     )

@@ -25,7 +25,15 @@ def test_an_interrupted_command_leaves_everything_as_it_was(start, tiny_models, 
     for number in (signal.SIGINT, signal.SIGTERM):
         out = tmp_path / f"{number}.npy"
         out.write_bytes(b"old")
-        arguments = [tiny_models["bert"], source, "--out", out, "--overwrite", "--budget", budget]
+        arguments = [
+            tiny_models["bert"],
+            source,
+            "--out",
+            out,
+            "--overwrite",
+            "--batch-tokens",
+            budget,
+        ]
         # One after the other: the second would be done while the first is waited for.
         process = start(["-c", EMBED, *arguments])
         try:

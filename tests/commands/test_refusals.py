@@ -71,7 +71,10 @@ def test_fill(refused, bert, arguments, sentence):
             ["cat", "--max-length", "2", "--truncate"],
             "max_length is 2; 2 special tokens and one token of text need 3; raise max_length.",
         ),
-        (["cat", "--budget", "0"], "The token budget of a batch is 0; it must be at least 1."),
+        (
+            ["cat", "--batch-tokens", "0"],
+            "The token budget of a batch is 0; it must be at least 1.",
+        ),
         (
             ["cat", "--pooling", "mean,frist"],
             "pooling is 'frist'; known: first, last, max, mean, mean_sqrt_length, weighted_mean. "

@@ -71,8 +71,8 @@ def test_chunks_are_small_and_change_nothing(gpt, command, tmp_path, monkeypatch
     def told(self, done, total):
         shares.append(done / total)
 
-    ask = LanguageModel.ask
-    monkeypatch.setattr(LanguageModel, "ask", noted)
+    ask = LanguageModel.predict
+    monkeypatch.setattr(LanguageModel, "predict", noted)
     monkeypatch.setattr("clozeworks.cli.display.progress.ProgressBar.__call__", told)
     monkeypatch.setattr(TextToText, "chunk_items", 3)
     found = command("text-to-text", gpt, path)

@@ -86,11 +86,13 @@ def test_one_file_is_a_task(added, folder, capsys):
     kind = task_class("relate")
     assert isinstance(loaded.task, kind)
     items = kind.read(["parts/test.jsonl"], {}, *reading()).items
-    predictions = loaded.ask(items)
+    predictions = loaded.predict(items)
     assert [each.label for each in predictions] == [each["relation"] for each in asked]
     assert loaded.evaluate(items).primary == "accuracy"
     loaded.save("again")
-    assert [each.label for each in cw.load("again").ask(items)] == [p.label for p in predictions]
+    assert [each.label for each in cw.load("again").predict(items)] == [
+        p.label for p in predictions
+    ]
 
 
 def reading():

@@ -78,7 +78,7 @@ def run(model, texts):
 def test_the_key_for_places_is_one_of_its_config(family):
     blueprint = small(family, frozenset())
     if blueprint.max_length() is not None:
-        assert family.places in family.config(blueprint)
+        assert family.max_positions_key in family.config(blueprint)
 
 
 @pytest.mark.parametrize(("family", "name"), CASES)
@@ -98,7 +98,7 @@ def test_packed_equals_one_by_one(family, name, mode):
 def without_dropout(model):
     for module in model.modules():
         if isinstance(module, Dropout):
-            module.share = 0.0
+            module.p = 0.0
         elif hasattr(module, "dropout") and isinstance(module.dropout, float):
             module.dropout = 0.0
     return model
@@ -209,8 +209,8 @@ def test_trace_keeps_every_layer(family):
     trace = Trace()
     with torch.no_grad():
         hidden = model(torch.cat(tokens([4, 9])), Layout([4, 9]), trace=trace)
-    assert len(trace.hidden) == 3
-    assert torch.equal(trace.hidden[-1], hidden)
+    assert len(trace.hidden_states) == 3
+    assert torch.equal(trace.hidden_states[-1], hidden)
     assert [weights.shape for weights in trace.attention[0]] == [(4, 4, 4), (4, 9, 9)]
     assert all(torch.allclose(w.sum(-1), torch.ones(())) for w in trace.attention[1])
 

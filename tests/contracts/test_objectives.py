@@ -27,11 +27,11 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec
 from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSpec
+from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSchedule
 from clozeworks.text.tokenizer.templates import Template
 
 HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
-SLOTS = (Objective, ChoiceSpec, BudgetSpec, ExamplesSpec, TeacherForcingSpec)
+SLOTS = (Objective, ChoiceSpec, BudgetSpec, ExamplesSpec, TeacherForcingSchedule)
 NAMES = {cls.__name__: cls for slot in SLOTS for cls in registry.specs(slot).values()}
 SPECIAL, MASK, TEXT, VOCABULARY = (0, 1, 2, 3, 4), 4, 90, 150
 # Behind the tokens of text, as in T5: sentinels, the first of them last.
@@ -217,7 +217,7 @@ def test_every_file_has_a_card(name):
 
 
 @pytest.mark.parametrize(
-    "slot", [Objective, ChoiceSpec, BudgetSpec, TeacherForcingSpec], ids=lambda s: s.__name__
+    "slot", [Objective, ChoiceSpec, BudgetSpec, TeacherForcingSchedule], ids=lambda s: s.__name__
 )
 def test_specs_are_small_frozen_and_name_their_paper(slot):
     specs = [*registry.specs(slot).values(), Corruption]
@@ -294,15 +294,15 @@ def test_what_is_hidden_is_asked_and_nothing_else(objective, source):
         return
     changed = batch.ids != whole.ids
     assert not changed[whole.special].any(), "a special token was hidden"
-    places = [part["places"] for part in batch.targets.values() if "places" in part]
+    places = [part["positions"] for part in batch.targets.values() if "positions" in part]
     asked = np.zeros(len(whole.ids), bool)
     for place_ in places:
         asked[place_] = True
     assert not changed[~asked].any(), "a token was changed and nobody asks for it"
-    for part in (part for part in batch.targets.values() if "places" in part):
-        assert (whole.ids[part["places"]] == part["answers"]).all()
+    for part in (part for part in batch.targets.values() if "positions" in part):
+        assert (whole.ids[part["positions"]] == part["answers"]).all()
         # An answer stands in the input only where it was kept, or drawn, by law: one in ten.
-        assert (batch.ids[part["places"]] == part["answers"]).mean() < 0.2
+        assert (batch.ids[part["positions"]] == part["answers"]).mean() < 0.2
 
 
 def assert_each_token_is_shown_or_asked(whole, batch):

@@ -240,10 +240,10 @@ def test_json_and_back(task):
 @pytest.mark.parametrize("task", CASES)
 def test_neighbours_and_budgets_change_nothing(task):
     model, items = model_for(task), items_for(task)
-    together = model.ask(items, task)
-    assert all(map(same, together, [model.ask([item], task)[0] for item in items]))
-    assert all(map(same, together, model.ask(items, task, batch_tokens=1)))
-    assert all(map(same, together[::-1], model.ask(items[::-1], task)))
+    together = model.predict(items, task)
+    assert all(map(same, together, [model.predict([item], task)[0] for item in items]))
+    assert all(map(same, together, model.predict(items, task, batch_tokens=1)))
+    assert all(map(same, together[::-1], model.predict(items[::-1], task)))
 
 
 @pytest.mark.parametrize("task", CASES)
@@ -254,7 +254,7 @@ def test_saved_and_loaded_it_answers_the_same(task, tmp_path):
     assert again.task == task
     assert all(
         same(a, b, exact=True)
-        for a, b in zip(model.ask(items, task), again.ask(items), strict=True)
+        for a, b in zip(model.predict(items, task), again.predict(items), strict=True)
     )
     again.save(tmp_path / "twice")
     for file in ("config.json", "model.safetensors", "clozeworks.json"):
@@ -263,7 +263,7 @@ def test_saved_and_loaded_it_answers_the_same(task, tmp_path):
 
 def loader(task, items, *, ranks=1, rank=0, workers=0, piece=10_000):
     most = None if tokenizer_for(task) is TWO_TOWERS else ROOM
-    examples = TaskExamples(task, items, tokenizer_for(task), most=most)
+    examples = TaskExamples(task, items, tokenizer_for(task), max_length=most)
     cutter = MicroBatcher(task, 0, Vocabularies.of(tokenizer_for(task)), piece, 1)
     return Loader(
         examples, cutter, seed=1, examples=5, rank=rank, ranks=ranks, workers=workers, ahead=2
@@ -274,7 +274,7 @@ def arrays(pieces):
     joined = {name: np.concatenate([getattr(p, name) for p in pieces]) for name in ("ids", "types")}
     for name in pieces[0].targets:
         for key in pieces[0].targets[name]:
-            if key != "places":  # counted within the piece
+            if key != "positions":  # counted within the piece
                 joined[key] = np.concatenate([piece.targets[name][key] for piece in pieces])
     return joined
 
@@ -384,11 +384,11 @@ def test_items_without_a_label_are_answered_but_not_trained_on(task):
     items = [
         dataclasses.replace(
             item,
-            place="notes.csv, row 7",
+            source_location="notes.csv, row 7",
             **{f.name: bare[f.name] for f in dataclasses.fields(item) if f.name in bare},
         )
         for item in items_for(task, 2)
     ]
-    assert len(model_for(task).ask(items, task)) == 2
+    assert len(model_for(task).predict(items, task)) == 2
     with pytest.raises(InputError, match=r"^notes\.csv, row 7"):
-        TaskExamples(task, items, tokenizer_for(task), most=None).take(0, np.array([0]))
+        TaskExamples(task, items, tokenizer_for(task), max_length=None).take(0, np.array([0]))

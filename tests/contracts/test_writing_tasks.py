@@ -78,7 +78,7 @@ def test_the_right_tokens_decode_to_the_right_text_and_nothing_else_is_asked(tas
 def test_a_trained_model_writes_what_it_was_told(task):
     items, model = items_for(3, longest=6), model_for(task)
     network = model.model.train()
-    examples = TaskExamples(task, items, model.tokenizer, most=model.max_length)
+    examples = TaskExamples(task, items, model.tokenizer, max_length=model.max_length)
     batch = task.batch(examples.take(0, np.arange(3)), 0, Vocabularies.of(model.tokenizer))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for _ in range(150):
@@ -86,7 +86,7 @@ def test_a_trained_model_writes_what_it_was_told(task):
         task.loss(network, batch.tensors()).value().backward()
         optimizer.step()
     short = dataclasses.replace(task, writing=dataclasses.replace(task.writing, max_new_tokens=20))
-    answers = model.ask(items, short)
+    answers = model.predict(items, short)
     assert [answer.text for answer in answers] == [item.target for item in items]
     assert all(answer.ended for answer in answers)
     assert network.training  # as it was

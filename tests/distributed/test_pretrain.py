@@ -22,7 +22,7 @@ NO_DROPOUT = [
 ]
 WRITING = """
 run = "{run}"
-objective = {{kind = "{objective}", arrangement = {arrangement}}}
+objective = {{kind = "{objective}", examples = {arrangement}}}
 [model]
 start = "{start}"
 config = {{{config}}}
@@ -121,7 +121,7 @@ def test_two_processes_equal_one_with_a_model_that_writes(finish, made_up, objec
     settings = BuildSettings(validation=0.2, sentences="whole")
     build_corpus([tmp_path / "text.txt"], tmp_path / "corpus", tokenizer, settings, workers=1)
     recipe, alone, both = (tmp_path / name for name in ("recipe.toml", "alone", "both"))
-    values = {"objective": objective, "arrangement": arrangement, "start": start, "config": config}
+    values = {"objective": objective, "examples": arrangement, "start": start, "config": config}
     recipe.write_text(WRITING.format(run=alone, corpus=tmp_path / "corpus", **values))
     finish("pretrain", recipe)
     finish("pretrain", recipe, f"run={both}", ranks=2)

@@ -63,7 +63,7 @@ def test_groups_and_blocks(layers, groups, blocks, mode, peer, batch, tmp_path):
     trace = Trace()
     hidden = model(data["ids"], layout, data["types"], trace)
     # They keep what every block says, we what every layer says.
-    for left, right in zip(trace.hidden, expected.hidden_states[::blocks], strict=True):
+    for left, right in zip(trace.hidden_states, expected.hidden_states[::blocks], strict=True):
         close(left, right[real])
     words = model.head("vocabulary").logits(hidden, layout)
     order = model.head("sentence_order").logits(hidden, layout)

@@ -77,7 +77,7 @@ def test_positions(shape, mode, peer, batch, gradients_of, tmp_path):
     expected = theirs(**inputs_of(data), output_hidden_states=True)
     trace = Trace()
     hidden = model(data["ids"], layout, data["types"], trace)
-    for left, right in zip(trace.hidden, expected.hidden_states, strict=True):
+    for left, right in zip(trace.hidden_states, expected.hidden_states, strict=True):
         close(left, right[real])
     weights = torch.linspace(-1, 1, hidden.numel()).view_as(hidden)
     (hidden * weights).sum().backward()

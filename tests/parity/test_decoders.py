@@ -90,7 +90,7 @@ def test_decoders(architecture, head, variant, lengths, mode, peer, batch, gradi
     )
     trace = Trace(attention=None)
     hidden = model(data["ids"], layout, trace=trace)
-    for left, right in zip(trace.hidden, expected.hidden_states, strict=True):
+    for left, right in zip(trace.hidden_states, expected.hidden_states, strict=True):
         close(left, right[real])
     if head == "answer":
         right = torch.stack([expected.start_logits, expected.end_logits], dim=-1)[real]

@@ -93,7 +93,9 @@ def test_scores_losses_and_gradients(
     trace = Trace()
     hidden = model(data["ids"], layout, data["types"], trace)
     real = data["mask"].bool()
-    for layer, (left, right) in enumerate(zip(trace.hidden, expected.hidden_states, strict=True)):
+    for layer, (left, right) in enumerate(
+        zip(trace.hidden_states, expected.hidden_states, strict=True)
+    ):
         close(left, right[real]), layer
 
     right = getattr(expected, output)

@@ -69,7 +69,7 @@ def cut(tokens, ends):
 @torch.no_grad()
 def test_greedy(architecture, seed, ends, both):
     model, own = both(architecture, seed)
-    limits = Limits(most=MOST, ends=ends)
+    limits = Limits(max_new_tokens=MOST, ends=ends)
     repeat = (ours.RepetitionPenalty(penalty=1.3), ours.NoRepeatedNGrams(size=3))
     for rules, settings in (
         ((), {}),
@@ -93,7 +93,7 @@ def test_greedy(architecture, seed, ends, both):
 @torch.no_grad()
 def test_beams(architecture, seed, ends, early, both):
     model, own = both(architecture, seed)
-    limits = Limits(most=MOST, ends=ends)
+    limits = Limits(max_new_tokens=MOST, ends=ends)
     for width, penalty in itertools.product((2, 5), (-1.0, 0.0, 0.6, 2.0)):
         beams = Beams(width=width, length_penalty=penalty, early_stopping=early)
         found = search(
@@ -128,7 +128,7 @@ RULES = [
     (ours.TopK(count=50), theirs.TopKLogitsWarper(50)),
     (ours.TopP(mass=0.3), theirs.TopPLogitsWarper(0.3)),
     (ours.TopP(mass=0.95), theirs.TopPLogitsWarper(0.95)),
-    (ours.MinP(share=0.2), theirs.MinPLogitsWarper(0.2)),
+    (ours.MinP(p=0.2), theirs.MinPLogitsWarper(0.2)),
     (ours.Typical(mass=0.5), theirs.TypicalLogitsWarper(0.5)),
 ]
 

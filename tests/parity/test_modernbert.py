@@ -99,7 +99,7 @@ def test_scores_losses_and_gradients(
     )
     trace = Trace(attention=None)
     hidden = model(data["ids"], layout, trace=trace)
-    for left, right in zip(trace.hidden, expected.hidden_states, strict=True):
+    for left, right in zip(trace.hidden_states, expected.hidden_states, strict=True):
         close(left, right[real])
 
     if head == "answer":

@@ -42,7 +42,7 @@ def padded(clean, batch, pad):
     """What the peer is given: rows of ids, types, mask and labels."""
     part = batch.targets["masked_lm"]
     labels = np.full(len(batch.ids), -100)
-    labels[part["places"]] = part["answers"]
+    labels[part["positions"]] = part["answers"]
     rows = (
         clean.rows(values, fill)
         for values, fill in ((batch.ids, pad), (batch.types, 0), (labels, -100))

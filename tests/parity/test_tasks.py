@@ -86,7 +86,7 @@ def text_of(rng, count):
 def examples_of(task, items, family):
     """All items as one batch, the clean examples, and the item each window belongs to."""
     tokenizer = tokenizer_of(family)
-    clean = TaskExamples(task, items, tokenizer, most=ROOM).take(0, np.arange(len(items)))
+    clean = TaskExamples(task, items, tokenizer, max_length=ROOM).take(0, np.arange(len(items)))
     (batch,) = MicroBatcher(task, 0, Vocabularies.of(tokenizer), 10**6, 1)(clean)
     return batch, clean, clean.indices >> 20
 
@@ -115,7 +115,7 @@ def agree(gradients_of):
     def check(task, batch, ours, theirs, scores, loss):
         tensors = batch.tensors()
         hidden = ours.model(tensors.ids, tensors.layout, tensors.types)
-        close(task.scores(ours.model, hidden, tensors.layout), scores)
+        close(task.logits(ours.model, hidden, tensors.layout), scores)
         value = task.loss(ours.model, tensors).value()
         close(value, loss)
         value.backward()

@@ -72,7 +72,7 @@ def test_scores_losses_and_gradients(
     expected = theirs(**inputs_of(data), output_hidden_states=True)
     trace = Trace()
     hidden = model(data["ids"], layout, data["types"], trace)
-    for left, right in zip(trace.hidden, expected.hidden_states, strict=True):
+    for left, right in zip(trace.hidden_states, expected.hidden_states, strict=True):
         close(left, right[real])
 
     right = getattr(expected, output)

@@ -8,7 +8,7 @@ RECORD = {
     "masked_lm": {"loss": 5.0, "accuracy": 0.2},
     "tokens_per_second": 1000.0,
     "share_of_peak": 0.5,
-    "rate": 1e-4,
+    "learning_rate": 1e-4,
 }
 
 

@@ -129,19 +129,19 @@ def write_adapter(
     notes: dict[str, Any] = {"format": 1}
     if "task" in checkpoint.notes:
         notes["task"] = checkpoint.notes["task"]
-    with fresh_folder(folder) as place:
-        _write_json(place / CONFIG, config)
-        _write_json(place / NOTES, notes)
+    with fresh_folder(folder) as temporary:
+        _write_json(temporary / CONFIG, config)
+        _write_json(temporary / NOTES, notes)
         if any(_PIECE in name for name in weights):
-            (place / README).write_text(_PIECES_NOTE, encoding="utf-8")
+            (temporary / README).write_text(_PIECES_NOTE, encoding="utf-8")
         kept = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        (place / WEIGHTS).touch()
-        mode = (place / WEIGHTS).stat().st_mode
+        (temporary / WEIGHTS).touch()
+        mode = (temporary / WEIGHTS).stat().st_mode
         try:
-            save_file(kept, place / WEIGHTS, metadata={"format": "pt"})
+            save_file(kept, temporary / WEIGHTS, metadata={"format": "pt"})
         except SafetensorError as error:  # the library's name for a full disk, among others
             raise OSError(str(error)) from error
-        (place / WEIGHTS).chmod(mode)  # the library's own mode shuts others out
+        (temporary / WEIGHTS).chmod(mode)  # the library's own mode shuts others out
 
 
 def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
@@ -168,8 +168,8 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
         plain = _weight(names, plain.removesuffix(_DOWN)) if down else plain
         form = next((form for form in forms if plain.endswith(form.ending)), None)
         pieces = [f"{plain}{_PIECE}{piece}" for piece in form.pieces] if form else [plain]
-        places = [ours for piece in pieces if (ours := names.ours(piece)) in own]
-        if len(places) < len(pieces):
+        modules = [ours for piece in pieces if (ours := names.ours(piece)) in own]
+        if len(modules) < len(pieces):
             raise CheckpointError(
                 f"{folder}: {theirs} has no place in this model; load the model the adapter was "
                 f"trained on ({config.get('base_model_name_or_path')!r}), with its head."
@@ -181,14 +181,14 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
                     f"{folder}: {theirs} has no partner of rank {config['r']}; restore {WEIGHTS}."
                 )
             tensor = scale * _product(up, tensor)
-        whole = [own[ours] for ours in places]
+        whole = [own[ours] for ours in modules]
         expected = (sum(map(len, whole)), *whole[0].shape[1:]) if form else whole[0].shape
         if tensor.shape != expected:
             raise CheckpointError(
                 f"{folder}: {theirs} is for a weight of {tuple(tensor.shape)}, and the model's is "
                 f"{tuple(expected)}; load the model the adapter was trained on."
             )
-        for ours, part in zip(places, form.apart(tensor) if form else [tensor], strict=True):
+        for ours, part in zip(modules, form.apart(tensor) if form else [tensor], strict=True):
             changed[ours] = _sum(own[ours], part) if down else part
     missing = sorted(_trained_whole(checkpoint.model).keys() - changed.keys()) if task else []
     if missing:
@@ -259,41 +259,41 @@ def _targets(names: Names, model: Model, pairs: Iterable[str]) -> list[str]:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    place = folder / CONFIG
-    if not place.is_file():
+    path = folder / CONFIG
+    if not path.is_file():
         raise CheckpointError(
             f"{folder} has no {CONFIG}, so it is not an adapter; name the folder of one, such as "
             "RUN/model/adapter."
         )
-    config = settings.read_json(place)
+    config = settings.read_json(path)
     for key, allowed in _ONLY.items():
         value = config.get(key)
         if value is not None and value not in allowed:
             only = next(iter(allowed))
             raise CheckpointError(
-                f"{place}: {key} is {value!r}; Clozeworks computes only {only!r}; merge the "
+                f"{path}: {key} is {value!r}; Clozeworks computes only {only!r}; merge the "
                 "adapter with the library that wrote it, and load the result."
             )
     for key in ("r", "lora_alpha"):
         value = config.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise CheckpointError(
-                f"{place}: {key} is {value!r}; it must be a number above 0; restore the file."
+                f"{path}: {key} is {value!r}; it must be a number above 0; restore the file."
             )
     return config
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    place = folder / WEIGHTS
-    if not place.is_file():
+    path = folder / WEIGHTS
+    if not path.is_file():
         raise CheckpointError(
             f"{folder} has no {WEIGHTS}; only safetensors are read; save the adapter as such."
         )
     try:
-        return load_file(place)
+        return load_file(path)
     except SafetensorError as error:
         raise CheckpointError(
-            f"{place} is damaged or was cut short ({error}); copy it again."
+            f"{path} is damaged or was cut short ({error}); copy it again."
         ) from error
 
 
@@ -310,5 +310,5 @@ def _noted_task(folder: Path) -> Task[Any, Any] | None:
     return found
 
 
-def _write_json(place: Path, data: Mapping[str, Any]) -> None:
-    place.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

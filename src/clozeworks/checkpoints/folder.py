@@ -158,27 +158,27 @@ def save(
         for ours, tensor in checkpoint.model.state_dict().items():
             if second := names.second(ours):
                 weights[second] = tensor.clone()
-    with fresh_folder(folder, overwrite=overwrite) as place:
-        (place / "config.json").write_text(
+    with fresh_folder(folder, overwrite=overwrite) as temporary:
+        (temporary / "config.json").write_text(
             json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         forms = found.forms(Config(config))
-        write_weights(place, put_together(weights, forms), shard_bytes)
+        write_weights(temporary, put_together(weights, forms), shard_bytes)
         notes: dict[str, Any] = {"format": 1}
         if checkpoint.tokenizer is not None:
-            checkpoint.tokenizer.save(place, max_length=blueprint.max_length())
+            checkpoint.tokenizer.save(temporary, max_length=blueprint.max_length())
             notes["tokenizer"] = checkpoint.tokenizer.fingerprint
         if own:
             notes["heads"] = {name: plain(head) for name, head in own.items()}
         notes |= {key: checkpoint.notes[key] for key in KEPT if key in checkpoint.notes}
         if checkpoint.pooling.stated:
-            write_pooling(place, checkpoint.pooling, blueprint.width)
-        write_prompts(place, checkpoint.prompts)
+            write_pooling(temporary, checkpoint.pooling, blueprint.width)
+        write_prompts(temporary, checkpoint.prompts)
         if checkpoint.generation or blueprint.can_generate:
-            write_generation(place, checkpoint.generation, config)
+            write_generation(temporary, checkpoint.generation, config)
         if card is not None:
-            (place / "README.md").write_text(card, encoding="utf-8")
-        (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
+            (temporary / "README.md").write_text(card, encoding="utf-8")
+        (temporary / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
 
 
 def _architecture(config: Config, found: Family, files: WeightFiles, report: LoadReport) -> str:
@@ -235,7 +235,7 @@ def _borrowing(found: Family, config: Config, parts: Parts, absent: Parts) -> Pa
     """Heads among the absent that need no weights of their own: GPT-2's output is its input."""
     if not absent:
         return absent
-    model = _without_weights(found.blueprint(config, parts | absent), config.place)
+    model = _without_weights(found.blueprint(config, parts | absent), config.source_location)
     tied = model.tied()
     return frozenset(
         name
@@ -244,16 +244,17 @@ def _borrowing(found: Family, config: Config, parts: Parts, absent: Parts) -> Pa
     )
 
 
-def _without_weights(blueprint: Blueprint, place: str | Path) -> Model:
+def _without_weights(blueprint: Blueprint, source_location: str | Path) -> Model:
     try:
         return blueprint.build("meta")
     except RuntimeError as error:  # a product of sizes that no machine can count
         raise CheckpointError(
-            f"{place}: the sizes are too large for any machine ({error}); restore the file."
+            f"{source_location}: the sizes are too large for any machine ({error}); restore the "
+            "file."
         ) from error
 
 
-def _with_own_heads(blueprint: Blueprint, notes: dict[str, Any], place: Path) -> Blueprint:
+def _with_own_heads(blueprint: Blueprint, notes: dict[str, Any], path: Path) -> Blueprint:
     """The blueprint with heads that no published architecture has, as our notes describe them."""
     stated = notes.get("heads", {})
     if not stated:
@@ -262,7 +263,7 @@ def _with_own_heads(blueprint: Blueprint, notes: dict[str, Any], place: Path) ->
         own = {str(name): read(HeadSpec, head) for name, head in stated.items()}
     except (ClozeworksError, AttributeError) as error:
         raise CheckpointError(
-            f"{place}: heads cannot be read ({error}); restore the file."
+            f"{path}: heads cannot be read ({error}); restore the file."
         ) from error
     return dataclasses.replace(blueprint, heads={**blueprint.heads, **own}).check()
 

@@ -45,11 +45,11 @@ def ends_of(
     Raises:
         CheckpointError: If what is stated is not a token.
     """
-    for place, values in ((FILE, generation), ("config.json", config)):
+    for path, values in ((FILE, generation), ("config.json", config)):
         stated = values.get(END)
         if stated is not None:
             found = tuple(stated) if isinstance(stated, list) else (stated,)
-            return tuple(_token(place, END, token, rows) for token in found)
+            return tuple(_token(path, END, token, rows) for token in found)
     return () if tokenizer.last_id is None else (tokenizer.last_id,)
 
 
@@ -61,13 +61,13 @@ def start_of(
     Raises:
         CheckpointError: If what is stated is not a token.
     """
-    for place, values in ((FILE, generation), ("config.json", config)):
+    for path, values in ((FILE, generation), ("config.json", config)):
         if values.get(START) is not None:
-            return _token(place, START, values[START], rows)
+            return _token(path, START, values[START], rows)
     return tokenizer.pad_id
 
 
-def places_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
+def max_positions_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
     """The most tokens of a text and what is written after it; None without a limit.
 
     Rotary positions have no end of their own, but nothing was learned after the last one of
@@ -79,12 +79,12 @@ def places_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
     return stated if blueprint.can_generate and type(stated) is int and stated > 0 else None
 
 
-def noted_sentinels(notes: Mapping[str, Any], place: str) -> Sentinels | None:
+def noted_sentinels(notes: Mapping[str, Any], source_location: str) -> Sentinels | None:
     """What a model learned to read for a gap, if its folder says so.
 
     Args:
         notes: What `clozeworks.json` says.
-        place: What messages call the folder.
+        source_location: What messages call the folder.
 
     Raises:
         CheckpointError: If the folder names no token that is known.
@@ -92,16 +92,16 @@ def noted_sentinels(notes: Mapping[str, Any], place: str) -> Sentinels | None:
     found: Sentinels | None = notes.get("sentinels")
     if found not in (None, *get_args(Sentinels)):
         raise CheckpointError(
-            f"{place}: sentinels is {found!r} in clozeworks.json; it must be 'named' or 'bytes'; "
-            "restore the file."
+            f"{source_location}: sentinels is {found!r} in clozeworks.json; it must be 'named' or "
+            "'bytes'; restore the file."
         )
     return found
 
 
-def _token(place: str, key: str, token: Any, rows: int) -> int:
+def _token(source_location: str, key: str, token: Any, rows: int) -> int:
     if type(token) is not int or not 0 <= token < rows:
         raise CheckpointError(
-            f"{place}: {key} is {token!r}; it must be the number of a token, from 0 to "
+            f"{source_location}: {key} is {token!r}; it must be the number of a token, from 0 to "
             f"{rows - 1:,}; correct it."
         )
     return token

@@ -29,31 +29,31 @@ OldHead = Literal["fit", "remap", "fresh", "refuse"]
 _OF_HEADS = frozenset({"id2label", "label2id", "num_labels", "problem_type"})
 
 
-def task_of(checkpoint: Checkpoint, place: str) -> AnyTask | None:
+def task_of(checkpoint: Checkpoint, source_location: str) -> AnyTask | None:
     """The task a checkpoint can answer; None if it has no head for one.
 
     Raises:
         CheckpointError: What its config and `clozeworks.json` say does not fit its head.
     """
     heads, config = checkpoint.model.blueprint.heads, checkpoint.config
-    noted = _noted(checkpoint.notes, place)
-    if noted is not None and (fitted := noted.fitted(config, heads, place)) is not None:
+    noted = _noted(checkpoint.notes, source_location)
+    if noted is not None and (fitted := noted.fitted(config, heads, source_location)) is not None:
         return fitted
     for kind in task_classes().values():
-        if (found := kind.from_checkpoint(config, heads, place)) is not None:
+        if (found := kind.from_checkpoint(config, heads, source_location)) is not None:
             return found
     return None
 
 
-def _noted(notes: Mapping[str, Any], place: str) -> AnyTask | None:
+def _noted(notes: Mapping[str, Any], source_location: str) -> AnyTask | None:
     if "task" not in notes:
         return None
     try:
         found: AnyTask = settings.read(Task, notes["task"])
     except Exception as error:
         raise CheckpointError(
-            f"{place}: clozeworks.json describes a task that cannot be read ({error}); restore "
-            "the file."
+            f"{source_location}: clozeworks.json describes a task that cannot be read ({error}); "
+            "restore the file."
         ) from error
     return found
 
@@ -212,7 +212,7 @@ def _copy(
 def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
     """Takes over the rows of labels that a head knew; the rest of it, if it has any, is shared."""
     have = dict(old.named_parameters())
-    places = [place for place, row in enumerate(rows) if row is not None]
+    positions = [path for path, row in enumerate(rows) if row is not None]
     from_rows = [row for row in rows if row is not None]
     with torch.no_grad():
         for name, parameter in new.named_parameters():
@@ -222,7 +222,7 @@ def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
             if name.startswith(f"heads.{TRANSITIONS}."):
                 continue  # what follows what is of all labels together
             if ".project." in name:
-                parameter[places] = before[from_rows]
+                parameter[positions] = before[from_rows]
             elif before.shape == parameter.shape:
                 parameter.copy_(before)
 

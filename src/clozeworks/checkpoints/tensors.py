@@ -138,14 +138,14 @@ def write_weights(folder: Path, weights: Mapping[str, Tensor], shard_bytes: int)
     if len(shards) == 1:
         _write(shards[0], folder / SINGLE)
         return
-    places: dict[str, str] = {}
+    positions: dict[str, str] = {}
     total = 0
     for number, shard in enumerate(shards, start=1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         _write(shard, folder / file)
-        places.update(dict.fromkeys(shard, file))
+        positions.update(dict.fromkeys(shard, file))
         total += sum(tensor.numel() * tensor.element_size() for tensor in shard.values())
-    index = {"metadata": {"total_size": total}, "weight_map": places}
+    index = {"metadata": {"total_size": total}, "weight_map": positions}
     (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
@@ -191,13 +191,13 @@ def _conversion(path: Path) -> str:
 
 
 def _shards(folder: Path) -> list[Path]:
-    places = read_json(folder / INDEX).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
+    shard_of = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(shard_of, dict) or not all(isinstance(v, str) for v in shard_of.values()):
         raise CheckpointError(
             f"{folder / INDEX} has no usable weight_map; it must map each weight to a file name; "
             f"restore the index."
         )
-    files = sorted(set(places.values()))
+    files = sorted(set(shard_of.values()))
     for name in files:
         if Path(name).name != name or not name.endswith(SUFFIX):
             raise CheckpointError(

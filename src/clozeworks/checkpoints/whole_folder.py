@@ -62,16 +62,16 @@ def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder that takes the target's name when the block ends well."""
     check_target(folder, overwrite=overwrite)
     target = folder.resolve()  # a link is followed, and stays a link
-    place = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    candidate = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     made = [parent for parent in target.parents if not parent.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        place.mkdir()
-        yield place
-        for path in sorted(place.rglob("*")):
+        candidate.mkdir()
+        yield candidate
+        for path in sorted(candidate.rglob("*")):
             sync(path)
-        sync(place)
-        _replace(place, target, overwrite)
+        sync(candidate)
+        _replace(candidate, target, overwrite)
         sync(target.parent)
     except OSError as error:
         cause = error.__context__ if isinstance(error, OutputError) else error
@@ -81,23 +81,23 @@ def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
             f"another place."
         ) from error
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(candidate, ignore_errors=True)
         with suppress(OSError):  # folders made on the way stay only if they hold something
             for parent in made:
                 parent.rmdir()
 
 
-def _replace(place: Path, target: Path, overwrite: bool) -> None:
+def _replace(path: Path, target: Path, overwrite: bool) -> None:
     """Gives a finished folder the target's name; what had it is removed."""
     if not overwrite or not target.exists():
-        place.rename(target)  # fails if another process has filled the target meanwhile
+        path.rename(target)  # fails if another process has filled the target meanwhile
         return
-    if _exchange(place, target):
+    if _exchange(path, target):
         return
-    old = place.with_suffix(".old")
+    old = path.with_suffix(".old")
     target.rename(old)
     try:
-        place.rename(target)
+        path.rename(target)
     finally:
         with suppress(OSError):
             old.rename(target)  # fails, as it should, where a model stands under the name

@@ -64,6 +64,6 @@ def _unknown(items: "Sequence[Item]", unknown: Sequence[str], labels: Sequence[s
         others += f" and {rest:,} more)" if rest > 0 else ")"
     hint = f" {', '.join(hints[:_NAMED])}." if hints else ""
     return InputError(
-        f"{first.place or 'the item'}: the label is {label!r}{others}; the model knows: "
+        f"{first.source_location or 'the item'}: the label is {label!r}{others}; the model knows: "
         f"{shown(labels)}; correct the labels, or evaluate a model that knows them.{hint}"
     )

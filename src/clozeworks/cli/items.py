@@ -30,14 +30,14 @@ class InputItems:
     Attributes:
         origin: The file, or what else they come from.
         chunks: The items, so many at a time as can be answered at once.
-        share: Which share of the source has been read; None if nobody knows.
+        fraction_read: Which fraction of the source has been read; None if nobody knows.
         found: What was taken for what, in a sentence; empty if there was no choice.
         direct: Whether they stood on the command line.
     """
 
     origin: str
     chunks: Iterator[list[Item]]
-    share: Callable[[], float | None] = lambda: None
+    fraction_read: Callable[[], float | None] = lambda: None
     found: str = ""
     direct: bool = False
 
@@ -161,19 +161,19 @@ class ItemInput:
         """Each line as an item; of several texts a tab stands between them."""
         names = self.item.text_names
         for number, line in enumerate(lines, start=first):
-            place = f"{origin}, line {number:,}"
+            source_location = f"{origin}, line {number:,}"
             parts = line.split("\t") if len(names) > 1 else [line]
             if len(parts) != len(names):
                 tabs = "is no tab" if len(parts) == 1 else f"are {len(parts) - 1:,} tabs"
                 refuse(
                     self.bad,
-                    place,
+                    source_location,
                     f"there {tabs}; put one between {' and '.join(_parts(self.item))}",
                 )
             elif wrong := _wrong(parts, self.item):
-                refuse(self.bad, place, wrong)
+                refuse(self.bad, source_location, wrong)
             else:
-                yield self.item.from_texts(parts, place)
+                yield self.item.from_texts(parts, source_location)
 
     def _arriving(self) -> Iterator[list[Item]]:
         first = 1
@@ -217,11 +217,11 @@ class ItemInput:
         for number, cells in rows.rows(head):
             given[0] += 1
             row = {column.role: cells[column.number - 1] for column in columns}
-            place = head.place(number)
+            source_location = head.location(number)
             try:
-                yield item.from_row(row, place, self.bad)
+                yield item.from_row(row, source_location, self.bad)
             except ValueError as error:
-                refuse(self.bad, place, str(error))
+                refuse(self.bad, source_location, str(error))
 
 
 def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:

@@ -104,15 +104,15 @@ class Options(ReadingOptions):
     """How items are read, put together and answered.
 
     Attributes:
-        budget: Tokens per batch.
+        batch_tokens: Tokens per batch.
     """
 
-    budget: int | None = None
+    batch_tokens: int | None = None
 
     def check(self, top: int | None = None) -> None:
         """Finds out the same, and whether batches can be made."""
-        if self.budget is not None and self.budget < 1:
-            raise SettingError(f"--budget is {self.budget}; it must be at least 1.")
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise SettingError(f"--batch-tokens is {self.batch_tokens}; it must be at least 1.")
         super().check(top)
 
 
@@ -160,13 +160,15 @@ def answer_all(
         file = stack.enter_context(opened)
         tokens = None
         if not (file is sys.stdout and sys.stdout.isatty()):  # answers would run into a bar
-            tokens = TokenProgress(stack.enter_context(ProgressBar("tokens")), asked.share)
+            tokens = TokenProgress(stack.enter_context(ProgressBar("tokens")), asked.fraction_read)
         console = terminal() if readable else None
         # What an output cannot show would be written as no JSON reader knows it.
         escaped = (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
         for items in asked.chunks:
             chunk = list(map(task.from_input, items))
-            answers = loaded.ask(chunk, task, batch_tokens=options.budget, progress=tokens)
+            answers = loaded.predict(
+                chunk, task, batch_tokens=options.batch_tokens, progress=tokens
+            )
             if tokens is not None:
                 tokens.next_chunk()
             if change is not None:
@@ -192,19 +194,19 @@ class TokenProgress:
 
     Args:
         progress: What is told.
-        share: Which share of the source has been read; None if nobody knows.
+        fraction: Which fraction of the source has been read; None if nobody knows.
     """
 
-    def __init__(self, progress: "ProgressBar", share: Callable[[], float | None]) -> None:
+    def __init__(self, progress: "ProgressBar", fraction: Callable[[], float | None]) -> None:
         self._progress = progress
-        self._share = share
+        self._fraction = fraction
         self._before = self._total = 0
 
     def __call__(self, done: int, total: int) -> None:
         """Notes tokens of this chunk, and how many it has."""
         self._total = total
-        share = self._share()
-        reckoned = round((self._before + total) / share) if share else 0
+        fraction = self._fraction()
+        reckoned = round((self._before + total) / fraction) if fraction else 0
         self._progress(self._before + done, reckoned)
 
     def next_chunk(self) -> None:

@@ -108,16 +108,16 @@ def add_lora(model: Model, lora: Lora, *, seed: int = 0) -> None:
             "the model has low-rank differences already, and can have one set",
             "merge them first with merge_lora",
         )
-    places = {
+    modules = {
         name: module
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear) and name.startswith(_TOWER)
     }
-    known = {_last(name) for name in places}
+    known = {_last(name) for name in modules}
     for target in lora.targets:
         if target not in known:
             raise UnknownName("A target of lora.targets", target, known)
-    chosen = {name: module for name, module in places.items() if _last(name) in lora.targets}
+    chosen = {name: module for name, module in modules.items() if _last(name) in lora.targets}
     for name, module in chosen.items():
         thinnest = min(module.in_features, module.out_features)
         if lora.rank >= thinnest:

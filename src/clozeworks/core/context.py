@@ -21,12 +21,13 @@ SharedPositions = Tensor | Callable[[Group], Tensor]
 class Trace:
     """Keeps what happens inside a forward pass, for those who want to look.
 
-    `hidden` holds the embeddings and then the output of every layer, each (N, W), the last one
-    after the tower's last norm if it has one. `attention` holds, per attention in running order,
-    one (heads, queries, keys) tensor per text; None leaves them out, which saves computing them.
+    `hidden_states` holds the embeddings and then the output of every layer, each (N, W), the last
+    one after the tower's last norm if it has one. `attention` holds, per attention in running
+    order, one (heads, queries, keys) tensor per text; None leaves them out, which saves computing
+    them.
     """
 
-    hidden: list[Tensor] = field(default_factory=list)
+    hidden_states: list[Tensor] = field(default_factory=list)
     attention: list[list[Tensor]] | None = field(default_factory=list)
 
 
@@ -40,7 +41,7 @@ class AttentionSource:
     """Where the texts of these begin and end: the same texts in the same order."""
     types: Tensor | None = None
     """Their segment types, (M,)."""
-    places: Tensor | None = None
+    positions: Tensor | None = None
     """The place of each query among the keys of its text, (N,); the last ones if not given."""
 
 
@@ -78,27 +79,27 @@ class ForwardContext:
         """The place of each query in its text, (N,)."""
         if self.source is None:
             return self.layout.positions(device)
-        if self.source.places is not None:
-            return self.source.places
+        if self.source.positions is not None:
+            return self.source.positions
         keys = self.source.layout
 
         def make() -> Tensor:
             ahead = keys.sizes(device) - self.layout.sizes(device)
             return self.layout.positions(device) + ahead[self.layout.rows(device)]
 
-        places: Tensor = self.layout.once(("last of", keys, device), make)
-        return places
+        positions: Tensor = self.layout.once(("last of", keys, device), make)
+        return positions
 
-    def query_places(self, group: Group) -> Tensor:
+    def query_positions(self, group: Group) -> Tensor:
         """The place of each query among the keys of its text, (B or 1, Lq)."""
-        if self.source is None or self.source.places is None:
+        if self.source is None or self.source.positions is None:
             return group.query_positions()
-        return group.queries.take_values(self.source.places)
+        return group.queries.take_values(self.source.positions)
 
     def keep_hidden(self, x: Tensor) -> None:
         """Notes the tokens as they are between two layers."""
         if self.trace is not None:
-            self.trace.hidden.append(x)
+            self.trace.hidden_states.append(x)
 
     def attention_weights(self) -> list[Tensor] | None:
         """A fresh list for the next attention to fill, if weights are wanted."""

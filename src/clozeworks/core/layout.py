@@ -156,12 +156,12 @@ class RowView:
             return
         sizes = torch.tensor(lengths, device=device)[:, None]  # (B, 1)
         self.real = self.at < sizes  # (B, L)
-        place = torch.tensor(starts, device=device)[:, None] + self.at  # (B, L)
+        position = torch.tensor(starts, device=device)[:, None] + self.at  # (B, L)
         # A padded place repeats some token that exists; its weight is zero, its result is dropped.
-        self.index = place.where(self.real, place[:, :1].clamp(max=max(layout.total - 1, 0)))
+        self.index = position.where(self.real, position[:, :1].clamp(max=max(layout.total - 1, 0)))
         self.index = self.index.flatten()
-        self.kept = self.real.flatten().nonzero().squeeze(1)  # places of (B * L) that are tokens
-        self.source = place.flatten()[self.kept]  # and where those tokens stand in the batch
+        self.kept = self.real.flatten().nonzero().squeeze(1)  # positions of (B * L) that are tokens
+        self.source = position.flatten()[self.kept]  # and where those tokens stand in the batch
 
     def take(self, x: Tensor) -> Tensor:
         """Packed (N, H, D) to rows (B, H, L, D): a view where the tokens allow it."""
@@ -235,11 +235,11 @@ class AttentionPlan:
         order = [text for group in self.groups for text in group.texts]
         self._restore: Tensor | None = None
         if order != [text for text in range(len(queries)) if queries.lengths[text]]:
-            places = [self._places(group) for group in self.groups]
-            self._restore = torch.cat(places).argsort() if places else None
+            positions = [self._positions(group) for group in self.groups]
+            self._restore = torch.cat(positions).argsort() if positions else None
 
     @staticmethod
-    def _places(group: Group) -> Tensor:
+    def _positions(group: Group) -> Tensor:
         rows = group.queries
         if rows.start is None:
             return rows.source

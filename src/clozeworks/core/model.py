@@ -76,8 +76,8 @@ class Model(nn.Module):
         """
         assert ids.shape == (layout.total,), "the layout does not belong to these tokens"
         x = self.embeddings(ids, layout, types)
-        hidden: Tensor = self.encoder(x, ForwardContext(layout, trace, types, cache=cache))
-        return hidden
+        hidden_states: Tensor = self.encoder(x, ForwardContext(layout, trace, types, cache=cache))
+        return hidden_states
 
     def decode(
         self,
@@ -102,8 +102,8 @@ class Model(nn.Module):
         assert self.decoder is not None, "this model has no decoder"
         x = self.embeddings(ids, layout)
         context = ForwardContext(layout, trace, encoded=encoded, cache=cache)
-        hidden: Tensor = self.decoder(x, context)
-        return hidden
+        hidden_states: Tensor = self.decoder(x, context)
+        return hidden_states
 
     def head(self, name: str) -> Head:
         """The head of this name, which answers from hidden states alone."""

@@ -15,9 +15,9 @@ def evaluate(
     model: torch.nn.Module,
     cost: LossFunction,
     names: Sequence[str],
-    pieces: Sequence[Batch],
+    micro_batches: Sequence[Batch],
     ranks: ProcessGroup,
-    lanes: MicroBatchThreads,
+    workers: MicroBatchThreads,
 ) -> StepResult:
     """The costs of some batches, over all ranks, without dropout.
 
@@ -25,19 +25,21 @@ def evaluate(
         model: The model; its mode comes back afterwards.
         cost: What a batch on the device costs.
         names: The parts of the objective.
-        pieces: This rank's share of the text, possibly none.
+        micro_batches: This rank's share of the text, possibly none.
         ranks: The processes that share the run.
-        lanes: Pieces side by side.
+        workers: Pieces side by side.
     """
 
-    def work(lane: int, piece: Batch) -> Loss:
+    def work(worker: int, micro_batch: Batch) -> Loss:
         with torch.inference_mode():
-            return cost(piece.tensors(ranks.device))
+            return cost(micro_batch.tensors(ranks.device))
 
     was = model.training
     model.eval()
     try:
-        losses = lanes.run(work, pieces)
+        losses = workers.run(work, micro_batches)
     finally:
         model.train(was)
-    return measured(names, losses, sum(len(piece.ids) for piece in pieces), ranks)
+    return measured(
+        names, losses, sum(len(micro_batch.ids) for micro_batch in micro_batches), ranks
+    )

@@ -69,7 +69,7 @@ class Gradients:
         model: The model; its parameters that want a gradient get one.
         cost: What a batch on the device costs.
         ranks: The processes that share the run.
-        lanes: Pieces side by side.
+        workers: Pieces side by side.
         seed: The seed of the run, for what is dropped.
         precision: `bfloat16` computes in half precision where the device gains from it.
     """
@@ -79,7 +79,7 @@ class Gradients:
         model: nn.Module,
         cost: LossFunction,
         ranks: ProcessGroup,
-        lanes: MicroBatchThreads,
+        workers: MicroBatchThreads,
         *,
         seed: int,
         precision: Precision = "float32",
@@ -87,24 +87,27 @@ class Gradients:
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._cost = cost
         self._ranks = ranks
-        self._lanes = lanes
+        self._workers = workers
         self._seed = seed
         self._precision = precision
 
-    def take(self, step: int, pieces: Sequence[Batch]) -> StepResult:
+    def take(self, step: int, micro_batches: Sequence[Batch]) -> StepResult:
         """The gradient of this rank's pieces and of all other ranks'."""
-        names = list(pieces[0].targets)
-        asked = [float(sum(piece.counts()[name] for piece in pieces)) for name in names]
-        tokens = sum(len(piece.ids) for piece in pieces)
+        names = list(micro_batches[0].targets)
+        asked = [
+            float(sum(micro_batch.counts()[name] for micro_batch in micro_batches))
+            for name in names
+        ]
+        tokens = sum(len(micro_batch.ids) for micro_batch in micro_batches)
         counts = dict(zip(names, self._ranks.summed(asked), strict=True))
-        sums: list[Grads] = [[None] * len(self._parameters) for _ in range(self._lanes.count)]
+        sums: list[Grads] = [[None] * len(self._parameters) for _ in range(self._workers.count)]
 
-        def work(lane: int, numbered: tuple[int, Batch]) -> Loss:
-            loss, found = self.of_piece(step, *numbered, counts)
-            _add(sums[lane], found)
+        def work(worker: int, numbered: tuple[int, Batch]) -> Loss:
+            loss, found = self.of_micro_batch(step, *numbered, counts)
+            _add(sums[worker], found)
             return loss
 
-        losses = self._lanes.run(work, list(enumerate(pieces)))
+        losses = self._workers.run(work, list(enumerate(micro_batches)))
         grads, *others = sums
         for other in others:
             _add(grads, other)
@@ -113,26 +116,26 @@ class Gradients:
             parameter.grad = grad  # None for a part that nobody asks: nothing updates it
         return measured(names, losses, tokens, self._ranks)
 
-    def of_piece(
-        self, step: int, number: int, piece: Batch, counts: Mapping[str, float] | None = None
+    def of_micro_batch(
+        self, step: int, number: int, micro_batch: Batch, counts: Mapping[str, float] | None = None
     ) -> tuple[Loss, Sequence[Tensor | None]]:
         """What one piece costs, and its gradient.
 
         Args:
             step: The step it belongs to.
             number: Its number among the pieces of the step.
-            piece: The piece.
+            micro_batch: The piece.
             counts: Questions of the whole step; those of the piece if not given.
         """
         with self.drawing(step, number), self.computing():
-            loss = self._cost(piece.tensors(self._ranks.device, step))
+            loss = self._cost(micro_batch.tensors(self._ranks.device, step))
             value = loss.value(counts)
         return loss, torch.autograd.grad(value, self._parameters, allow_unused=True)
 
-    def drawing(self, step: int, piece: int) -> AbstractContextManager[None]:
+    def drawing(self, step: int, micro_batch: int) -> AbstractContextManager[None]:
         """What a piece drops is a function of the seed, the step, the rank and its number."""
-        place = f"{self._seed}/dropout/{step}/{self._ranks.rank}/{piece}"
-        digest = blake2b(place.encode(), digest_size=8).digest()
+        index = f"{self._seed}/dropout/{step}/{self._ranks.rank}/{micro_batch}"
+        digest = blake2b(index.encode(), digest_size=8).digest()
         seed = int.from_bytes(digest, "little") >> 1
         if self._ranks.device.type == "cpu":
             return drawing_from(torch.Generator().manual_seed(seed))
@@ -179,9 +182,9 @@ def _add(sums: Grads, found: Sequence[Tensor | None]) -> None:
     both = [(a, b) for a, b in zip(sums, found, strict=True) if a is not None and b is not None]
     if both:
         torch._foreach_add_(*map(list, zip(*both, strict=True)))
-    for place, grad in enumerate(found):
-        if sums[place] is None:
-            sums[place] = grad
+    for index, grad in enumerate(found):
+        if sums[index] is None:
+            sums[index] = grad
 
 
 def norm_of(grads: Sequence[Tensor]) -> float:

@@ -62,9 +62,9 @@ class Guards:
         spike = self.seen >= _USUAL and distance > _SPIKE * math.sqrt(self.spread)
         self.spikes += spike
         self.seen += 1
-        share = max(1 / self.seen, 1 / _USUAL)
-        self.mean += share * distance
-        self.spread += share * (distance * distance - self.spread)
+        weight = max(1 / self.seen, 1 / _USUAL)
+        self.mean += weight * distance
+        self.spread += weight * (distance * distance - self.spread)
         return spike
 
     def check(self, step: int, rate: float, model: nn.Module) -> None:

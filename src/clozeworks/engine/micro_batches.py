@@ -49,40 +49,52 @@ class MicroBatchThreads:
         torch.set_num_threads(threads)
 
     def run(
-        self, work: Callable[[int, MicroBatch], MicroBatchResult], pieces: Sequence[MicroBatch]
+        self,
+        work: Callable[[int, MicroBatch], MicroBatchResult],
+        micro_batches: Sequence[MicroBatch],
     ) -> list[MicroBatchResult]:
         """Calls `work(lane, piece)` for every piece; the results are in the order of the pieces."""
         if self.count == 1:
-            return [work(0, piece) for piece in pieces]
+            return [work(0, micro_batch) for micro_batch in micro_batches]
         done: SimpleQueue[tuple[int, list[MicroBatchResult] | BaseException]] = SimpleQueue()
 
-        def worked(lane: int, piece: MicroBatch) -> MicroBatchResult:
+        def worked(worker: int, micro_batch: MicroBatch) -> MicroBatchResult:
             if self._closed:  # whoever waited for this has been interrupted
-                raise RuntimeError("the lanes are closed")
-            return work(lane, piece)
+                raise RuntimeError("the workers are closed")
+            return work(worker, micro_batch)
 
-        def of_lane(lane: int) -> Callable[[], None]:
+        def of_lane(worker: int) -> Callable[[], None]:
             def run() -> None:
                 try:
-                    done.put((lane, [worked(lane, piece) for piece in pieces[lane :: self.count]]))
+                    done.put(
+                        (
+                            worker,
+                            [
+                                worked(worker, micro_batch)
+                                for micro_batch in micro_batches[worker :: self.count]
+                            ],
+                        )
+                    )
                 except BaseException as error:
-                    done.put((lane, error))
+                    done.put((worker, error))
 
             return run
 
-        for lane, queue in enumerate(self._todo):
-            queue.put(of_lane(lane))
+        for worker, queue in enumerate(self._todo):
+            queue.put(of_lane(worker))
         by_lane: dict[int, list[MicroBatchResult]] = {}
         failed: BaseException | None = None
         for _ in self._todo:
-            lane, found = done.get()
+            worker, found = done.get()
             if isinstance(found, BaseException):
                 failed = failed or found
             else:
-                by_lane[lane] = found
+                by_lane[worker] = found
         if failed is not None:
             raise failed
-        return [by_lane[place % self.count][place // self.count] for place in range(len(pieces))]
+        return [
+            by_lane[index % self.count][index // self.count] for index in range(len(micro_batches))
+        ]
 
     @contextmanager
     def alone(self, parameters: int) -> Iterator[None]:

@@ -190,21 +190,23 @@ class Snapshots:
 
     def _write(self, step: int, tensors: TensorGroups, state: str, prune: bool) -> None:
         target = self._folder(step)
-        place = self.folder / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+        file_path = self.folder / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
-            place.mkdir(parents=True)
+            file_path.mkdir(parents=True)
             for stem, group in tensors.items():
-                save_file({name: t.detach() for name, t in group.items()}, place / (stem + _SUFFIX))
+                save_file(
+                    {name: t.detach() for name, t in group.items()}, file_path / (stem + _SUFFIX)
+                )
             self._free.set()
-            (place / STATE).write_text(state, encoding="utf-8")
-            files = {path.name: _entry(path) for path in sorted(place.iterdir())}
+            (file_path / STATE).write_text(state, encoding="utf-8")
+            files = {path.name: _entry(path) for path in sorted(file_path.iterdir())}
             manifest = json.dumps({"step": step, "files": files}, indent=1)
-            (place / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
-            for path in (*place.iterdir(), place):
+            (file_path / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
+            for path in (*file_path.iterdir(), file_path):
                 sync(path)
             if target.exists():  # the same step of an earlier session
-                target.rename(place.with_suffix(".old.tmp"))
-            place.rename(target)
+                target.rename(file_path.with_suffix(".old.tmp"))
+            file_path.rename(target)
             sync(self.folder)
             with atomic_file(self.folder / LATEST, "w") as file:
                 file.write(target.name + "\n")
@@ -218,7 +220,7 @@ class Snapshots:
             self._failed = OutputError(f"{target} could not be written ({error})")
         finally:
             self._free.set()
-            for path in (place, place.with_suffix(".old.tmp")):
+            for path in (file_path, file_path.with_suffix(".old.tmp")):
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -243,8 +245,8 @@ def fill_optimizer(
 ) -> None:
     """Puts a saved state into a fresh optimiser."""
     by_name: dict[str, dict[str, Tensor]] = {}
-    for place, tensor in tensors.items():
-        name, _, key = place.rpartition("/")
+    for index, tensor in tensors.items():
+        name, _, key = index.rpartition("/")
         by_name.setdefault(name, {})[key] = tensor
     for group in optimizer.param_groups:
         for parameter in group["params"]:

@@ -76,20 +76,20 @@ class MicroBatcher:
         objective: Says what is hidden and asked.
         seed: The seed of the run.
         source: What may be looked up.
-        piece: The most tokens of a piece.
-        lanes: The number of pieces is a multiple of this.
+        micro_batch_tokens: The most tokens of a piece.
+        workers: The number of pieces is a multiple of this.
     """
 
     objective: Objective
     seed: int
     source: Vocabularies
-    piece: int
-    lanes: int
+    micro_batch_tokens: int
+    workers: int
 
     def __call__(self, clean: ExampleArrays) -> MicroBatches:
         """The pieces of some examples."""
         count = 1
         if not self.objective.couples_examples:  # else the other examples are part of the question
-            rounds = math.ceil(len(clean.ids) / (self.piece * self.lanes))
-            count = max(rounds, 1) * self.lanes
+            rounds = math.ceil(len(clean.ids) / (self.micro_batch_tokens * self.workers))
+            count = max(rounds, 1) * self.workers
         return [self.objective.batch(part, self.seed, self.source) for part in clean.cut(count)]

@@ -75,7 +75,7 @@ class Trainer:
         checkpointing: When snapshots are written.
         seed: The seed of the run.
         ranks: The processes that share the run.
-        lanes: Pieces side by side.
+        workers: Pieces side by side.
         snapshots: Where snapshots are.
         metrics: The file of what is measured; None on ranks that do not write.
         callback: Who is told.
@@ -94,7 +94,7 @@ class Trainer:
     checkpointing: Checkpointing
     seed: int
     ranks: ProcessGroup
-    lanes: MicroBatchThreads
+    workers: MicroBatchThreads
     snapshots: Snapshots
     metrics: Metrics | None
     callback: Callback
@@ -155,10 +155,10 @@ class Trainer:
         self._window = StepWindow.from_state(self.names, state["window"])
         self.best.resume(state["best"], snapshot.tensors.get("best", {}))
         self._before = self._spent = state["seconds"]
-        if state["lanes"] != self.lanes.count or state["ranks"] != self.ranks.count:
+        if state["workers"] != self.workers.count or state["ranks"] != self.ranks.count:
             self.callback.on_message(
-                f"The run was begun with {state['ranks']} processes of {state['lanes']} threads "
-                f"and goes on with {self.ranks.count} of {self.lanes.count}: the results will be "
+                f"The run was begun with {state['ranks']} processes of {state['workers']} threads "
+                f"and goes on with {self.ranks.count} of {self.workers.count}: the results will be "
                 "those of another run of the same recipe, not the same to the bit."
             )
 
@@ -170,7 +170,7 @@ class Trainer:
             self.model,
             self._loss,
             self.ranks,
-            self.lanes,
+            self.workers,
             seed=self.seed,
             precision=self.training.precision,
         )
@@ -183,17 +183,17 @@ class Trainer:
         with (
             Stop(alone=self.ranks.count == 1) as stop,
             closing(batches),
-            self.lanes.alone(count),
+            self.workers.alone(count),
         ):
             try:
-                for step, pieces in batches:
+                for step, micro_batches in batches:
                     if self.best.hopeless:  # it ended here before, and was killed afterwards
                         break
                     if step in begins:
                         self.callback.on_message(f"Step {step:,}: from here on {begins[step]}.")
                     with stop.interruptible():
-                        self._count_operations(gradients, pieces)
-                        measured = gradients.take(step, pieces)
+                        self._count_operations(gradients, micro_batches)
+                        measured = gradients.take(step, micro_batches)
                     self._update(measured)
                     self._stop_requested |= self.callback.on_step(self.step, measured) is True
                     self._report()
@@ -215,15 +215,18 @@ class Trainer:
             self.callback.on_train_end(outcome)
             return outcome
 
-    def _count_operations(self, gradients: Gradients, pieces: MicroBatches) -> None:
+    def _count_operations(self, gradients: Gradients, micro_batches: MicroBatches) -> None:
         """Finds out, once a session, what the best speed of this machine would be in tokens."""
         if self._best or not self.ranks.leads or self.training.compile:
             return
-        piece = pieces[0]
-        (needed,) = self.lanes.run(
-            lambda lane, piece: operations(lambda: gradients.of_piece(0, 0, piece)), [piece]
+        micro_batch = micro_batches[0]
+        (needed,) = self.workers.run(
+            lambda worker, micro_batch: operations(
+                lambda: gradients.of_micro_batch(0, 0, micro_batch)
+            ),
+            [micro_batch],
         )
-        self._best = self.ranks.count * self._peak * len(piece.ids) / max(needed, 1.0)
+        self._best = self.ranks.count * self._peak * len(micro_batch.ids) / max(needed, 1.0)
         self._window.begin()
 
     def _update(self, measured: StepResult) -> None:
@@ -288,7 +291,7 @@ class Trainer:
         record: dict[str, Any] = {"step": self.step, "evaluation": {}}
         if held_out:
             found = evaluate(
-                self.model, self._loss, self.names, self.held_out, self.ranks, self.lanes
+                self.model, self._loss, self.names, self.held_out, self.ranks, self.workers
             )
             record["evaluation"]["loss"] = found.loss
         for name, part in found.parts.items() if found else ():
@@ -298,7 +301,7 @@ class Trainer:
                 "perplexity": math.exp(min(part.loss, 100.0)),
             }
         if self.judge is not None:
-            with self.lanes.together():
+            with self.workers.together():
                 judged = self.judge()
             if judged.losses:
                 record["evaluation"]["loss"] = sum(judged.losses.values())
@@ -371,7 +374,7 @@ class Trainer:
                     "guards": self.guards.state(),
                     "window": self._window.state(),
                     "best": self.best.state(),
-                    "lanes": self.lanes.count,
+                    "workers": self.workers.count,
                     "ranks": self.ranks.count,
                 },
                 # While numbers are not finite, those from before must stay.

@@ -14,7 +14,7 @@ class StepWindow:
         self._sums = {name: [0.0, 0.0, 0.0] for name in names}
         self._weights = dict.fromkeys(names, 1.0)
         self._largest = 0.0
-        self._rate = 0.0
+        self._learning_rate = 0.0
         self._skipped = self._spikes = 0
         self._tokens = 0
         self._began = time.monotonic()
@@ -30,7 +30,7 @@ class StepWindow:
     ) -> None:
         """Adds a step."""
         self._tokens += measured.tokens
-        self._rate = rate
+        self._learning_rate = rate
         self._spikes += spike
         if skipped:
             self._skipped += 1
@@ -38,8 +38,8 @@ class StepWindow:
         self._largest = max(self._largest, norm)
         for name, part in measured.parts.items():
             self._weights[name] = part.weight
-            for place, number in enumerate((part.total, part.correct, part.count)):
-                self._sums[name][place] += number
+            for index, number in enumerate((part.total, part.correct, part.count)):
+                self._sums[name][index] += number
 
     def record(self, step: int, tokens: int, seconds: float) -> dict[str, Any]:
         """The line of the metrics file."""
@@ -54,7 +54,7 @@ class StepWindow:
             if parts
             else None,
             **parts,
-            "rate": self._rate,
+            "learning_rate": self._learning_rate,
             "gradient": self._largest,
             "tokens": tokens,
             "seconds": round(seconds, 3),

@@ -48,12 +48,12 @@ def read(config: Config, parts: Parts) -> Blueprint:
     stated = {key: value for key, value in config.items() if value is not None}
     if "embedding_size" not in stated:
         raise CheckpointError(
-            f"{config.place}: embedding_size is missing; ALBERT's token table has a width of its "
-            f"own; state it (128 in every published size)."
+            f"{config.source_location}: embedding_size is missing; ALBERT's token table has a "
+            f"width of its own; state it (128 in every published size)."
         )
-    config = Config({**DEFAULTS, **stated}, config.place)
+    config = Config({**DEFAULTS, **stated}, config.source_location)
     blueprint = bert.read(config, parts)
-    dropout = config.share("classifier_dropout_prob", 0.1)
+    dropout = config.probability("classifier_dropout_prob", 0.1)
     heads: dict[str, HeadSpec] = {
         name: replace(head, dropout=dropout)
         if isinstance(head, PooledClasses | TokenClasses) and name != ANSWER_HEAD
@@ -77,8 +77,8 @@ def _shared(config: Config, unshared: Tower) -> Tower:
     blocks = config.depth("inner_group_num", 1)
     if depth % groups:
         raise CheckpointError(
-            f"{config.place}: num_hidden_layers is {depth} and num_hidden_groups is {groups}; the "
-            f"first must be divisible by the second; change one of them."
+            f"{config.source_location}: num_hidden_layers is {depth} and num_hidden_groups is "
+            f"{groups}; the first must be divisible by the second; change one of them."
         )
     if depth * blocks > DEEPEST:
         rule = f"times num_hidden_layers it must be at most {DEEPEST:,}; correct it."

@@ -31,14 +31,14 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.refuse("position_embedding_type", ["absolute"], "relative positions are another model")
     config.refuse("is_decoder", [False], "a decoder sees only the past")
     width = config.whole("hidden_size", 768)
-    dropout = config.share("hidden_dropout_prob", 0.1)
-    head_dropout = config.share("classifier_dropout", dropout)
+    dropout = config.probability("hidden_dropout_prob", 0.1)
+    head_dropout = config.probability("classifier_dropout", dropout)
     activation = config.activation("hidden_act")
     norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-12))
     heads = config.whole("num_attention_heads", 12)
     attention = SelfAttention(
         heads=config.heads("num_attention_heads", "hidden_size", heads, width),
-        dropout=config.share("attention_probs_dropout_prob", 0.1),
+        dropout=config.probability("attention_probs_dropout_prob", 0.1),
     )
     feed_forward = Mlp(inner=config.whole("intermediate_size", 3072), activation=activation)
     layer = (

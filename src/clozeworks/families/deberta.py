@@ -66,13 +66,13 @@ def plain(config: Config, parts: Parts) -> Blueprint:
     """What both versions have in common: everything but what attention knows of positions."""
     config.own_positions("relative, as pos_att_type says")
     width = config.whole("hidden_size", 768)
-    dropout = config.share("hidden_dropout_prob", 0.1)
+    dropout = config.probability("hidden_dropout_prob", 0.1)
     activation = config.activation("hidden_act")
     norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-7))
     heads = config.whole("num_attention_heads", 12)
     attention = SelfAttention(
         heads=config.heads("num_attention_heads", "hidden_size", heads, width),
-        dropout=config.share("attention_probs_dropout_prob", 0.1),
+        dropout=config.probability("attention_probs_dropout_prob", 0.1),
     )
     feed_forward = Mlp(inner=config.whole("intermediate_size", 3072), activation=activation)
     layer = (
@@ -106,7 +106,7 @@ def _pooler(config: Config, width: int) -> Pooler:
         )
     return Pooler(
         activation=config.activation("pooler_hidden_act"),
-        dropout=config.share("pooler_dropout", 0.0),
+        dropout=config.probability("pooler_dropout", 0.0),
     )
 
 
@@ -119,7 +119,7 @@ def _heads(config: Config, parts: Parts, dropout: float, norm: LayerNorm) -> dic
             tied=config.truth("tie_word_embeddings", True) if legacy else True,
         ),
         "classes": PooledClasses(
-            count=config.classes(), dropout=config.share("cls_dropout", dropout)
+            count=config.classes(), dropout=config.probability("cls_dropout", dropout)
         ),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         ANSWER_HEAD: TokenClasses(count=2),

@@ -40,7 +40,7 @@ REPLACED = "replaced"
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a config."""
     stated = {key: value for key, value in config.items() if value is not None}
-    config = Config({**DEFAULTS, **stated}, config.place)
+    config = Config({**DEFAULTS, **stated}, config.source_location)
     blueprint = deberta.plain(config, parts)
     attention = cast(SelfAttention, blueprint.encoder.layers[0][0].part)
     head_width = blueprint.width // attention.heads

@@ -32,25 +32,25 @@ NORM = LayerNorm(eps=1e-12)
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a DistilBERT config."""
     width = config.whole("dim", 768)
-    dropout = config.share("dropout", 0.1)
+    dropout = config.probability("dropout", 0.1)
     activation = config.activation("activation")
     attention = SelfAttention(
         heads=config.heads("n_heads", "dim", config.whole("n_heads", 12), width),
-        dropout=config.share("attention_dropout", 0.1),
+        dropout=config.probability("attention_dropout", 0.1),
     )
     feed_forward = Mlp(inner=config.whole("hidden_dim", 3072), activation=activation)
     layer = (
         PostNorm(part=attention, norm=NORM),  # no dropout on the attention's output
         PostNorm(part=feed_forward, norm=NORM, dropout=dropout),
     )
-    class_dropout = config.share("seq_classif_dropout", 0.2)
+    class_dropout = config.probability("seq_classif_dropout", 0.2)
     possible: dict[str, HeadSpec] = {
         "vocabulary": Vocabulary(
             norm=NORM, activation=activation, tied=config.truth("tie_word_embeddings", True)
         ),
         "classes": PooledClasses(count=config.classes(), dropout=class_dropout),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        ANSWER_HEAD: TokenClasses(count=2, dropout=config.share("qa_dropout", 0.1)),
+        ANSWER_HEAD: TokenClasses(count=2, dropout=config.probability("qa_dropout", 0.1)),
     }
     return Blueprint(
         width=width,

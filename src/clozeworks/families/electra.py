@@ -30,10 +30,10 @@ _UNSAID = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 10
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of an ELECTRA config."""
     said = {key: value for key, value in config.items() if value is not None}
-    config = Config({**_UNSAID, **said}, config.place)
+    config = Config({**_UNSAID, **said}, config.source_location)
     blueprint = bert.read(config, parts)
     table_width = config.whole("embedding_size", 128)
-    dropout = config.share("classifier_dropout", blueprint.embeddings.dropout)
+    dropout = config.probability("classifier_dropout", blueprint.embeddings.dropout)
     # Compat: two activations are always the exact GELU, whatever hidden_act says: that of the
     # generator's head and that of the classifier, where BERT has tanh.
     heads: dict[str, HeadSpec] = {

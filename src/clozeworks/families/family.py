@@ -40,9 +40,9 @@ ANSWER_HEAD = "answer"
 class Config(Mapping[str, Any]):
     """A published `config.json`, read with complaints that name the key and the value."""
 
-    def __init__(self, values: Mapping[str, Any], place: str = "config.json") -> None:
+    def __init__(self, values: Mapping[str, Any], source_location: str = "config.json") -> None:
         self.values_by_name = dict(values)
-        self.place = place
+        self.source_location = source_location
 
     def __getitem__(self, key: str) -> Any:
         return self.values_by_name[key]
@@ -75,7 +75,7 @@ class Config(Mapping[str, Any]):
             raise self.complaint(key, "it must be a number of at least 0; correct it.")
         return float(value)
 
-    def share(self, key: str, default: float) -> float:
+    def probability(self, key: str, default: float) -> float:
         """A number from 0 up to, not including, 1: a dropout."""
         value = self.number(key, default)
         if not 0 <= value < 1:
@@ -93,15 +93,15 @@ class Config(Mapping[str, Any]):
         """An activation, under our name."""
         value = self._or_default(key, default)
         if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise UnknownName(f"{self.place}: {key}", str(value), ACTIVATIONS)
+            raise UnknownName(f"{self.source_location}: {key}", str(value), ACTIVATIONS)
         return ACTIVATIONS[value]
 
     def heads(self, heads_key: str, width_key: str, heads: int, width: int) -> int:
         """The number of heads, which must divide the width."""
         if width % heads:
             raise CheckpointError(
-                f"{self.place}: {width_key} is {width} and {heads_key} is {heads}; the first must "
-                f"be divisible by the second; change one of them."
+                f"{self.source_location}: {width_key} is {width} and {heads_key} is {heads}; the "
+                f"first must be divisible by the second; change one of them."
             )
         return heads
 
@@ -129,7 +129,7 @@ class Config(Mapping[str, Any]):
 
     def complaint(self, key: str, rule: str) -> CheckpointError:
         """The error for one key."""
-        return CheckpointError(f"{self.place}: {key} is {self.get(key)!r}; {rule}")
+        return CheckpointError(f"{self.source_location}: {key} is {self.get(key)!r}; {rule}")
 
     def _or_default(self, key: str, default: Any) -> Any:
         value = self.get(key)
@@ -186,7 +186,7 @@ class Family:
     unstated: Mapping[str, Any] = field(default_factory=dict)
     """What a written config says where nobody stated it, because the published library would assume
     something that holds for its own vocabulary only."""
-    places: str = "max_position_embeddings"
+    max_positions_key: str = "max_position_embeddings"
     """The key of a config that says how many tokens a text may have."""
     style: Style
     """How a tokenizer of this family is made."""
@@ -259,11 +259,11 @@ def families() -> dict[str, Family]:
     return {module.FAMILY.model_type: module.FAMILY for module in found.values()}
 
 
-def family(model_type: str, place: str = "config.json") -> Family:
+def family(model_type: str, source_location: str = "config.json") -> Family:
     """The family with this model type."""
     known = families()
     if model_type not in known:
-        raise UnknownName(f"{place}: model_type", model_type, known)
+        raise UnknownName(f"{source_location}: model_type", model_type, known)
     return known[model_type]
 
 

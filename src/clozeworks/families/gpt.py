@@ -28,12 +28,14 @@ ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "si
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a GPT config."""
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
-    dropout = config.share("resid_pdrop", 0.1)
+    dropout = config.probability("resid_pdrop", 0.1)
     afn = config.get("afn", "gelu")
     if not isinstance(afn, str) or afn not in ACTIVATIONS:
-        raise UnknownName(f"{config.place}: afn", str(afn), ACTIVATIONS)
+        raise UnknownName(f"{config.source_location}: afn", str(afn), ACTIVATIONS)
     known = {"gelu_tanh": "gelu_new"}
-    own = Config({**config, "afn": known.get(ACTIVATIONS[afn], ACTIVATIONS[afn])}, config.place)
+    own = Config(
+        {**config, "afn": known.get(ACTIVATIONS[afn], ACTIVATIONS[afn])}, config.source_location
+    )
     layer = tuple(
         PostNorm(part=part, norm=norm, dropout=dropout) for part in gpt2.layer_parts(own, "afn")
     )
@@ -82,7 +84,7 @@ FAMILY = Family(
     ignored=("position_ids", "h.{layer}.attn.bias"),
     forms=_forms,
     sizes={"openai-gpt": {"n_layer": 12, "n_embd": 768, "n_head": 12}},
-    places="n_positions",
+    max_positions_key="n_positions",
     style=GPT_STYLE,
     read=read,
     write=write,

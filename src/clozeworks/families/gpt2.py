@@ -38,7 +38,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.refuse("scale_attn_by_inverse_layer_idx", [False], "this scale is another model")
     config.refuse("add_cross_attention", [False], "there is no encoder to look at")
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
-    dropout = config.share("resid_pdrop", 0.1)
+    dropout = config.probability("resid_pdrop", 0.1)
     layer = tuple(PreNorm(part=part, norm=norm, dropout=dropout) for part in layer_parts(config))
     return Blueprint(
         width=config.whole("n_embd", 768),
@@ -57,7 +57,7 @@ def layer_parts(
         SelfAttention(
             heads=config.heads("n_head", "n_embd", config.whole("n_head", 12), width),
             mask=Causal(),
-            dropout=config.share("attn_pdrop", 0.1),
+            dropout=config.probability("attn_pdrop", 0.1),
         ),
         Mlp(
             inner=config.whole("n_inner", 4 * width),
@@ -67,18 +67,18 @@ def layer_parts(
 
 
 def embeddings(config: Config, tokens: int, positions: int) -> Embeddings:
-    """Tokens and places."""
+    """Tokens and positions."""
     return Embeddings(
         tokens=config.whole("vocab_size", tokens),
         positions=Learned(count=config.whole("n_positions", positions)),
-        dropout=config.share("embd_pdrop", 0.1),
+        dropout=config.probability("embd_pdrop", 0.1),
     )
 
 
 def heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
     """The heads among these parts."""
     # Compat: published classes drop a tenth before they sort tokens, whatever else is dropped.
-    dropout = config.share("classifier_dropout", 0.1)
+    dropout = config.probability("classifier_dropout", 0.1)
     possible: dict[str, HeadSpec] = {
         "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", True), bias=False),
         "classes": LastTokenClasses(count=config.classes()),
@@ -260,7 +260,7 @@ FAMILY = Family(
     },
     # Compat: otherwise numbers of the published vocabulary are assumed, which others may not have.
     unstated=dict.fromkeys(("bos_token_id", "eos_token_id")),
-    places="n_positions",
+    max_positions_key="n_positions",
     style=GPT2_STYLE,
     read=read,
     write=write,

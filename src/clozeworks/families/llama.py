@@ -51,8 +51,8 @@ def read(config: Config, parts: Parts) -> Blueprint:
         )
     if head_width % 2:
         raise CheckpointError(
-            f"{config.place}: a head is {head_width} wide; rotary positions turn pairs of numbers, "
-            f"so it must be even; change head_dim, hidden_size or num_attention_heads."
+            f"{config.source_location}: a head is {head_width} wide; rotary positions turn pairs "
+            f"of numbers, so it must be even; change head_dim, hidden_size or num_attention_heads."
         )
     attention = SelfAttention(
         heads=heads,
@@ -60,7 +60,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         head_width=head_width,
         mask=Causal(),
         positions=_positions(config),
-        dropout=config.share("attention_dropout", 0.0),
+        dropout=config.probability("attention_dropout", 0.0),
         bias=config.truth("attention_bias", False),
     )
     feed_forward = GatedMlp(
@@ -81,10 +81,13 @@ def _positions(config: Config) -> Rotary:
     stated: Any = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(stated, Mapping):
         raise CheckpointError(
-            f"{config.place}: rope_parameters is {stated!r}; it must be a table; correct it."
+            f"{config.source_location}: rope_parameters is {stated!r}; it must be a table; correct "
+            "it."
         )
     # Compat: a table in which a setting of the config itself may be repeated.
-    table = Config({"rope_theta": config.get("rope_theta"), **stated}, f"{config.place}: rope")
+    table = Config(
+        {"rope_theta": config.get("rope_theta"), **stated}, f"{config.source_location}: rope"
+    )
     theta = table.number("rope_theta", 10_000.0)
     if not theta:
         raise table.complaint("rope_theta", "it must be a number above 0; correct it.")
@@ -104,12 +107,14 @@ def _scaling(table: Config) -> RotaryScaling | None:
             high=table.number("high_freq_factor", 4.0),
             length=table.whole("original_max_position_embeddings", 8192),
         )
-    raise UnknownName(f"{table.place}.rope_type", str(kind), ("default", "linear", "llama3"))
+    raise UnknownName(
+        f"{table.source_location}.rope_type", str(kind), ("default", "linear", "llama3")
+    )
 
 
 def _heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
     # Compat: published classes drop a tenth before they sort tokens.
-    dropout = config.share("classifier_dropout", 0.1)
+    dropout = config.probability("classifier_dropout", 0.1)
     possible: dict[str, HeadSpec] = {
         "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", False), bias=False),
         "classes": LastTokenClasses(count=config.classes()),
@@ -193,7 +198,7 @@ def _size(
     width: int,
     inner: int,
     *,
-    places: int = 4096,
+    max_positions: int = 4096,
     vocab: int = 32_000,
     heads: int | None = None,
     kv_heads: int | None = None,
@@ -207,7 +212,7 @@ def _size(
         "num_key_value_heads": kv_heads or heads,
         "vocab_size": vocab,
         "rms_norm_eps": 1e-5,
-        "max_position_embeddings": places,
+        "max_position_embeddings": max_positions,
     }
 
 
@@ -224,8 +229,10 @@ def _third(
             "high_freq_factor": 4.0,
             "original_max_position_embeddings": 8192,
         }
-    places = 8192 if slower is None else 131_072
-    size = _size(layers, width, inner, places=places, vocab=128_256, kv_heads=8, **more)
+    max_positions = 8192 if slower is None else 131_072
+    size = _size(
+        layers, width, inner, max_positions=max_positions, vocab=128_256, kv_heads=8, **more
+    )
     return {**size, "rope_parameters": turns}
 
 
@@ -248,7 +255,7 @@ FAMILY = Family(
     head=rules(("heads.vocabulary.decoder.weight", "lm_head.weight")),
     ignored=("layers.{layer}.self_attn.rotary_emb.inv_freq",),
     sizes={
-        "llama-7b": {**_size(32, 4096, 11_008, places=2048), "rms_norm_eps": 1e-6},
+        "llama-7b": {**_size(32, 4096, 11_008, max_positions=2048), "rms_norm_eps": 1e-6},
         "llama-2-7b": _size(32, 4096, 11_008),
         "llama-2-13b": _size(40, 5120, 13_824),
         "llama-2-70b": _size(80, 8192, 28_672, kv_heads=8),

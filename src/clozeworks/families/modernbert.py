@@ -5,8 +5,8 @@ The idea: what language models learned since BERT, in an encoder: rotary positio
 parts, gated feed-forward, no biases. Every third layer sees the whole text, the others a window, so
 a text twice as long costs little more than twice as much in most layers.
 Where paper and code differ: the first layer has no norm before its attention, because one stands
-after the embeddings already. `local_attention` is the width of the whole window: 128 is 64 places
-to each side, and the token itself.
+after the embeddings already. `local_attention` is the width of the whole window: 128 is 64
+positions to each side, and the token itself.
 Compat: configs before transformers 5 state `global_attn_every_n_layers`, `global_rope_theta` and
 `local_rope_theta`; newer ones `layer_types` and `rope_parameters`. Both are read, the newer ones
 are written.
@@ -52,7 +52,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         embeddings=Embeddings(
             tokens=config.whole("vocab_size", 50_368),
             norm=norm,
-            dropout=config.share("embedding_dropout", 0.0),
+            dropout=config.probability("embedding_dropout", 0.0),
         ),
         encoder=Tower(layers=_layers(config, types, width, norm), final_norm=norm),
         heads=_heads(config, parts, norm),
@@ -70,7 +70,7 @@ def _layer_types(config: Config) -> Sequence[str]:
         raise config.complaint("layer_types", rule)
     for layer, kind in enumerate(stated):
         if not isinstance(kind, str) or kind not in THETAS:
-            raise UnknownName(f"{config.place}: layer_types[{layer}]", str(kind), THETAS)
+            raise UnknownName(f"{config.source_location}: layer_types[{layer}]", str(kind), THETAS)
     return stated
 
 
@@ -80,11 +80,11 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
     )
     if width // heads % 2:
         raise CheckpointError(
-            f"{config.place}: hidden_size is {width} and num_attention_heads is {heads}, so a head "
-            f"is {width // heads} wide; rotary positions turn pairs of numbers, so it must be "
-            f"even; change one of them."
+            f"{config.source_location}: hidden_size is {width} and num_attention_heads is {heads}, "
+            f"so a head is {width // heads} wide; rotary positions turn pairs of numbers, so it "
+            f"must be even; change one of them."
         )
-    dropout = config.share("attention_dropout", 0.0)
+    dropout = config.probability("attention_dropout", 0.0)
     reach = config.whole("local_attention", 128) // 2
     sees: dict[str, MaskSpec] = {FULL: Full(), LOCAL: Window(reach=reach)}
     attentions = {
@@ -102,7 +102,7 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
             inner=config.whole("intermediate_size", 1152),
             activation=config.activation("hidden_activation"),
             bias=config.truth("mlp_bias", False),
-            dropout=config.share("mlp_dropout", 0.0),
+            dropout=config.probability("mlp_dropout", 0.0),
         ),
         norm=norm,
     )
@@ -125,20 +125,21 @@ def _theta(config: Config, kind: str) -> float:
     for where, table in (("rope_scaling", scaling), (f"rope_parameters.{kind}", stated)):
         if table is not None and not isinstance(table, Mapping):
             raise CheckpointError(
-                f"{config.place}: {where} is {table!r}; it must be a table; correct it."
+                f"{config.source_location}: {where} is {table!r}; it must be a table; correct it."
             )
         turning = (table or {}).get("rope_type", (table or {}).get("type", "default"))
         if turning != "default":
             raise CheckpointError(
-                f"{config.place}: {where}.rope_type is {turning!r}; scaled positions are another "
-                f"model; Clozeworks computes only 'default'."
+                f"{config.source_location}: {where}.rope_type is {turning!r}; scaled positions are "
+                f"another model; Clozeworks computes only 'default'."
             )
     theta, where = (stated or {}).get("rope_theta"), f"rope_parameters.{kind}.rope_theta"
     if theta is None:
         theta, where = config.get(older, usual), older
     if type(theta) not in (int, float) or not 0 < theta < float("inf"):
         raise CheckpointError(
-            f"{config.place}: {where} is {theta!r}; it must be a number above 0; correct it."
+            f"{config.source_location}: {where} is {theta!r}; it must be a number above 0; correct "
+            "it."
         )
     return float(theta)
 
@@ -148,10 +149,10 @@ def _heads(config: Config, parts: Parts, norm: LayerNorm) -> dict[str, HeadSpec]
         config.refuse("decoder_bias", [True], "without a bias every entry begins alike")
     pooling = config.get("classifier_pooling") or "cls"
     if not isinstance(pooling, str) or pooling not in POOLINGS:
-        raise UnknownName(f"{config.place}: classifier_pooling", str(pooling), POOLINGS)
+        raise UnknownName(f"{config.source_location}: classifier_pooling", str(pooling), POOLINGS)
     activation = config.activation("classifier_activation")
     bias = config.truth("classifier_bias", False)
-    dropout = config.share("classifier_dropout", 0.0)
+    dropout = config.probability("classifier_dropout", 0.0)
     possible: dict[str, HeadSpec] = {
         "vocabulary": Vocabulary(
             norm=norm,

@@ -24,7 +24,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
 
 
 def _stated(config: Config) -> Config:
-    return Config({**USUAL, **config, "scale_decoder_outputs": False}, config.place)
+    return Config({**USUAL, **config, "scale_decoder_outputs": False}, config.source_location)
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:

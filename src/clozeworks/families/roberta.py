@@ -26,7 +26,9 @@ def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a RoBERTa config."""
     blueprint = bert.read(config, parts)
     # The classifier has a dense tanh layer of its own, with dropout before it.
-    own_pooler = Pooler(dropout=config.share("classifier_dropout", blueprint.embeddings.dropout))
+    own_pooler = Pooler(
+        dropout=config.probability("classifier_dropout", blueprint.embeddings.dropout)
+    )
     pad = config.whole("pad_token_id", 1, least=0)
     heads: dict[str, HeadSpec] = {
         # Compat: the head's activation is always the exact GELU, whatever hidden_act says.

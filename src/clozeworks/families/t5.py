@@ -4,7 +4,7 @@ Paper: Raffel et al. 2020; Shazeer 2020 (the gated form of v1.1); Xue et al. 202
 2022 (UL2).
 The idea: every task is text in, text out. Norms by the root mean square stand before the parts,
 nothing has a bias, and a score by distance, the same in all layers of a tower, is all that is known
-of places.
+of positions.
 Where paper and code differ: scores are not divided by the square root of the head's width; first
 values of the queries are smaller instead.
 Trap: in v1.0 one table serves encoder, decoder and output, and what the output reads is divided by
@@ -48,7 +48,7 @@ DECODER = "decoder"
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a T5 config."""
     depth = config.depth("num_layers", 6)
-    dropout = config.share("dropout_rate", 0.1)
+    dropout = config.probability("dropout_rate", 0.1)
     width = config.whole("d_model", 512)
     decoder = _tower(config, config.depth("num_decoder_layers", depth), is_decoder=True)
     return Blueprint(
@@ -62,7 +62,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
 
 def _tower(config: Config, depth: int, *, is_decoder: bool) -> Tower:
     norm = RmsNorm(eps=config.number("layer_norm_epsilon", 1e-6))
-    dropout = config.share("dropout_rate", 0.1)
+    dropout = config.probability("dropout_rate", 0.1)
     heads = config.whole("num_heads", 8)
     shape: dict[str, Any] = {
         "heads": heads,
@@ -99,7 +99,7 @@ def _feed_forward(config: Config, dropout: float) -> PartSpec:
 def _published_feed_forward(config: Config) -> tuple[str, bool]:
     kind = config.get("feed_forward_proj") or "relu"
     if not isinstance(kind, str) or kind not in FEED_FORWARDS:
-        raise UnknownName(f"{config.place}: feed_forward_proj", str(kind), FEED_FORWARDS)
+        raise UnknownName(f"{config.source_location}: feed_forward_proj", str(kind), FEED_FORWARDS)
     return FEED_FORWARDS[kind]
 
 
@@ -109,7 +109,7 @@ def _heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
     possible: dict[str, HeadSpec] = {
         "vocabulary": PlainVocabulary(tied=tied, bias=False, scaled=scaled),
         "tokens": TokenClasses(
-            count=config.classes(), dropout=config.share("classifier_dropout", 0.0)
+            count=config.classes(), dropout=config.probability("classifier_dropout", 0.0)
         ),
     }
     return {name: head for name, head in possible.items() if name in parts}
@@ -149,10 +149,10 @@ def _layer_rules(tower: str, parts: Sequence[tuple[str, str]]) -> tuple[Rule, ..
     """The names of a tower's layers: our part and the published one, in running order."""
     projections = {"query": "q", "key": "k", "value": "v", "output": "o"}
     pairs = []
-    for place, (ours, theirs) in enumerate(parts):
+    for index, (ours, theirs) in enumerate(parts):
         own, published = (
             f"{tower}.layers.{{layer}}.{ours}",
-            f"{tower}.block.{{layer}}.layer.{place}",
+            f"{tower}.block.{{layer}}.layer.{index}",
         )
         pairs.append((f"{own}.norm.weight", f"{published}.layer_norm.weight"))
         if theirs != "DenseReluDense":
@@ -195,9 +195,9 @@ def _spellings(config: Config) -> Sequence[Rule]:
         *(
             (
                 f"{tower}.layers.{{layer}}.feed_forward.part.{ours}.weight",
-                f"{tower}.block.{{layer}}.layer.{place}.DenseReluDense.{theirs}.weight",
+                f"{tower}.block.{{layer}}.layer.{index}.DenseReluDense.{theirs}.weight",
             )
-            for tower, place in (("encoder", 1), (DECODER, 2))
+            for tower, index in (("encoder", 1), (DECODER, 2))
             for ours, theirs in names.items()
         )
     )
@@ -205,7 +205,7 @@ def _spellings(config: Config) -> Sequence[Rule]:
 
 def stds(blueprint: Blueprint) -> dict[str, float]:
     """First values that make up for scores without a scale."""
-    attention, feed_forward = (blueprint.encoder.layers[0][place].part for place in (0, -1))
+    attention, feed_forward = (blueprint.encoder.layers[0][index].part for index in (0, -1))
     width, head_width = blueprint.width, getattr(attention, "head_width", None) or 1
     inner = getattr(feed_forward, "inner", 1)
     heads = getattr(attention, "heads", 1)

@@ -2,7 +2,7 @@
 
 Paper: Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019.
 The idea: instead of hiding tokens behind a mask, permute the order in which they are predicted.
-A second stream of queries, which knows places and not tokens, exists in pre-training only
+A second stream of queries, which knows positions and not tokens, exists in pre-training only
 (`core/two_stream.py`); what is used afterwards is a post-norm encoder with the attention of
 Transformer-XL. There are no absolute positions and no longest text; `<sep>` and `<cls>` stand at
 the end, and the last token speaks for its text.
@@ -57,7 +57,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     sees = config.get("attn_type") or "bi"
     if not isinstance(sees, str) or sees not in SEES:
         raise config.complaint("attn_type", f"it must be one of {', '.join(SEES)}; correct it.")
-    dropout = config.share("dropout", 0.1)
+    dropout = config.probability("dropout", 0.1)
     norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-12))
     attention = SelfAttention(
         heads=heads,
@@ -80,7 +80,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
             tied=config.truth("tie_word_embeddings", True), dropout=dropout
         ),
         "classes": PooledClasses(
-            count=config.classes(), dropout=config.share("summary_last_dropout", 0.1)
+            count=config.classes(), dropout=config.probability("summary_last_dropout", 0.1)
         ),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         ANSWER_HEAD: TokenClasses(count=2, dropout=dropout),

@@ -107,7 +107,7 @@ def search(
     rows = [prompt for prompt in open_prompts for _ in range(width)]
     reader.reorder(rows)
     scores = scores[rows]
-    history = History([given[row] for row in rows], limits.most, scores.device)
+    history = History([given[row] for row in rows], limits.max_new_tokens, scores.device)
     states = [
         [_Prompt(number, each) for _ in range(beams.num_beam_groups)]
         for number in range(len(given))
@@ -121,31 +121,31 @@ def search(
         )
         parents: list[int] = []
         tokens: list[int] = []
-        for place, prompt in enumerate(open_prompts):
+        for position, prompt in enumerate(open_prompts):
             chosen: list[int] = []  # tokens of the groups before
             for group, state in enumerate(states[prompt]):
-                first = (place * beams.num_beam_groups + group) * each
+                first = (position * beams.num_beam_groups + group) * each
                 grown = _advance(
-                    state, _diverse(logs[place, group], chosen, beams.diversity_penalty),
+                    state, _diverse(logs[position, group], chosen, beams.diversity_penalty),
                     raw[first : first + each], beams, each, limits, length,
                 )  # fmt: skip
                 parents += [first + beam for beam, _ in grown]
                 tokens += [token for _, token in grown]
                 chosen += [token for _, token in grown]
         staying = [
-            place for place, prompt in enumerate(open_prompts)
+            position for position, prompt in enumerate(open_prompts)
             if not all(state.over for state in states[prompt])
         ]  # fmt: skip
-        if length == limits.most or not staying:
+        if length == limits.max_new_tokens or not staying:
             break
-        keep = [place * width + beam for place in staying for beam in range(width)]
+        keep = [position * width + beam for position in staying for beam in range(width)]
         parents, tokens = [parents[row] for row in keep], [tokens[row] for row in keep]
         reader.reorder(parents)
         reader.reorder_prompts(staying)
         history.choose(parents)
         following = torch.tensor(tokens, device=scores.device)
         history.add(following)
-        open_prompts = [open_prompts[place] for place in staying]
+        open_prompts = [open_prompts[position] for position in staying]
         scores = reader.step(following)
     return [_best(groups, width) for groups in states]
 
@@ -172,10 +172,10 @@ def _advance(
         return [(beam, 0) for beam in range(each)]
     totals = (logs + logs.new_tensor(state.scores)[:, None]).flatten()
     count = min(max(2, 1 + len(limits.ends)) * each, len(totals))
-    values, places = totals.topk(count)
+    values, positions = totals.topk(count)
     candidates = [
-        (value, place // logs.shape[1], place % logs.shape[1])
-        for value, place in zip(values.tolist(), places.tolist(), strict=True)
+        (value, position // logs.shape[1], position % logs.shape[1])
+        for value, position in zip(values.tolist(), positions.tolist(), strict=True)
     ]
     growing: list[tuple[float, int, int, Written]] = []
     for rank, (value, beam, token) in enumerate(candidates):
@@ -225,7 +225,7 @@ def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: in
         return True
     hopeful = length
     if beams.early_stopping == "never" and beams.length_penalty > 0:
-        hopeful = limits.most
+        hopeful = limits.max_new_tokens
     best: float = max(state.scores) / hopeful**beams.length_penalty
     return best <= state.ended[-1].score
 

@@ -12,13 +12,15 @@ from torch import Tensor
 class History:
     """Every row's tokens, those it was given first; rows end in the same column."""
 
-    def __init__(self, texts: Sequence[Sequence[int]], most: int, device: torch.device) -> None:
+    def __init__(
+        self, texts: Sequence[Sequence[int]], max_new_tokens: int, device: torch.device
+    ) -> None:
         """Takes the first tokens of each row, and how many may follow."""
         longest = max((len(text) for text in texts), default=0)
         self.given = [len(text) for text in texts]
         """How many of each row's tokens it was given."""
         self.used = longest
-        self._tokens = torch.zeros(len(texts), longest + most, dtype=torch.long)
+        self._tokens = torch.zeros(len(texts), longest + max_new_tokens, dtype=torch.long)
         for row, text in enumerate(texts):
             self._tokens[row, longest - len(text) : longest] = torch.tensor(text, dtype=torch.long)
         self._given_to = longest

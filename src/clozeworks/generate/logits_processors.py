@@ -105,9 +105,9 @@ class NoRepeatedNGrams(LogitsProcessorSpec):
                 continue
             last = tokens[ahead:]
             banned = [
-                tokens[place + self.size - 1]
-                for place in range(ahead)
-                if tokens[place : place + self.size - 1] == last
+                tokens[position + self.size - 1]
+                for position in range(ahead)
+                if tokens[position : position + self.size - 1] == last
             ]
             scores[row, banned] = NEVER
         return scores
@@ -156,7 +156,7 @@ class RequiredWords(LogitsProcessorSpec):
 
     words: tuple[tuple[int, ...], ...]
     ends: tuple[int, ...]
-    most: int
+    max_new_tokens: int
     """How many tokens may be written."""
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
@@ -169,7 +169,7 @@ class RequiredWords(LogitsProcessorSpec):
                 continue
             begun, word = max((_begun(written, word), word) for word in missing)
             scores[row, list(self.ends)] = NEVER
-            if self.most - len(written) <= sum(map(len, missing)) - begun:
+            if self.max_new_tokens - len(written) <= sum(map(len, missing)) - begun:
                 kept = scores[row, word[begun]].clone()
                 scores[row] = NEVER
                 scores[row, word[begun]] = kept if kept > NEVER else 0.0
@@ -186,7 +186,7 @@ class InTurn(LogitsProcessorSpec):
 
     tokens: tuple[int, ...]
     ends: tuple[int, ...]
-    most: int
+    max_new_tokens: int
     """How many tokens may be written."""
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
@@ -203,7 +203,7 @@ class InTurn(LogitsProcessorSpec):
                 scores[row, list(self.ends)] = NEVER
             if not missing or fresh:
                 continue
-            if not written or self.most - len(written) <= 2 * missing:
+            if not written or self.max_new_tokens - len(written) <= 2 * missing:
                 scores[row] = NEVER
             scores[row, self.tokens[done]] = kept[row, done]
         return scores
@@ -266,31 +266,33 @@ class TopP(LogitsProcessorSpec):
     mass: float
 
     def __post_init__(self) -> None:
-        _share("top_p", self.mass)
+        _probability("top_p", self.mass)
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """The scores of the set, the one that crosses the share among them."""
-        ascending, places = scores.sort(dim=1)
+        ascending, positions = scores.sort(dim=1)
         left_out = ascending.softmax(dim=1).cumsum(dim=1) <= 1 - self.mass
         left_out[:, -1] = False
-        return scores.masked_fill(left_out.scatter(1, places, left_out), NEVER)
+        return scores.masked_fill(left_out.scatter(1, positions, left_out), NEVER)
 
 
 @spec
 class MinP(LogitsProcessorSpec):
-    """Tokens at least `share` times as likely as the likeliest."""
+    """Tokens at least `p` times as likely as the likeliest."""
 
     paper: ClassVar[str] = "Nguyen et al. 2024"
 
-    share: float
+    p: float
 
     def __post_init__(self) -> None:
-        _share("min_p", self.share)
+        _probability("min_p", self.p)
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """The scores of those tokens."""
-        shares = scores.softmax(dim=1)
-        return scores.masked_fill(shares < self.share * shares.amax(dim=1, keepdim=True), NEVER)
+        probabilities = scores.softmax(dim=1)
+        return scores.masked_fill(
+            probabilities < self.p * probabilities.amax(dim=1, keepdim=True), NEVER
+        )
 
 
 @spec
@@ -302,24 +304,24 @@ class Typical(LogitsProcessorSpec):
     mass: float
 
     def __post_init__(self) -> None:
-        _share("typical", self.mass)
+        _probability("typical", self.mass)
 
     def __call__(self, scores: Tensor, history: History) -> Tensor:
         """The scores of those tokens."""
         logs = scores.log_softmax(dim=1)
-        shares = logs.exp()
-        surprise = -(logs * shares).nansum(dim=1, keepdim=True)
-        ordered, places = ((-logs) - surprise).abs().sort(dim=1)
-        mass = scores.gather(1, places).softmax(dim=1).cumsum(dim=1)
+        probabilities = logs.exp()
+        surprise = -(logs * probabilities).nansum(dim=1, keepdim=True)
+        ordered, positions = ((-logs) - surprise).abs().sort(dim=1)
+        mass = scores.gather(1, positions).softmax(dim=1).cumsum(dim=1)
         last = (mass < self.mass).sum(dim=1).clamp(max=scores.shape[1] - 1)
         left_out = ordered > ordered.gather(1, last[:, None])
-        return scores.masked_fill(left_out.scatter(1, places, left_out), NEVER)
+        return scores.masked_fill(left_out.scatter(1, positions, left_out), NEVER)
 
 
 def _holds(tokens: list[int], word: tuple[int, ...]) -> bool:
     """Whether a run stands somewhere among tokens."""
     size = len(word)
-    return any(tuple(tokens[place : place + size]) == word for place in range(len(tokens)))
+    return any(tuple(tokens[position : position + size]) == word for position in range(len(tokens)))
 
 
 def _begun(tokens: list[int], word: tuple[int, ...]) -> int:
@@ -340,7 +342,7 @@ def _above(name: str, value: float, least: float) -> None:
         raise SettingError(name, value, f"it must be above {least}")
 
 
-def _share(name: str, value: float) -> None:
+def _probability(name: str, value: float) -> None:
     if not 0 < value <= 1:
         raise SettingError(name, value, "it must be above 0 and at most 1")
 
@@ -363,7 +365,7 @@ def applied(
             if isinstance(rule, Known):  # what is no token is none in any case
                 scores = rule(scores, history)
         changed = changed.clone()
-        places = torch.tensor(ends) if ends else torch.arange(scores.shape[1])
+        positions = torch.tensor(ends) if ends else torch.arange(scores.shape[1])
         rows = stuck.nonzero().to("cpu")
-        changed[rows, places] = scores[rows, places]
+        changed[rows, positions] = scores[rows, positions]
     return changed

@@ -15,17 +15,17 @@ class EncodedPrompt:
 
     Attributes:
         ids: Its tokens.
-        most: How many tokens may be written after it.
+        max_new_tokens: How many tokens may be written after it.
         ends: The tokens that end what is written.
         rules: What changes logits before a token is chosen.
-        place: Where it came from, for messages.
+        source_location: Where it came from, for messages.
     """
 
     ids: list[int]
-    most: int
+    max_new_tokens: int
     ends: tuple[int, ...]
     rules: tuple[LogitsProcessorSpec, ...] = ()
-    place: str = ""
+    source_location: str = ""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Written:
 class Limits:
     """When a text ends."""
 
-    most: int
+    max_new_tokens: int
     ends: tuple[int, ...] = ()
     stop: StopTest | None = None
 
@@ -75,7 +75,7 @@ class Limits:
             return "end"
         if self.stop is not None and self.stop(prompt, written):
             return "stop"
-        return "length" if len(written) >= self.most else None
+        return "length" if len(written) >= self.max_new_tokens else None
 
 
 def write(
@@ -112,7 +112,7 @@ def write(
         reader.reorder_prompts(origins)
         scores = scores[origins]
     rows = list(range(len(origins)))
-    history = History([given[prompt] for prompt in origins], limits.most, scores.device)
+    history = History([given[prompt] for prompt in origins], limits.max_new_tokens, scores.device)
     while rows:
         logs = scores.log_softmax(dim=1)
         chosen = _chosen(applied(rules, scores, history, limits.ends), generators)
@@ -125,17 +125,17 @@ def write(
             [limits.reason(origins[row], history.written_row(n)) for n, row in enumerate(rows)],
         )
         yield pieces
-        staying = [place for place, piece in enumerate(pieces) if piece.ended is None]
+        staying = [position for position, piece in enumerate(pieces) if piece.ended is None]
         if not staying:
             return
         if len(staying) < len(rows):
-            rows = [rows[place] for place in staying]
+            rows = [rows[position] for position in staying]
             chosen = chosen[staying]
             history.choose(staying)
             reader.reorder(staying)
             reader.reorder_prompts(staying)
             if generators is not None:
-                generators = [generators[place] for place in staying]
+                generators = [generators[position] for position in staying]
         scores = reader.step(chosen)
 
 

@@ -26,18 +26,18 @@ class DecoderSession:
     """Scores of the next token, row by row."""
 
     def __init__(
-        self, model: Model, prompts: Sequence[Sequence[int]], most: int, start: int | None
+        self, model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
     ):
         """Takes the prompts.
 
         Args:
             model: A model that writes.
             prompts: Token numbers, at least one each.
-            most: The most tokens that may be added to each.
+            max_new_tokens: The most tokens that may be added to each.
             start: What the answers of an encoder-decoder begin with.
         """
-        self.model = packed(model) if most >= _WORTH_PACKING else model
-        self.most = most
+        self.model = packed(model) if max_new_tokens >= _WORTH_PACKING else model
+        self.max_new_tokens = max_new_tokens
         self._prompts = [list(prompt) for prompt in prompts]
         self._start = start
         self._encoded: AttentionSource | None = None
@@ -57,9 +57,9 @@ class DecoderSession:
             assert self._start is not None, "an answer begins with a start token"
             texts = [[self._start] for _ in texts]
         layout = Layout([len(text) for text in texts])
-        self._cache = GrowingCache(layout.longest + self.most)
-        hidden = self._pass(self._packed(texts), layout)
-        return self._scores(hidden[layout.last(hidden.device)])
+        self._cache = GrowingCache(layout.longest + self.max_new_tokens)
+        hidden_states = self._pass(self._packed(texts), layout)
+        return self._scores(hidden_states[layout.last(hidden_states.device)])
 
     def step(self, tokens: Tensor) -> Tensor:
         """What comes after one more token of every row, (n,) to (n, V)."""
@@ -81,6 +81,6 @@ class DecoderSession:
             return self.model(ids, layout, cache=self._cache)  # type: ignore[no-any-return]
         return self.model.decode(ids, layout, self._encoded, cache=self._cache)
 
-    def _scores(self, hidden: Tensor) -> Tensor:
-        scores: Tensor = self.model.vocabulary(hidden)
+    def _scores(self, hidden_states: Tensor) -> Tensor:
+        scores: Tensor = self.model.vocabulary(hidden_states)
         return scores.to(torch.promote_types(scores.dtype, torch.float32))

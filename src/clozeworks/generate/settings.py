@@ -122,7 +122,7 @@ class Drawing:
         if self.top_p is not None:
             rules.append(TopP(mass=self.top_p))
         if self.min_p is not None:
-            rules.append(MinP(share=self.min_p))
+            rules.append(MinP(p=self.min_p))
         if self.typical is not None:
             rules.append(Typical(mass=self.typical))
         return rules

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.inference.likelihood import Scored
-from clozeworks.text.valid import place_of
+from clozeworks.text.valid import location_of
 
 Normalize = Literal["token", "none", "unconditional"]
 # From prompts, their continuations and where each came from to how likely the continuations are.
@@ -93,7 +93,7 @@ def choose(
     scores = score(
         [shown[owner] + prompt for owner, (prompt, _) in zip(owners, pairs, strict=True)],
         [continuation for _, continuation in pairs],
-        [place_of(owner, source_locations) for owner in owners],
+        [location_of(owner, source_locations) for owner in owners],
     )
     unconditional = [0.0] * len(labels)
     if normalize == "unconditional":

@@ -88,19 +88,22 @@ def right_words(tokenizer: Tokenizer, items: Sequence[TextItem]) -> list[tuple[s
     Raises:
         InputError: A text has no gap, no label, or not as many words as gaps.
     """
-    places, found = ItemLocations(items, "text"), []
+    source_locations, found = ItemLocations(items, "text"), []
     for number, item in enumerate(items):
         gaps = tokenizer.mark_gaps(item.text).count(tokenizer.special.mask or "[MASK]")
         if not gaps:
             raise InputError(
-                f"{places[number]}: the text has no gap; write [MASK] where a word is missing."
+                f"{source_locations[number]}: the text has no gap; write [MASK] where a word is "
+                "missing."
             )
         if item.label is None:
-            raise InputError(f"{places[number]} has no label; it must name the right word.")
+            raise InputError(
+                f"{source_locations[number]} has no label; it must name the right word."
+            )
         given = item.label if isinstance(item.label, tuple) else tuple(str(item.label).split())
         if len(given) != gaps:
             raise InputError(
-                f"{places[number]}: the text has {counted(gaps, 'gap')} and the label "
+                f"{source_locations[number]}: the text has {counted(gaps, 'gap')} and the label "
                 f"{counted(len(given), 'word')}; each gap has one; write as many, with spaces "
                 "between them."
             )

@@ -78,7 +78,7 @@ class _Asked:
     text: int
     masked: Encoded
     words: int
-    places: list[int]
+    positions: list[int]
     answers: list[int]
 
 
@@ -90,7 +90,7 @@ def cloze_cost(
     seed: int = 0,
     beside: Sequence[Tokenizer] = (),
     max_length: int | None = None,
-    most: int = MOST,
+    max_words: int = MOST,
     options: BatchOptions | None = None,
 ) -> ClozeCost:
     """Hides words of texts, about 15 %, and asks the model for them.
@@ -107,7 +107,7 @@ def cloze_cost(
             them can write. Words that one of them writes with a common piece, as `).` or 北京, are
             hidden together.
         max_length: The most tokens a text may have.
-        most: It is enough when so many words are hidden.
+        max_words: It is enough when so many words are hidden.
         options: Batch size, progress, cancellation.
 
     Raises:
@@ -128,7 +128,7 @@ def cloze_cost(
     for item in _masked(tokenizer, beside, texts, seed, max_length):
         asked.append(item)
         words += item.words
-        if words >= most:
+        if words >= max_words:
             break
     device = device_of(model)
 
@@ -137,18 +137,20 @@ def cloze_cost(
         packed = pack([item.masked for item in own], device)
         starts = packed.layout.starts
         where = [
-            start + place for start, item in zip(starts, own, strict=True) for place in item.places
+            start + position
+            for start, item in zip(starts, own, strict=True)
+            for position in item.positions
         ]
-        places = torch.tensor(where, device=device)
-        scores = packed.vocabulary_logits(model, places).float()
-        check_finite(model, scores, [item.text for item in own for _ in item.places], "a score")
+        positions = torch.tensor(where, device=device)
+        scores = packed.vocabulary_logits(model, positions).float()
+        check_finite(model, scores, [item.text for item in own for _ in item.positions], "a score")
         answers = torch.tensor([token for item in own for token in item.answers], device=device)
         return float(F.cross_entropy(scores, answers, reduction="none").double().sum())
 
     lengths = [len(item.masked) for item in asked]
     # The batches come in no fixed order, which is nothing to an exact sum.
     nats = fsum(cost for _, cost in in_batches(model, lengths, forward, options))
-    return ClozeCost(words, sum(len(item.places) for item in asked), nats)
+    return ClozeCost(words, sum(len(item.positions) for item in asked), nats)
 
 
 def _masked(
@@ -168,10 +170,14 @@ def _masked(
         text = texts[number]
         stretches = list(_stretches(text, room))
         parts = [text[words[0].begin : words[-1].end] for words in stretches]
-        places_of = [f"a part of text {number + 1:,}"] * len(parts)
+        source_locations = [f"a part of text {number + 1:,}"] * len(parts)
         encoded = [
             one.encode(
-                parts, offsets=True, max_length=max_length, places=places_of, advice="leave it out"
+                parts,
+                offsets=True,
+                max_length=max_length,
+                source_locations=source_locations,
+                advice="leave it out",
             )
             for one in every
         ]
@@ -179,15 +185,15 @@ def _masked(
         hide = (rng.uniform(0, number, count)[0] < SHARE).tolist()
         for words, *ways in zip(stretches, *encoded, strict=True):
             units = [unit for unit in _units(words, ways, every) if hide[words[unit.first].number]]
-            places = [place for unit in units for place in unit.places]
-            if places:
+            positions = [position for unit in units for position in unit.positions]
+            if positions:
                 ids = list(ways[0].ids)
-                answers = [ids[place] for place in places]
-                for place in places:
+                answers = [ids[position] for position in positions]
+                for position in positions:
                     assert tokenizer.mask_id is not None
-                    ids[place] = tokenizer.mask_id
+                    ids[position] = tokenizer.mask_id
                 shown = dataclasses.replace(ways[0], ids=ids)
-                yield _Asked(number, shown, sum(unit.words for unit in units), places, answers)
+                yield _Asked(number, shown, sum(unit.words for unit in units), positions, answers)
 
 
 def _stretches(text: str, room: int) -> Iterator[list[_Word]]:
@@ -216,17 +222,17 @@ def _weight(text: str) -> int:
 
 
 class _Unit(NamedTuple):
-    """Words that no piece holds together with others, and the places of their pieces."""
+    """Words that no piece holds together with others, and the positions of their pieces."""
 
     first: int
     words: int
-    places: list[int]
+    positions: list[int]
 
 
 def _units(
     words: Sequence[_Word], ways: Sequence[Encoded], tokenizers: Sequence[Tokenizer]
 ) -> Iterator[_Unit]:
-    """The units of a stretch that all tokenizers can write; places are those of the first."""
+    """The units of a stretch that all tokenizers can write; positions are those of the first."""
     touched = [_touched(words, encoded) for encoded in ways]
     held = {
         border for pieces in touched for first, last in pieces for border in range(first + 1, last)
@@ -235,17 +241,17 @@ def _units(
     unit_of = [
         unit for unit, (first, last) in enumerate(pairwise(borders)) for _ in range(first, last)
     ]
-    places: list[list[list[int]]] = [[[] for _ in borders[1:]] for _ in ways]
-    for mine, pieces in zip(places, touched, strict=True):
-        for place, (first, last) in enumerate(pieces):
+    positions: list[list[list[int]]] = [[[] for _ in borders[1:]] for _ in ways]
+    for mine, pieces in zip(positions, touched, strict=True):
+        for position, (first, last) in enumerate(pieces):
             if first < last:
-                mine[unit_of[first]].append(place)
+                mine[unit_of[first]].append(position)
     for unit, (first, last) in enumerate(pairwise(borders)):
         if all(
             _writes(tokenizer, encoded, mine[unit])
-            for tokenizer, encoded, mine in zip(tokenizers, ways, places, strict=True)
+            for tokenizer, encoded, mine in zip(tokenizers, ways, positions, strict=True)
         ):
-            yield _Unit(first, last - first, places[0][unit])
+            yield _Unit(first, last - first, positions[0][unit])
 
 
 def _touched(words: Sequence[_Word], encoded: Encoded) -> list[tuple[int, int]]:
@@ -257,6 +263,6 @@ def _touched(words: Sequence[_Word], encoded: Encoded) -> list[tuple[int, int]]:
     return [(bisect_right(ends, begin), bisect_left(begins, end)) for begin, end in encoded.offsets]
 
 
-def _writes(tokenizer: Tokenizer, encoded: Encoded, places: Sequence[int]) -> bool:
+def _writes(tokenizer: Tokenizer, encoded: Encoded, positions: Sequence[int]) -> bool:
     never = (tokenizer.unknown_id, tokenizer.mask_id)
-    return bool(places) and all(encoded.ids[place] not in never for place in places)
+    return bool(positions) and all(encoded.ids[position] not in never for position in positions)

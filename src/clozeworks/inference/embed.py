@@ -15,7 +15,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.loop import BatchOptions, device_of, in_batches, in_order
 from clozeworks.inference.packing import check_finite, pack
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
-from clozeworks.text.valid import check_type, place_of
+from clozeworks.text.valid import check_type, location_of
 
 Vectors = NDArray[np.float32]
 
@@ -66,14 +66,14 @@ def embed(
     truncate = truncate and max_length is not None
     whole = [prompt + text for text in texts] if prompt else texts
     encoded = tokenizer.encode(
-        whole, max_length=max_length, truncate=truncate, places=source_locations
+        whole, max_length=max_length, truncate=truncate, source_locations=source_locations
     )
     lengths = [len(text) for text in encoded]
     skipped = 0 if pool_prompt else _prompt_tokens(tokenizer, prompt)
     for number, length in enumerate(lengths):
         if length <= skipped:
             raise InputError(
-                f"{place_of(number, source_locations)} has {length:,} tokens and the prompt "
+                f"{location_of(number, source_locations)} has {length:,} tokens and the prompt "
                 f"{skipped:,}, which are not pooled; shorten the prompt, or raise max_length."
             )
 
@@ -144,7 +144,7 @@ def hidden_states(
         # Trap: the last kept state is before a final norm; the model's result is after it.
         trace = Trace(attention=None) if layer not in (-1, depth) else None
         output = packed.hidden_states(model, trace)
-        chosen = trace.hidden[layer] if trace else output
+        chosen = trace.hidden_states[layer] if trace else output
         return [states.float().cpu().numpy() for states in packed.layout.split(chosen)]
 
     vectors = in_order(model, [len(text) for text in encoded], forward, options)
@@ -165,7 +165,7 @@ def check_texts(texts: Sequence[str], source_locations: Sequence[str] | None = N
         if not text.strip():
             what = "only white space" if text else "empty"
             raise InputError(
-                f"{place_of(number, source_locations)} is {what}; a vector needs at least one "
+                f"{location_of(number, source_locations)} is {what}; a vector needs at least one "
                 f"word; drop it."
             )
 

@@ -33,15 +33,15 @@ GIVEN, LENGTH = 16, 64
 NGRAMS = (1, 2, 3, 4)
 
 
-class Place(NamedTuple):
+class PositionLoss(NamedTuple):
     """One place of the references, counted from 1."""
 
-    place: int
+    position: int
     texts: int
     """How many texts have a reference there, and have not ended by themselves before."""
-    told: float
+    teacher_forced: float
     """The mean loss behind the right tokens."""
-    own: float
+    free_running: float
     """The mean loss behind the model's own, of the same texts."""
 
 
@@ -49,7 +49,7 @@ class RepetitionRates(NamedTuple):
     """The share of n-grams that stood before in the same text."""
 
     n: int
-    own: float
+    free_running: float
     reference: float
 
 
@@ -60,7 +60,7 @@ class Exposure:
     Attributes:
         texts: How many texts.
         skipped: How many were too short.
-        places: Losses place by place.
+        positions: Losses position by position.
         repetition: How much is repeated, by length of n-gram.
         length_ratio: Tokens written for a token of the reference, both up to the limit; None if the
             tokenizer has no token that ends a text.
@@ -69,20 +69,20 @@ class Exposure:
 
     texts: int
     skipped: int
-    places: list[Place]
+    positions: list[PositionLoss]
     repetition: list[RepetitionRates]
     length_ratio: float | None
     ended: int
 
     @property
-    def told(self) -> float:
+    def teacher_forced(self) -> float:
         """The mean loss behind the right tokens, over all tokens."""
-        return _mean([(place.told, place.texts) for place in self.places])
+        return _mean([(position.teacher_forced, position.texts) for position in self.positions])
 
     @property
-    def own(self) -> float:
+    def free_running(self) -> float:
         """The mean loss behind the model's own tokens, over all tokens."""
-        return _mean([(place.own, place.texts) for place in self.places])
+        return _mean([(position.free_running, position.texts) for position in self.positions])
 
 
 @dataclass
@@ -92,8 +92,8 @@ class _Walk:
     number: int
     prompt: list[int]
     reference: list[int]
-    told: list[float] = field(default_factory=list)
-    own: list[float] = field(default_factory=list)
+    teacher_forced: list[float] = field(default_factory=list)
+    free_running: list[float] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
     ended: bool = False
 
@@ -203,19 +203,19 @@ def _walk(
     reader = DecoderSession(model, [walk.prompt for walk in walks], length, start)
     rows = list(range(len(walks)))
     scores = reader.prefill()
-    for place in range(length):
+    for position in range(length):
         logs = scores.log_softmax(dim=1)
         numbers = [walks[row].number for row in rows]
         check_finite(model, logs.amax(dim=1, keepdim=True), numbers, "the score")
         for number, row in enumerate(rows):
             walk = walks[row]
-            if place < len(walk.reference):
-                cost = -float(logs[number, walk.reference[place]])
-                (walk.told if choose is None else walk.own).append(cost)
+            if position < len(walk.reference):
+                cost = -float(logs[number, walk.reference[position]])
+                (walk.teacher_forced if choose is None else walk.free_running).append(cost)
         if choose is None:
-            staying = [n for n, row in enumerate(rows) if place + 1 < len(walks[row].reference)]
+            staying = [n for n, row in enumerate(rows) if position + 1 < len(walks[row].reference)]
             tokens = torch.tensor(
-                [walks[rows[n]].reference[place] for n in staying], device=scores.device
+                [walks[rows[n]].reference[position] for n in staying], device=scores.device
             )
         else:
             chosen = choose(scores, rows)
@@ -224,7 +224,7 @@ def _walk(
                 walks[row].ended = token == end
             staying = [n for n, row in enumerate(rows) if not walks[row].ended]
             tokens = chosen[staying]
-        if not staying or place + 1 == length:
+        if not staying or position + 1 == length:
             return
         if len(staying) < len(rows):
             rows = [rows[n] for n in staying]
@@ -234,11 +234,17 @@ def _walk(
 
 
 def _measured(walks: Sequence[_Walk], skipped: int, can_end: bool) -> Exposure:
-    places = []
-    for place in range(max(len(walk.own) for walk in walks)):
-        pairs = [(walk.told[place], walk.own[place]) for walk in walks if place < len(walk.own)]
-        told, own = (fsum(side) / len(pairs) for side in zip(*pairs, strict=True))
-        places.append(Place(place + 1, len(pairs), told, own))
+    positions = []
+    for position in range(max(len(walk.free_running) for walk in walks)):
+        pairs = [
+            (walk.teacher_forced[position], walk.free_running[position])
+            for walk in walks
+            if position < len(walk.free_running)
+        ]
+        teacher_forced, free_running = (
+            fsum(side) / len(pairs) for side in zip(*pairs, strict=True)
+        )
+        positions.append(PositionLoss(position + 1, len(pairs), teacher_forced, free_running))
     written = [walk.written for walk in walks]
     references = [walk.reference for walk in walks]
     ratio = sum(map(len, written)) / sum(map(len, references)) if can_end else None
@@ -246,7 +252,7 @@ def _measured(walks: Sequence[_Walk], skipped: int, can_end: bool) -> Exposure:
         RepetitionRates(n, repetition(written, n), repetition(references, n)) for n in NGRAMS
     ]
     ended = sum(walk.ended for walk in walks)
-    return Exposure(len(walks), skipped, places, repeated, ratio, ended)
+    return Exposure(len(walks), skipped, positions, repeated, ratio, ended)
 
 
 def repetition(texts: Sequence[Sequence[int]], n: int) -> float:
@@ -258,7 +264,7 @@ def repetition(texts: Sequence[Sequence[int]], n: int) -> float:
     """
     total = different = 0
     for text in texts:
-        ngrams = [tuple(text[place : place + n]) for place in range(len(text) - n + 1)]
+        ngrams = [tuple(text[position : position + n]) for position in range(len(text) - n + 1)]
         total += len(ngrams)
         different += len(set(ngrams))
     return 1 - different / total if total else 0.0

@@ -160,7 +160,7 @@ def features(
         trace = Trace(attention=None)
         # Trap: the last kept state is before a final norm; the model's result is after it.
         result = packed.hidden_states(model, trace)
-        states = [*trace.hidden[:-1], result]
+        states = [*trace.hidden_states[:-1], result]
         if pooling is None:
             starts = packed.layout.starts
             asked = [window.wanted + start for window, start in zip(own, starts, strict=True)]

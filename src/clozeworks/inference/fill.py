@@ -136,7 +136,7 @@ def _windows(
     Raises:
         InputError: If a text has no gap.
     """
-    every = read_windows(tokenizer, marked, windows=Windows(), most=max_length, offsets=True)
+    every = read_windows(tokenizer, marked, windows=Windows(), max_length=max_length, offsets=True)
     with_gaps = []
     for windows in by_item(every):
         ids = np.zeros(max(window.first + window.count for window in windows), np.int64)

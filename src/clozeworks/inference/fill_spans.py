@@ -124,7 +124,7 @@ class _Gaps:
         never = sorted(unwritten - {*own, *ends})
         rules = (
             BadWords(words=tuple((token,) for token in never)),
-            InTurn(tokens=tuple(own), ends=ends, most=room),
+            InTurn(tokens=tuple(own), ends=ends, max_new_tokens=room),
         )
         return EncodedPrompt(ids, room, ends, rules, f"text {number:,}")
 

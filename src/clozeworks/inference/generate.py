@@ -139,8 +139,12 @@ class TextWriter:
         """Which prompts are written together, and how much at most, if all can be."""
         self._check(ids, settings, first)
         each = settings.beams.width if settings.beams is not None else settings.num_return_sequences
-        most = [self._most(len(prompt), settings.ending.max_new_tokens) for prompt in ids]
-        return memory_batches(self.model, [len(prompt) for prompt in ids], most, each, first)
+        max_new_tokens = [
+            self._max_new_tokens(len(prompt), settings.ending.max_new_tokens) for prompt in ids
+        ]
+        return memory_batches(
+            self.model, [len(prompt) for prompt in ids], max_new_tokens, each, first
+        )
 
     def _streamed(
         self,
@@ -151,9 +155,9 @@ class TextWriter:
         first: int,
     ) -> Iterator[StreamChunk]:
         run = self._searched if settings.beams is not None else self._written
-        for batch, most in batches:
+        for batch, max_new_tokens in batches:
             with evaluating(self.model):
-                yield from run(prompts, ids, batch, most, settings, first)
+                yield from run(prompts, ids, batch, max_new_tokens, settings, first)
 
     def encode(self, prompts: Sequence[str], first: int = 1) -> list[list[int]]:
         """The tokens of each prompt, at least one; messages count prompts from `first`.
@@ -188,7 +192,7 @@ class TextWriter:
                 ids.append(begin)
             if self.room is not None and len(ids) >= self.room:
                 raise InputError(
-                    f"prompt {number:,} has {len(ids):,} tokens; {self.name} has places for "
+                    f"prompt {number:,} has {len(ids):,} tokens; {self.name} has positions for "
                     f"{self.room:,}, and at least one must be left to write; shorten it."
                 )
         return found
@@ -196,7 +200,7 @@ class TextWriter:
     def _turn(self, prompt: str, number: int) -> str:
         """What a user says, up to where the assistant begins."""
         said = [{"role": "user", "content": prompt}]
-        return self.tokenizer.chat.render(said, asks=True, place=f"prompt {number:,}")
+        return self.tokenizer.chat.render(said, asks=True, source_location=f"prompt {number:,}")
 
     def _check(self, ids: Sequence[Sequence[int]], settings: Generation, first: int) -> None:
         entries = self.model.blueprint.embeddings.tokens
@@ -212,7 +216,7 @@ class TextWriter:
         required = runs_of(self.tokenizer, settings.wording.required_words)
         wanted = sum(map(len, required))
         for number, prompt in enumerate(ids, first):
-            room = self._most(len(prompt), settings.ending.max_new_tokens)
+            room = self._max_new_tokens(len(prompt), settings.ending.max_new_tokens)
             if wanted > room:
                 raise SettingError(
                     "required_words",
@@ -222,12 +226,12 @@ class TextWriter:
                     "raise `max_new_tokens`, or shorten the prompt",
                 )
 
-    def _most(self, length: int, asked: int) -> int:
+    def _max_new_tokens(self, length: int, asked: int) -> int:
         if self.model.decoder is not None:
             length = 1  # of an answer only its start is there
         return asked if self.room is None else min(asked, self.room - length)
 
-    def _rules(self, most: int, settings: Generation) -> list[LogitsProcessorSpec]:
+    def _rules(self, max_new_tokens: int, settings: Generation) -> list[LogitsProcessorSpec]:
         """All rules, in their fixed order."""
         wording, ending = settings.wording, settings.ending
         rules = wording.rules()
@@ -237,17 +241,21 @@ class TextWriter:
             rules.append(BadWords(words=runs_of(self.tokenizer, wording.bad_words, both=True)))
         if wording.required_words:
             required = runs_of(self.tokenizer, wording.required_words)
-            rules.append(RequiredWords(words=required, ends=self.ends, most=most))
+            rules.append(
+                RequiredWords(words=required, ends=self.ends, max_new_tokens=max_new_tokens)
+            )
         if ending.min_new_tokens:
             rules.append(MinNewTokens(tokens=ending.min_new_tokens, ends=self.ends))
         return rules + (settings.drawing.rules() if settings.drawing is not None else [])
 
-    def _limits(self, ids: Sequence[list[int]], most: int, settings: Generation) -> Limits:
+    def _limits(
+        self, ids: Sequence[list[int]], max_new_tokens: int, settings: Generation
+    ) -> Limits:
         stop = None
         if settings.ending.stop:
             before = ids if self.model.decoder is None else [()] * len(ids)
             stop = Stops(self.tokenizer, settings.ending.stop, before, self._due(settings))
-        return Limits(most=most, ends=self.ends, stop=stop)
+        return Limits(max_new_tokens=max_new_tokens, ends=self.ends, stop=stop)
 
     def _due(self, settings: Generation) -> StopCondition:
         """What is written before a stop string may end a text."""
@@ -255,10 +263,10 @@ class TextWriter:
         return StopCondition(settings.ending.min_new_tokens, words)
 
     def _reader(
-        self, ids: Sequence[Sequence[int]], batch: Sequence[int], most: int, first: int
+        self, ids: Sequence[Sequence[int]], batch: Sequence[int], max_new_tokens: int, first: int
     ) -> DecoderSession:
         numbers = [number + first - 1 for number in batch]
-        return CheckedReader(self.model, ids, most, self.start, numbers)
+        return CheckedReader(self.model, ids, max_new_tokens, self.start, numbers)
 
     def _given(self, ids: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What rules about repetition count as there already."""
@@ -273,18 +281,18 @@ class TextWriter:
         prompts: Sequence[str],
         ids: Sequence[list[int]],
         batch: list[int],
-        most: int,
+        max_new_tokens: int,
         settings: Generation,
         first: int,
     ) -> Iterator[StreamChunk]:
         assert settings.beams is not None
         own = [ids[number] for number in batch]
         found = search(
-            self._reader(own, batch, most, first),
+            self._reader(own, batch, max_new_tokens, first),
             self._given(own),
             beams=settings.beams,
-            limits=self._limits(own, most, settings),
-            rules=self._rules(most, settings),
+            limits=self._limits(own, max_new_tokens, settings),
+            rules=self._rules(max_new_tokens, settings),
         )
         for number, texts in zip(batch, found, strict=True):
             for rank, text in enumerate(texts[: settings.num_return_sequences]):
@@ -298,7 +306,7 @@ class TextWriter:
         prompts: Sequence[str],
         ids: Sequence[list[int]],
         batch: list[int],
-        most: int,
+        max_new_tokens: int,
         settings: Generation,
         first: int,
     ) -> Iterator[StreamChunk]:
@@ -315,10 +323,10 @@ class TextWriter:
             for _ in range(settings.num_return_sequences)
         ]
         steps = write(
-            self._reader(own, batch, most, first),
+            self._reader(own, batch, max_new_tokens, first),
             self._given(own),
-            limits=self._limits(own, most, settings),
-            rules=self._rules(most, settings),
+            limits=self._limits(own, max_new_tokens, settings),
+            rules=self._rules(max_new_tokens, settings),
             seeds=seeds,
             others=settings.top_logprobs,
         )
@@ -326,8 +334,8 @@ class TextWriter:
             for piece in pieces:
                 text = texts[piece.row]
                 text.add(piece)
-                place, number = divmod(piece.row, settings.num_return_sequences)
-                prompt = batch[place]
+                index, number = divmod(piece.row, settings.num_return_sequences)
+                prompt = batch[index]
                 new = ""
                 if piece.token not in self.ends:
                     begin = due.behind(text.tokens, self.tokenizer) if settings.ending.stop else 0
@@ -424,11 +432,11 @@ def check_words(tokenizer: Tokenizer, wording: Wording, name: str) -> None:
     for word in runs_of(tokenizer, wording.required_words):
         shown = tokenizer.decode(word).strip()
         for bad in banned:
-            if any(word[place : place + len(bad)] == bad for place in range(len(word))):
+            if any(word[index : index + len(bad)] == bad for index in range(len(word))):
                 part = tokenizer.decode(bad).strip()
                 rule = f"`bad_words` lists a part of it, {part!r}"
                 raise SettingError("required_words", shown, rule, "leave one of them out")
-        runs = [word[place : place + (size or 0)] for place in range(len(word))]
+        runs = [word[index : index + (size or 0)] for index in range(len(word))]
         runs = [run for run in runs if size is not None and len(run) == size]
         if len(set(runs)) < len(runs):
             rule = f"it repeats {counted(size or 0, 'token')}, and `no_repeat_ngram_size` is {size}"

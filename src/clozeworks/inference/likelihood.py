@@ -33,7 +33,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.loop import BatchOptions, device_of, in_order
 from clozeworks.inference.packing import check_finite
 from clozeworks.text.tokenizer.tokenizer import Encoded, Tokenizer
-from clozeworks.text.valid import check_texts, place_of
+from clozeworks.text.valid import check_texts, location_of
 from clozeworks.text.windows import sliding_windows
 
 HEAD = "vocabulary"
@@ -161,7 +161,7 @@ def score_texts(
         first = max(first, 1)
         if first >= len(ids):
             raise InputError(
-                f"{place_of(number, source_locations)} has no token with another before it, so "
+                f"{location_of(number, source_locations)} has no token with another before it, so "
                 f"nothing can be scored; use a longer text."
             )
         windows += _windows(number, ids, first, max_length, overlap)
@@ -209,14 +209,14 @@ def score_continuations(
     for number, text in enumerate(continuations):
         if not text.strip():
             raise InputError(
-                f"the continuation of {place_of(number, source_locations)} is {text!r}; it must "
+                f"the continuation of {location_of(number, source_locations)} is {text!r}; it must "
                 f"have at least one word; add one."
             )
     windows: list[_Window] = []
     if model.decoder is not None:
         assert start is not None, "an output begins with a start token"
         sources = tokenizer.encode(
-            prompts, max_length=max_length, places=source_locations, advice="shorten it"
+            prompts, max_length=max_length, source_locations=source_locations, advice="shorten it"
         )
         outputs = tokenizer.encode(continuations)
         for number, (source, output) in enumerate(zip(sources, outputs, strict=True)):
@@ -232,7 +232,7 @@ def score_continuations(
             first = next(after, len(ids))
             if not 0 < first < len(ids):
                 raise InputError(
-                    f"the prompt of {place_of(number, source_locations)} is {prompt!r:.60}; a "
+                    f"the prompt of {location_of(number, source_locations)} is {prompt!r:.60}; a "
                     f"continuation needs a token before it; add a prompt."
                 )
             windows += _windows(number, ids, first, max_length, overlap)

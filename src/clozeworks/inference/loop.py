@@ -188,7 +188,7 @@ def _batches(
     ]
 
 
-def by_budget(lengths: Sequence[int], budget: int, workers: int = 1) -> list[list[int]]:
+def by_budget(lengths: Sequence[int], batch_tokens: int, workers: int = 1) -> list[list[int]]:
     """Groups the indices of texts into batches, the longest text first.
 
     Texts of similar length end up together, and the first batch is the one that needs the most
@@ -196,7 +196,7 @@ def by_budget(lengths: Sequence[int], budget: int, workers: int = 1) -> list[lis
 
     Args:
         lengths: The number of tokens of each text.
-        budget: The most tokens a batch may hold. A text longer than this gets its own batch.
+        batch_tokens: The most tokens a batch may hold. A text longer than this gets its own batch.
         workers: How many batches are worked on at a time. Batches are made smaller, if need be, so
             that each worker gets equally many and none waits for the last one.
 
@@ -206,14 +206,14 @@ def by_budget(lengths: Sequence[int], budget: int, workers: int = 1) -> list[lis
     Raises:
         SettingError: If the budget is below 1.
     """
-    if budget < 1:
-        raise SettingError(f"The token budget of a batch is {budget}; it must be at least 1.")
+    if batch_tokens < 1:
+        raise SettingError(f"The token budget of a batch is {batch_tokens}; it must be at least 1.")
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    batches = _filled(order, lengths, budget)
+    batches = _filled(order, lengths, batch_tokens)
     wanted = -(-len(batches) // workers) * workers
     if workers > 1 and len(batches) < len(lengths):
         # The smallest budget that still gives so many batches fills them all alike.
-        low, high = 0, budget
+        low, high = 0, batch_tokens
         while high - low > 1:
             middle = (low + high) // 2
             enough = len(_filled(order, lengths, middle)) <= wanted
@@ -222,7 +222,7 @@ def by_budget(lengths: Sequence[int], budget: int, workers: int = 1) -> list[lis
     return batches
 
 
-def _filled(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+def _filled(order: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Fills one batch after the other."""
     batches: list[list[int]] = []
     room = 0
@@ -230,7 +230,7 @@ def _filled(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[l
         length = lengths[index]
         if not batches or length > room:
             batches.append([])
-            room = budget
+            room = batch_tokens
         batches[-1].append(index)
         room -= length
     return batches

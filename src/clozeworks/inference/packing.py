@@ -12,7 +12,7 @@ from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model, hidden_states_at
 from clozeworks.errors import CheckpointError
 from clozeworks.text.tokenizer.encoding import Encoded
-from clozeworks.text.valid import place_of
+from clozeworks.text.valid import location_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def check_finite(
     if finite.all():
         return
     first = min(text for text, whole in zip(texts, finite.tolist(), strict=True) if not whole)
-    where = f"{what} of {place_of(first, source_locations)} is not finite"
+    where = f"{what} of {location_of(first, source_locations)} is not finite"
     damaged = [name for name, weight in model.named_parameters() if not weight.isfinite().all()]
     if damaged:
         more = f" and {len(damaged) - 3:,} more" if len(damaged) > 3 else ""

@@ -23,7 +23,7 @@ def answers(
     tokenizer: Tokenizer,
     items: Sequence[Any],
     *,
-    most: int | None,
+    max_length: int | None,
     options: BatchOptions | None = None,
 ) -> list[Any]:
     """An answer for every item.
@@ -33,16 +33,16 @@ def answers(
         model: A model with the head the task needs.
         tokenizer: Its tokenizer.
         items: What it is asked about.
-        most: The maximum number of tokens the model takes.
+        max_length: The maximum number of tokens the model takes.
         options: Batch size, progress, cancellation.
     """
     if not items:
         return []
     asked = [task.as_asked(item) for item in items]
-    request = task.generation(model, tokenizer, asked, most)
+    request = task.generation(model, tokenizer, asked, max_length)
     if request is not None:
         return write_all(model, request, options)
-    windows = task.windows_of(asked, tokenizer, most)
+    windows = task.windows_of(asked, tokenizer, max_length)
     logits = iter(
         window_logits(task, model, windows, source_locations=ItemLocations(asked), options=options)
     )
@@ -85,7 +85,7 @@ def window_logits(
             wanted = [window.wanted + start for window, start in zip(several, starts, strict=True)]
             positions = torch.from_numpy(np.concatenate(wanted)).to(device)
             sizes = [len(each) for each in wanted]
-        logits = task.scores(model, hidden_states, packed.layout, positions).float()
+        logits = task.logits(model, hidden_states, packed.layout, positions).float()
         owners = [
             window.item for window, size in zip(several, sizes, strict=True) for _ in range(size)
         ]

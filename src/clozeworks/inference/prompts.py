@@ -59,16 +59,20 @@ def write_all(
     """
     prompts = request.prompts
     width = 1 if request.beams is None else request.beams.width
-    places = [prompt.place or f"prompt {n:,}" for n, prompt in enumerate(prompts, start=1)]
+    source_locations = [
+        prompt.source_location or f"prompt {n:,}" for n, prompt in enumerate(prompts, start=1)
+    ]
 
     def forward(batch: list[int]) -> list[list[Written]]:
         own = [prompts[number] for number in batch]
         ids = [prompt.ids for prompt in own]
-        reader = CheckedReader(model, ids, own[0].most, request.start, batch, places)
+        reader = CheckedReader(
+            model, ids, own[0].max_new_tokens, request.start, batch, source_locations
+        )
         return _written(reader, own, request)
 
-    costs = [len(prompt.ids) + prompt.most * width for prompt in prompts]
-    alike = [(prompt.most, prompt.ends, prompt.rules) for prompt in prompts]
+    costs = [len(prompt.ids) + prompt.max_new_tokens * width for prompt in prompts]
+    alike = [(prompt.max_new_tokens, prompt.ends, prompt.rules) for prompt in prompts]
     written = in_order(model, costs, forward, options, groups=alike)
     return [request.read(number, texts) for number, texts in enumerate(written)]
 
@@ -82,21 +86,21 @@ class CheckedReader(DecoderSession):
         most: The most tokens that may be added to each.
         start: What the answers of an encoder-decoder begin with.
         numbers: The number of each prompt, for messages.
-        places: Where all prompts came from.
+        positions: Where all prompts came from.
     """
 
     def __init__(
         self,
         model: Model,
         prompts: Sequence[Sequence[int]],
-        most: int,
+        max_new_tokens: int,
         start: int | None,
         numbers: Sequence[int],
-        places: Sequence[str] | None = None,
+        source_locations: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(model, prompts, most, start)
+        super().__init__(model, prompts, max_new_tokens, start)
         self._numbers = numbers
-        self._places = places
+        self._source_locations = source_locations
 
     def prefill(self) -> Tensor:
         """What comes behind the prompts, (B, V).
@@ -123,7 +127,7 @@ class CheckedReader(DecoderSession):
         if not scores.isfinite().all():
             each = len(scores) // len(self._numbers)  # several rows of a prompt in a search
             owners = [number for number in self._numbers for _ in range(each)]
-            check_finite(self.model, scores, owners, "a logit", self._places)
+            check_finite(self.model, scores, owners, "a logit", self._source_locations)
         return scores
 
 
@@ -133,7 +137,7 @@ def _written(
     """The texts of prompts with the same limits and rules."""
     first = prompts[0]
     rules = [Known(count=request.tokens), *first.rules]
-    limits = Limits(most=first.most, ends=first.ends)
+    limits = Limits(max_new_tokens=first.max_new_tokens, ends=first.ends)
     start = request.start
     given = [prompt.ids if start is None else [start] for prompt in prompts]
     if request.beams is not None:
@@ -146,7 +150,7 @@ def _written(
 
 
 def memory_batches(
-    model: Model, lengths: Sequence[int], most: Sequence[int], each: int, first: int = 1
+    model: Model, lengths: Sequence[int], max_new_tokens: Sequence[int], each: int, first: int = 1
 ) -> list[tuple[list[int], int]]:
     """Prompts to be written together, and the most tokens each of them may get.
 
@@ -156,7 +160,7 @@ def memory_batches(
     Args:
         model: The model.
         lengths: Tokens of each prompt.
-        most: The most tokens behind each.
+        max_new_tokens: The most tokens behind each.
         each: Texts of a prompt, or beams.
         first: The number of the first prompt, for messages.
 
@@ -165,27 +169,30 @@ def memory_batches(
     """
     of_token, have = _cache_bytes(model), available(device_of(model))
     batches: list[tuple[list[int], int]] = []
-    for number in sorted(range(len(lengths)), key=lambda number: (-most[number], -lengths[number])):
+    for number in sorted(
+        range(len(lengths)), key=lambda number: (-max_new_tokens[number], -lengths[number])
+    ):
         # The first of a batch is its longest.
-        size = (lengths[number] + most[number] + 1) * each * of_token
+        size = (lengths[number] + max_new_tokens[number] + 1) * each * of_token
         if have is not None and size > have * _SHARE:
             beside = f" and {counted(each, 'text')} side by side" if each > 1 else ""
             raise SettingError(
                 "max_new_tokens",
-                most[number],
-                f"prompt {number + first:,} with {counted(most[number], 'new token')}{beside} "
-                f"takes {size_in_words(size)}, and {size_in_words(have)} are available",
+                max_new_tokens[number],
+                f"prompt {number + first:,} with "
+                f"{counted(max_new_tokens[number], 'new token')}{beside} takes "
+                f"{size_in_words(size)}, and {size_in_words(have)} are available",
                 "lower it, `num_return_sequences` or `num_beams`",
             )
-        if batches and batches[-1][1] == most[number]:
+        if batches and batches[-1][1] == max_new_tokens[number]:
             batch = batches[-1][0]
-            longest = lengths[batch[0]] + most[number] + 1
+            longest = lengths[batch[0]] + max_new_tokens[number] + 1
             rows = (len(batch) + 1) * each
             fits = have is None or rows * longest * of_token <= have * _SHARE
             if rows <= max(ROWS, each) and fits:
                 batch.append(number)
                 continue
-        batches.append(([number], most[number]))
+        batches.append(([number], max_new_tokens[number]))
     return batches
 
 

@@ -68,8 +68,8 @@ class StopCondition:
         """Behind how many tokens of a text everything is there; None if it is not."""
         ends = [self.least if len(written) >= self.least else None]
         for word in self.words:
-            size, places = len(word), range(len(written))
-            found = (at + size for at in places if tuple(written[at : at + size]) == word)
+            size, positions = len(word), range(len(written))
+            found = (at + size for at in positions if tuple(written[at : at + size]) == word)
             ends.append(next(found, None))
         if None in ends:
             return None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from clozeworks.checkpoints.folder import Checkpoint
-from clozeworks.checkpoints.generation import ends_of, places_of, start_of
+from clozeworks.checkpoints.generation import ends_of, max_positions_of, start_of
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.settings import Generation
 from clozeworks.inference.generate import TextWriter
@@ -114,7 +114,7 @@ class GenerationMethods(ABC):
             name=self.name,
             ends=ends_of(*told),
             start=start_of(*told) if blueprint.decoder is not None else None,
-            room=places_of(blueprint, point.config),
+            room=max_positions_of(blueprint, point.config),
             chat=chat,
         )
 

@@ -9,7 +9,7 @@ import torch
 
 from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
-from clozeworks.checkpoints.generation import noted_sentinels, places_of
+from clozeworks.checkpoints.generation import max_positions_of, noted_sentinels
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import Pooling, Prompts, usual_pooling
@@ -100,8 +100,8 @@ class LanguageModel(ScoringMethods, GenerationMethods):
     @property
     def max_length(self) -> int | None:
         """The maximum number of tokens of a text, special ones included; None without a limit."""
-        places = places_of(self.blueprint, self.checkpoint.config)
-        limits = [places, self.tokenizer.max_length]
+        max_positions = max_positions_of(self.blueprint, self.checkpoint.config)
+        limits = [max_positions, self.tokenizer.max_length]
         return min((limit for limit in limits if limit is not None), default=None)
 
     def to(self, device: str | torch.device) -> "LanguageModel":

@@ -74,7 +74,7 @@ class TaskMethods(ABC):
         """
         several = [texts] if isinstance(texts, str) else list(texts)
         task = self.task_for(Classify)
-        found = self.ask([TextItem(text) for text in several], task, **options)
+        found = self.predict([TextItem(text) for text in several], task, **options)
         return found[0] if isinstance(texts, str) else found
 
     @overload
@@ -98,7 +98,9 @@ class TaskMethods(ABC):
         for number, pair in enumerate(several, start=1):
             if isinstance(pair, str) or len(pair) != 2:
                 raise InputError(f"pair {number:,} is {pair!r}; it must be two texts; give two.")
-        found = self.ask([PairItem(*pair) for pair in several], self.task_for(Compare), **options)
+        found = self.predict(
+            [PairItem(*pair) for pair in several], self.task_for(Compare), **options
+        )
         return found[0] if alone else found
 
     def tag(
@@ -117,7 +119,7 @@ class TaskMethods(ABC):
         """
         several = [texts] if isinstance(texts, str) else list(texts)
         task = self.task_for(Tag)
-        found = self.ask(list(map(words_item, several)), task, **options)
+        found = self.predict(list(map(words_item, several)), task, **options)
         if scheme is not None:
             found = [task.in_scheme(answer, scheme) for answer in found]
         return found[0] if isinstance(texts, str) else found
@@ -143,7 +145,7 @@ class TaskMethods(ABC):
         """
         task = self.task_for(Answer)
         if isinstance(question, str) and isinstance(context, str):
-            one: Answered = self.ask([QuestionItem(question, context)], task, **options)[0]
+            one: Answered = self.predict([QuestionItem(question, context)], task, **options)[0]
             return one
         if isinstance(question, str) or isinstance(context, str) or len(question) != len(context):
             raise InputError(
@@ -151,7 +153,7 @@ class TaskMethods(ABC):
                 "texts, or two lists of equal length."
             )
         items = [QuestionItem(*pair) for pair in zip(question, context, strict=True)]
-        return self.ask(items, task, **options)
+        return self.predict(items, task, **options)
 
     @overload
     def text_to_text(self, texts: str, **options: Any) -> Composed: ...
@@ -174,7 +176,7 @@ class TaskMethods(ABC):
         task = self.task_for(TextToText)
         several: list[Any] = [texts] if isinstance(texts, str) else list(texts)
         items = [task.item_of(each) if isinstance(each, str) else each for each in several]
-        found = self.ask(items, task, **options)
+        found = self.predict(items, task, **options)
         return found[0] if isinstance(texts, str) else found
 
     def task_for(self, kind: type[TaskType]) -> TaskType:
@@ -195,7 +197,7 @@ class TaskMethods(ABC):
             )
         return suited  # type: ignore[return-value]
 
-    def ask(
+    def predict(
         self,
         items: Sequence[Any],
         task: AnyTask | None = None,
@@ -215,7 +217,7 @@ class TaskMethods(ABC):
             self.model,
             self.tokenizer,
             items,
-            most=self.max_length,
+            max_length=self.max_length,
             options=BatchOptions(**options),
         )
 
@@ -224,7 +226,7 @@ class TaskMethods(ABC):
     ) -> Measured:
         """How good the model is on labelled items, with intervals of 95 %."""
         task = self._own_task(items)
-        return task.measure(items, self.ask(items, task, **options), intervals=intervals)
+        return task.measure(items, self.predict(items, task, **options), intervals=intervals)
 
     def _own_task(self, items: Sequence[Any]) -> AnyTask:
         """What the model was trained for, as such items want it."""

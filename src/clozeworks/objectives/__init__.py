@@ -3,7 +3,7 @@
 | the data I have | what the model should learn | objective |
 |---|---|---|
 | any text | words from both sides | `MaskedLM` |
-| any text | the same, with places in the text that only the end knows | `DecodedLM` |
+| any text | the same, with positions in the text that only the end knows | `DecodedLM` |
 | documents of sentences | and whether two texts belong together | `Sum` of it and `NextSentence` |
 | documents of sentences | and which of two texts comes first | `Sum` of it and `SentenceOrder` |
 | any text | and what a span says from its two ends | `Sum` of it and `SpanBoundary` |

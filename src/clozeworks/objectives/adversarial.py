@@ -58,7 +58,7 @@ class ChoiceObjective(Protocol):
         """Whether this one's are."""
         ...
 
-    def choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
+    def choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
         """A score for every possible answer of each choice, (n, C), in the order of questions."""
         ...
 
@@ -103,9 +103,9 @@ class Adversarial(Objective):
         return (*self.objective.loss_names, self.name)
 
     @property
-    def arrangement(self) -> ExamplesSpec | None:
+    def examples(self) -> ExamplesSpec | None:
         """That of the wrapped objective."""
-        return self.objective.arrangement
+        return self.objective.examples
 
     @property
     def couples_examples(self) -> bool:
@@ -148,17 +148,19 @@ class Adversarial(Objective):
                 "leave it out",
             )
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """What the wrapped objective costs, and what its answers change by.
 
         Where no gradient can be taken, as in an evaluation, nothing is moved.
         """
-        found = self.objective.losses(model, hidden, tensors)
+        found = self.objective.losses(model, hidden_states, tensors)
         count = len(tensors.targets[self.name][ANSWERS])
-        nothing = hidden.new_zeros(())
+        nothing = hidden_states.new_zeros(())
         if not torch.is_grad_enabled():
             return {**found, self.name: LossTerm(nothing, 0, nothing, self.move.weight)}
-        clean = self._choices(model, hidden, tensors)
+        clean = self._choices(model, hidden_states, tensors)
         delta = self.worst_move(model, clean.detach(), tensors)
         moved = self._moved(model, delta, tensors)
         each = symmetric_kl(moved, clean)
@@ -189,18 +191,18 @@ class Adversarial(Objective):
         # Token by token, so that a text does not depend on its neighbours.
         return (first + torch.where(torch.isfinite(size), step, 0.0)).detach()
 
-    def _choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
+    def _choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
         if isinstance(self.objective, ChoiceObjective):
-            scores = self.objective.choices(model, hidden, tensors)
+            scores = self.objective.choices(model, hidden_states, tensors)
         else:
-            scores = model.head(next_sentence.HEAD).logits(hidden, tensors.layout)
+            scores = model.head(next_sentence.HEAD).logits(hidden_states, tensors.layout)
         # Trap: half precision has three digits, and the change is smaller than that.
         return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
     def _moved(self, model: Model, delta: Tensor, tensors: BatchTensors) -> Tensor:
         other = moved_by(model, delta)
-        hidden = other(tensors.ids, tensors.layout, tensors.types)
-        return self._choices(other, hidden, tensors)
+        hidden_states = other(tensors.ids, tensors.layout, tensors.types)
+        return self._choices(other, hidden_states, tensors)
 
 
 class MovedNorm(nn.Module):

@@ -13,7 +13,7 @@ the loss is the perplexity, token by token; it can be compared between models of
 Where paper and code differ: GPT-2, GPT-3 and LLaMA read windows filled with several documents, and
 tokens look across their borders; see `document_pieces`.
 Example: `CausalLM()`, or in a recipe
-`{kind = "causal_lm", arrangement = {kind = "document_pieces", length = 256}}`.
+`{kind = "causal_lm", examples = {kind = "document_pieces", length = 256}}`.
 
 Shapes: N tokens, W width, n questions.
 """
@@ -43,7 +43,7 @@ class CausalLM(TeacherForced):
 
     paper: ClassVar[str] = "Radford et al. 2018"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
@@ -72,13 +72,15 @@ class CausalLM(TeacherForced):
         """What each answer is named from, (n, W)."""
         before = tensors.targets[self.name][BEFORE]
         ids = tensors.ids.index_put((before,), read)
-        hidden: Tensor = model(ids, tensors.layout, tensors.types)
-        return hidden[before]
+        hidden_states: Tensor = model(ids, tensors.layout, tensors.types)
+        return hidden_states[before]
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """The same from vectors (N, W) that others read, too."""
         part = tensors.targets[self.name]
-        return {self.name: model.vocabulary.loss(hidden[part[BEFORE]], part[ANSWERS])}
+        return {self.name: model.vocabulary.loss(hidden_states[part[BEFORE]], part[ANSWERS])}
 
 
 def check_writes(blueprint: Blueprint, name: str) -> None:

@@ -52,9 +52,9 @@ class Weighted(Objective):
         return self.objective.loss_names
 
     @property
-    def arrangement(self) -> ExamplesSpec | None:
+    def examples(self) -> ExamplesSpec | None:
         """What the objective needs."""
-        return self.objective.arrangement
+        return self.objective.examples
 
     @property
     def couples_examples(self) -> bool:
@@ -77,9 +77,11 @@ class Weighted(Objective):
         """Checks what the objective needs."""
         self.objective.check(blueprint)
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """The objective's costs with another weight."""
-        costs = self.objective.losses(model, hidden, tensors)
+        costs = self.objective.losses(model, hidden_states, tensors)
         return {
             name: dataclasses.replace(cost, weight=cost.weight * self.weight)
             for name, cost in costs.items()
@@ -110,15 +112,15 @@ class Sum(Objective):
         self._check_boundaries()
 
     def _check_arrangements(self) -> None:
-        wanted = [(part, part.arrangement) for part in self.parts if part.arrangement is not None]
+        wanted = [(part, part.examples) for part in self.parts if part.examples is not None]
         for part, other in wanted[1:]:
-            first, arrangement = wanted[0]
-            if other != arrangement:
+            first, examples = wanted[0]
+            if other != examples:
                 raise SettingError(
-                    "arrangement",
+                    "examples",
                     Stated(_written(other)),
                     f"the parts of a sum share their texts, and {', '.join(part.loss_names)} needs "
-                    f"this one, {', '.join(first.loss_names)} {_written(arrangement)}",
+                    f"this one, {', '.join(first.loss_names)} {_written(examples)}",
                     "give both the same arrangement, or one of them none",
                 )
 
@@ -141,9 +143,9 @@ class Sum(Objective):
         return tuple(name for part in self.parts for name in part.loss_names)
 
     @property
-    def arrangement(self) -> ExamplesSpec | None:
+    def examples(self) -> ExamplesSpec | None:
         """The one arrangement its parts need."""
-        wanted = [part.arrangement for part in self.parts if part.arrangement is not None]
+        wanted = [part.examples for part in self.parts if part.examples is not None]
         return wanted[0] if wanted else None
 
     @property
@@ -169,12 +171,14 @@ class Sum(Objective):
         for part in self.parts:
             part.check(blueprint)
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """The costs of all parts, from the same vectors."""
         return {
             name: cost
             for part in self.parts
-            for name, cost in part.losses(model, hidden, tensors).items()
+            for name, cost in part.losses(model, hidden_states, tensors).items()
         }
 
 
@@ -199,7 +203,7 @@ def _check_company(parts: Sequence[Objective]) -> None:
             )
 
 
-def _written(arrangement: ExamplesSpec | None) -> str:
+def _written(examples: ExamplesSpec | None) -> str:
     """An arrangement as a recipe writes it."""
-    pairs = config.plain(arrangement).items()
+    pairs = config.plain(examples).items()
     return "{" + ", ".join(f"{key} = {value!r}" for key, value in pairs) + "}"

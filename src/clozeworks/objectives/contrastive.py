@@ -17,9 +17,9 @@ are not one big batch, and each rank compares within its own share. Equal positi
 become false negatives. "given" has none of that, and needs hard negatives. Added to `MaskedLM` it
 compares the texts with gaps.
 Example: `Contrastive()` is unsupervised SimCSE;
-`Contrastive(pooling="mean", projection=None, arrangement=Given(length=128))` is the multiple
+`Contrastive(pooling="mean", projection=None, examples=Given(length=128))` is the multiple
 negatives ranking loss of sentence-transformers; triplets alone are
-`Contrastive(negatives="given", arrangement=Given(length=128))`.
+`Contrastive(negatives="given", examples=Given(length=128))`.
 
 Shapes: N tokens, B texts, A anchors, V views, W width.
 """
@@ -55,7 +55,7 @@ class Contrastive(Objective):
 
     paper: ClassVar[str] = "Gao et al. 2021"
 
-    arrangement: ExamplesSpec | None = Twice(length=32)
+    examples: ExamplesSpec | None = Twice(length=32)
     """Views of each example; None means whatever others need."""
     negatives: Literal["batch", "given"] = "batch"
     """What the positive is compared with."""
@@ -97,11 +97,13 @@ class Contrastive(Objective):
         """The projection, if there is one."""
         return {HEAD: self.projection} if self.projection else {}
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """Compares the vectors of the texts."""
-        vectors = pool(hidden, tensors.layout, (self.pooling,))  # (B, W)
+        vectors = pool(hidden_states, tensors.layout, (self.pooling,))  # (B, W)
         if self.projection:
-            vectors = model.heads[HEAD](vectors.to(hidden.dtype)).to(vectors.dtype)
+            vectors = model.heads[HEAD](vectors.to(hidden_states.dtype)).to(vectors.dtype)
         answers = tensors.targets[self.name][ANSWERS]
         scores = self.scores(vectors.view(len(answers), tensors.views, -1))
         return {self.name: LossTerm.of(scores, answers)}

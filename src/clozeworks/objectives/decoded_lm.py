@@ -1,10 +1,10 @@
-"""Masked language modelling through a mask decoder: absolute places enter at the end.
+"""Masked language modelling through a mask decoder: absolute positions enter at the end.
 
 Paper: He et al. 2021 (DeBERTa).
 Data: any text; whole words, n-grams and spans use the word starts the corpus holds.
 Hides and asks: what `MaskedLM` hides and asks, with the same settings.
-Loss: the same, -log p(token) at the hidden places, read from the mask decoder: the last layer
-twice, at these places only, with absolute positions added to its queries.
+Loss: the same, -log p(token) at the hidden positions, read from the mask decoder: the last layer
+twice, at these positions only, with absolute positions added to its queries.
 Relations: a model with relative positions alone cannot tell a text's first word from its fifth;
 this lets it where a word is guessed, and leaves the layers below free of it. A model with absolute
 positions at its input needs no decoder: `MaskedLM`. The plain last layer is never computed, so it
@@ -47,7 +47,7 @@ class DecodedLM(Objective):
 
     paper: ClassVar[str] = "He et al. 2021"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
@@ -73,9 +73,7 @@ class DecodedLM(Objective):
 
     @property
     def _masked(self) -> MaskedLM:
-        return MaskedLM(
-            arrangement=self.arrangement, hide=self.hide, show=self.show, masks=self.masks
-        )
+        return MaskedLM(examples=self.examples, hide=self.hide, show=self.show, masks=self.masks)
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Hides tokens as masked language modelling does."""
@@ -96,10 +94,10 @@ class DecodedLM(Objective):
         check_decodable(blueprint)
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
-        """Logits at the hidden places only, and the last layer there only, too."""
+        """Logits at the hidden positions only, and the last layer there only, too."""
         part = tensors.targets[self._masked.name]
         vectors = hidden_states_at(
-            model, tensors.ids, tensors.layout, tensors.types, part["places"]
+            model, tensors.ids, tensors.layout, tensors.types, part["positions"]
         )  # (n, W)
         return Loss({self._masked.name: model.vocabulary.loss(vectors, part[ANSWERS])})
 

@@ -15,8 +15,8 @@ Where paper and code differ: the paper writes `[R]`, `[S]`, `[X]`, the released 
 above, and spells them with pieces of text; here each is a special token of its own. The shares of
 the mixture are those of later reports that cite the paper.
 Example: `Denoisers(modes=False)`, or in a recipe
-`{kind = "denoisers", modes = false, parts = [{hide = {kind = "alternating_spans", share = 0.5}},
-{hide = {kind = "alternating_spans", share = 0.25}, weight = 2.0}]}`.
+`{kind = "denoisers", modes = false, parts = [{hide = {kind = "alternating_spans", fraction = 0.5}},
+{hide = {kind = "alternating_spans", fraction = 0.25}, weight = 2.0}]}`.
 
 Shapes: B examples.
 """
@@ -58,8 +58,8 @@ class Denoiser:
     """The token that stands before its inputs."""
 
 
-def _spans(mean: float | None, share: float, mode: str, weight: float) -> Denoiser:
-    return Denoiser(hide=AlternatingSpans(share=share, mean=mean), mode=mode, weight=weight)
+def _spans(mean: float | None, fraction: float, mode: str, weight: float) -> Denoiser:
+    return Denoiser(hide=AlternatingSpans(fraction=fraction, mean=mean), mode=mode, weight=weight)
 
 
 # Paper: Tay et al. 2022, Table 1; the sequential one a fifth of the time, the others alike.
@@ -80,7 +80,7 @@ class Denoisers(CorruptedSpans):
 
     paper: ClassVar[str] = "Tay et al. 2022"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side."""
     parts: tuple[Denoiser, ...] = UL2
     """The ways to hide tokens; the seven of UL2 if not given."""
@@ -95,16 +95,16 @@ class Denoisers(CorruptedSpans):
         """Rewrites the texts; asks for `answers`; `chosen` is the denoiser of each example."""
         clean, stream = builder.clean, rng.stream(self.name)
         chosen = self.chosen(clean, stream)
-        places = [
-            self._places(number, part.hide, clean, chosen, stream)
+        positions = [
+            self._positions(number, part.hide, clean, chosen, stream)
             for number, part in enumerate(self.parts)
         ]
-        hidden = np.sort(np.concatenate(places))
-        found = corrupt(clean, hidden, source.sentinels, source.end())
+        masked = np.sort(np.concatenate(positions))
+        found = corrupt(clean, masked, source.sentinels, source.end())
         if self.modes:
             modes = np.array([_mode(part, source) for part in self.parts])
             found = _opened(found, modes[chosen])
-        self.ask(builder, hidden, found, source)
+        self.ask(builder, masked, found, source)
         builder.targets[self.name][CHOSEN] = chosen
 
     def chosen(self, clean: ExampleArrays, rng: RandomStream) -> Int64Array:
@@ -114,7 +114,7 @@ class Denoisers(CorruptedSpans):
         return np.searchsorted(np.cumsum(weights[:-1]) / weights.sum(), drawn, side="right")
 
     @staticmethod
-    def _places(
+    def _positions(
         number: int, hide: ChoiceSpec, clean: ExampleArrays, chosen: Int64Array, rng: RandomStream
     ) -> Int64Array:
         """What one denoiser hides in the examples that drew it."""
@@ -122,7 +122,7 @@ class Denoisers(CorruptedSpans):
         if not len(rows):
             return np.zeros(0, dtype=np.int64)
         own = clean.some(rows)
-        return clean.tokens_of(rows)[hide.places(own, Draws.of(own, rng))]
+        return clean.tokens_of(rows)[hide.positions(own, Draws.of(own, rng))]
 
 
 def _opened(found: Corrupted, modes: Int64Array) -> Corrupted:

@@ -7,12 +7,12 @@ Hides and asks: `hide` chooses tokens (15 %), `show` writes masks, random tokens
 them, and each of them is asked, also those left as they were. With `masks = 10` an example has ten
 masks that come back in turn, as if ten masked copies lay on disk (BERT); without it every epoch has
 a new one (RoBERTa). What the template added is never hidden; fairseq hides it too.
-Loss: -log p(token) at the hidden places only, summed; logits exist nowhere else.
+Loss: -log p(token) at the hidden positions only, summed; logits exist nowhere else.
 Relations: the part every other pre-training objective here is added to. `SingleTokens` is fastest;
 `WholeWords` asks harder questions of the same text; `NGrams` and `Spans` suit tasks about phrases.
 A share above 0.15 gives more questions per text, and less text to answer them from.
 Example: `MaskedLM.roberta()`, or in a recipe
-`{kind = "masked_lm", hide = {kind = "whole_words", budget = {kind = "exact", share = 0.2}}}`.
+`{kind = "masked_lm", hide = {kind = "whole_words", budget = {kind = "exact", fraction = 0.2}}}`.
 
 Shapes: N tokens, W width, n questions.
 """
@@ -46,7 +46,7 @@ class MaskedLM(Objective):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side; None means whatever others need."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
@@ -57,16 +57,21 @@ class MaskedLM(Objective):
 
     @classmethod
     def bert(
-        cls, *, most: int | None = None, masks: int | None = 10, whole_words: bool = False
+        cls,
+        *,
+        max_predictions: int | None = None,
+        masks: int | None = 10,
+        whole_words: bool = False,
     ) -> "MaskedLM":
         """BERT: an exact 15 %, 80/10/10 for each token, ten masks for each example.
 
         Args:
-            most: The most tokens of an example; the released code had 20 for a length of 128.
+            max_predictions: The most tokens of an example; the released code had 20 for a length
+            of 128.
             masks: Masks for each example.
             whole_words: As the later whole-word models were trained.
         """
-        budget = Exact(share=0.15, most=most)
+        budget = Exact(fraction=0.15, max_count=max_predictions)
         hide = WholeWords(budget=budget) if whole_words else SingleTokens(budget=budget)
         return cls(hide=hide, masks=masks)
 
@@ -78,38 +83,43 @@ class MaskedLM(Objective):
         neither.
         """
         return cls(
-            hide=SingleTokens(budget=RandomRounding(share=0.15)),
+            hide=SingleTokens(budget=RandomRounding(fraction=0.15)),
             show=Corruption(random_from="ordinary"),
         )
 
     @classmethod
-    def albert(cls, *, most: int | None = None, masks: int | None = 40) -> "MaskedLM":
+    def albert(cls, *, max_predictions: int | None = None, masks: int | None = 40) -> "MaskedLM":
         """ALBERT: runs of up to three whole words, 80/10/10 for each token, forty masks."""
-        return cls(hide=NGrams(longest=3, budget=Exact(share=0.15, most=most)), masks=masks)
+        return cls(
+            hide=NGrams(longest=3, budget=Exact(fraction=0.15, max_count=max_predictions)),
+            masks=masks,
+        )
 
     @classmethod
     def spanbert(cls) -> "MaskedLM":
         """SpanBERT: spans of 3.8 words, 80/10/10 for each span, random tokens from the corpus."""
         return cls(
-            hide=Spans(p=0.2, longest=10, budget=Ceiling(share=0.15)),
+            hide=Spans(p=0.2, longest=10, budget=Ceiling(fraction=0.15)),
             show=Corruption(unit="span", random_from="corpus"),
         )
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Hides tokens; asks for `answers` at `places`."""
+        """Hides tokens; asks for `answers` at `positions`."""
         clean = builder.clean
         epochs = clean.epochs if self.masks is None else clean.epochs % self.masks
         draws = Draws.of(clean, rng.stream(self.name), epochs)
-        places = self.hide.places(clean, draws)
-        self.show.write(builder.ids, places, clean, draws, source)
-        builder.masked_positions = places
-        builder.targets[self.name] = {"places": places, ANSWERS: clean.ids[places]}
+        positions = self.hide.positions(clean, draws)
+        self.show.write(builder.ids, positions, clean, draws, source)
+        builder.masked_positions = positions
+        builder.targets[self.name] = {"positions": positions, ANSWERS: clean.ids[positions]}
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A vocabulary head."""
         return frozenset({HEAD})
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
-        """Logits at the hidden places only."""
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
+        """Logits at the hidden positions only."""
         part = tensors.targets[self.name]
-        return {self.name: model.vocabulary.loss(hidden[part["places"]], part[ANSWERS])}
+        return {self.name: model.vocabulary.loss(hidden_states[part["positions"]], part[ANSWERS])}

@@ -39,7 +39,7 @@ class NextSentence(Objective):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    arrangement: ExamplesSpec | None = NextSentencePairs(length=128)
+    examples: ExamplesSpec | None = NextSentencePairs(length=128)
     """Pairs with labels; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
@@ -50,10 +50,12 @@ class NextSentence(Objective):
         """The head, and the pooler it reads."""
         return frozenset({"pooler", HEAD})
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """Two scores for each pair."""
         head = model.head(HEAD)
-        x = head.read(hidden, tensors.layout)
+        x = head.read(hidden_states, tensors.layout)
         return {self.name: head.loss(x, tensors.targets[self.name][ANSWERS])}
 
 
@@ -65,7 +67,7 @@ def ask_for_labels(builder: BatchBuilder, name: str) -> None:
     """
     if builder.clean.labels is None:
         raise SettingError(
-            f"arrangement of {name}",
+            f"examples of {name}",
             Stated("one that gives no labels"),
             "it must pair texts",
             "use one of: next_sentence_pairs, sentence_order_pairs",

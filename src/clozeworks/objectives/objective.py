@@ -40,7 +40,7 @@ class Objective(Slot):
         return (self.name,)
 
     @property
-    def arrangement(self) -> ExamplesSpec | None:
+    def examples(self) -> ExamplesSpec | None:
         """What must stand side by side; None means whatever others need. A field of most."""
         return None
 
@@ -60,21 +60,21 @@ class Objective(Slot):
         """
         return False
 
-    def arranged(self) -> ExamplesSpec:
+    def chosen_examples(self) -> ExamplesSpec:
         """The arrangement, which must be known by now.
 
         Raises:
             SettingError: Nobody asked for one.
         """
-        if self.arrangement is None:
+        if self.examples is None:
             where, name = _arranging(self, "objective")
             raise SettingError(
                 f"{where} of {name}",
                 None,
                 "it must say what stands side by side",
-                'set it, such as arrangement = {kind = "full_sentences", length = 128}',
+                'set it, such as examples = {kind = "full_sentences", length = 128}',
             )
-        return self.arrangement
+        return self.examples
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Hides tokens and says what is asked.
@@ -151,29 +151,31 @@ class Objective(Slot):
         heads = {**blueprint.heads, **self.heads(blueprint)}
         return dataclasses.replace(blueprint, heads=heads).check()
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """What each part costs.
 
         Args:
             model: The model.
-            hidden: Its vectors of all tokens, (N, W).
+            hidden_states: Its vectors of all tokens, (N, W).
             tensors: The batch.
         """
         raise NotImplementedError
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and what it costs."""
-        hidden = model(tensors.ids, tensors.layout, tensors.types)
-        return Loss(self.losses(model, hidden, tensors))
+        hidden_states = model(tensors.ids, tensors.layout, tensors.types)
+        return Loss(self.losses(model, hidden_states, tensors))
 
 
 def _arranging(objective: Objective, path: str) -> tuple[str, str]:
     """Where an arrangement is set, and for whom: one around others has that of the first inside."""
     fields = [field.name for field in dataclasses.fields(cast(Any, objective))]
-    for key in [] if "arrangement" in fields else fields:
+    for key in [] if "examples" in fields else fields:
         value = getattr(objective, key)
         if isinstance(value, Objective):
             return _arranging(value, f"{path}.{key}")
         if isinstance(value, tuple) and value and isinstance(value[0], Objective):
             return _arranging(value[0], f"{path}.{key}[0]")
-    return f"{path}.arrangement", objective.name
+    return f"{path}.examples", objective.name

@@ -9,7 +9,7 @@ the tokens that are not asked for. Who asks is a second stream that knows the pl
 token, so a question's answer may be read by later questions. With `reuse = 0.5` the first half of a
 text sees nothing of the second, as where it is to be the memory of the next step; of an odd number
 of tokens the second half has one more.
-Loss: -log p(token) at the asked places, summed; logits exist nowhere else.
+Loss: -log p(token) at the asked positions, summed; logits exist nowhere else.
 Relations: `MaskedLM` asks for all hidden tokens as if each were alone, and shows a mask that no
 later text has; this does neither, and runs a second stream for it. No other objective reads that
 stream, so it stands in no sum. Any model whose layers normalise last can learn it; XLNet was made
@@ -74,7 +74,7 @@ class PermutedLM(Objective):
 
     paper: ClassVar[str] = "Yang et al. 2019"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side."""
     ask: ChoiceSpec = SpacedSpans()
     """Which tokens are asked for, and how many."""
@@ -96,7 +96,7 @@ class PermutedLM(Objective):
         """
         clean, before = self._without_memory(builder.clean)
         draws = Draws.of(clean, rng.stream(self.name))
-        targets = self.ask.places(clean, draws)
+        targets = self.ask.positions(clean, draws)
         sees, seen = self._ranks(clean, targets, draws)
         builder.targets[self.name] = {
             ANSWERS: clean.ids[targets],
@@ -109,7 +109,7 @@ class PermutedLM(Objective):
 
     def _without_memory(self, clean: ExampleArrays) -> tuple[ExampleArrays, Int64Array]:
         """The texts alone, and how many tokens stood before each, (B,)."""
-        if not isinstance(self.arrangement, RememberedBlocks):
+        if not isinstance(self.examples, RememberedBlocks):
             return clean, np.zeros(len(clean), dtype=np.int64)
         assert clean.labels is not None, "the arrangement says how long each memory is"
         before = clean.labels.astype(np.int64)
@@ -135,9 +135,9 @@ class PermutedLM(Objective):
         itself; one that is asked for does not, which is the second stream's business.
         """
         drawn = chances.order(draws.more("order", draws.hide.shape[1]))  # (B, L)
-        place = np.empty_like(drawn)
-        np.put_along_axis(place, drawn, np.arange(drawn.shape[1])[None], axis=1)
-        order = place[clean.real]
+        position = np.empty_like(drawn)
+        np.put_along_axis(position, drawn, np.arange(drawn.shape[1])[None], axis=1)
+        order = position[clean.real]
         asked = np.zeros(len(order), dtype=np.bool_)
         asked[targets] = True
         sees = np.where(asked, order, np.where(clean.special, order + 1, 0))
@@ -174,7 +174,7 @@ class PermutedLM(Objective):
                         "permuted_lm computes attention and feed-forwards that normalise last",
                         "choose another family, such as xlnet",
                     )
-        if isinstance(self.arrangement, RememberedBlocks) and blueprint.embeddings.positions:
+        if isinstance(self.examples, RememberedBlocks) and blueprint.embeddings.positions:
             kind = type(blueprint.embeddings.positions).__name__
             raise SettingError(
                 "embeddings.positions",
@@ -189,7 +189,7 @@ class PermutedLM(Objective):
         part = tensors.targets[self.name]
         ids, layout, types = tensors.ids, tensors.layout, tensors.types
         memory = None
-        if isinstance(self.arrangement, RememberedBlocks):
+        if isinstance(self.examples, RememberedBlocks):
             ids, layout, types, memory = _remember(model, tensors, part[BEFORE])
         asked = TargetQueries(part[TARGETS], Layout(part[ASKED].tolist()), model.heads[START]())
         streams = two_streams(

@@ -12,7 +12,7 @@ first half, too. `SpanCorruption` asks for shorter answers, with text on both si
 Where paper and code differ: T5's code draws the cut for windows of one length; here each text has
 its own.
 Example: `PrefixLM()`, or in a recipe
-`{kind = "prefix_lm", arrangement = {kind = "blocks", length = 513}}`.
+`{kind = "prefix_lm", examples = {kind = "blocks", length = 513}}`.
 
 Shapes: n tokens of all answers, B examples, W width.
 """
@@ -40,7 +40,7 @@ class PrefixLM(TeacherForced):
 
     paper: ClassVar[str] = "Liu et al. 2018"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side."""
 
     @property
@@ -59,17 +59,17 @@ class PrefixLM(TeacherForced):
         rows = np.repeat(np.arange(len(clean)), clean.lengths)
         # What stands between two documents belongs to the half it stands in.
         inner = between_texts(clean, rows)
-        hidden = inner & (before - of_row >= np.repeat(kept, clean.lengths))
-        asked = np.bincount(rows[hidden], minlength=len(clean))
-        answers = np.insert(clean.ids[hidden], np.cumsum(asked), source.end())
-        shown, start = ~hidden, source.start_id
+        masked = inner & (before - of_row >= np.repeat(kept, clean.lengths))
+        asked = np.bincount(rows[masked], minlength=len(clean))
+        answers = np.insert(clean.ids[masked], np.cumsum(asked), source.end())
+        shown, start = ~masked, source.start_id
         if start is None:
             # A tokenizer without padding belongs to models without an encoder: they read no start,
             # and an end after the first half would stand in the middle of the text.
             start = source.end()
             shown &= inner | (before < of_row)
         builder.rewrite(clean.ids[shown], np.bincount(rows[shown], minlength=len(clean)))
-        builder.masked_positions = np.flatnonzero(hidden)
+        builder.masked_positions = np.flatnonzero(masked)
         builder.targets[self.name] = answer_part(answers, asked + 1, start)
 
     def check(self, blueprint: Blueprint) -> None:

@@ -54,39 +54,39 @@ from clozeworks.objectives.span_corruption import SpanCorruption
 
 def _bert(length: int) -> Objective:
     pairs = NextSentencePairs(length=length)
-    return Sum(parts=(MaskedLM.bert(), NextSentence(arrangement=pairs)))
+    return Sum(parts=(MaskedLM.bert(), NextSentence(examples=pairs)))
 
 
 def _roberta(length: int) -> Objective:
-    return dataclasses.replace(MaskedLM.roberta(), arrangement=FullSentences(length=length))
+    return dataclasses.replace(MaskedLM.roberta(), examples=FullSentences(length=length))
 
 
 def _albert(length: int) -> Objective:
     pairs = SentenceOrderPairs(length=length)
-    return Sum(parts=(MaskedLM.albert(), SentenceOrder(arrangement=pairs)))
+    return Sum(parts=(MaskedLM.albert(), SentenceOrder(examples=pairs)))
 
 
 def _spanbert(length: int) -> Objective:
     texts = SingleSequences(length=length)
-    return Sum(parts=(dataclasses.replace(MaskedLM.spanbert(), arrangement=texts), SpanBoundary()))
+    return Sum(parts=(dataclasses.replace(MaskedLM.spanbert(), examples=texts), SpanBoundary()))
 
 
 def _electra(length: int) -> Objective:
-    return ReplacedTokens(arrangement=FullSentences(length=length))
+    return ReplacedTokens(examples=FullSentences(length=length))
 
 
 def _xlnet(length: int) -> Objective:
-    return PermutedLM(arrangement=RememberedBlocks(length=length, memory=3 / 7), reuse=0.5)
+    return PermutedLM(examples=RememberedBlocks(length=length, memory=3 / 7), reuse=0.5)
 
 
 def _deberta(length: int) -> Objective:
     grams = NGrams(longest=3)
-    return DecodedLM(arrangement=FullSentences(length=length), hide=grams, positions=_room(length))
+    return DecodedLM(examples=FullSentences(length=length), hide=grams, positions=_room(length))
 
 
 def _deberta_v3(length: int) -> Objective:
     return ReplacedTokens(
-        arrangement=FullSentences(length=length),
+        examples=FullSentences(length=length),
         hide=WholeWords(),
         generator=Generator(width=1.0, layers=0.5, positions=_room(length)),
         sharing="disentangled",
@@ -99,28 +99,28 @@ def _room(length: int) -> int:
 
 
 def _simcse(length: int) -> Objective:
-    return Contrastive(arrangement=Twice(length=length))
+    return Contrastive(examples=Twice(length=length))
 
 
 def _causal(length: int) -> Objective:
-    return CausalLM(arrangement=DocumentPieces(length=length))
+    return CausalLM(examples=DocumentPieces(length=length))
 
 
 def _prefix_lm(length: int) -> Objective:
-    return PrefixLM(arrangement=Blocks(length=length))
+    return PrefixLM(examples=Blocks(length=length))
 
 
 def _t5(length: int) -> Objective:
-    return SpanCorruption(arrangement=Blocks(length=length))
+    return SpanCorruption(examples=Blocks(length=length))
 
 
 def _byt5(length: int) -> Objective:
     spans = AlternatingSpans(mean=BYTES)
-    return SpanCorruption(arrangement=Blocks(length=length), hide=spans, sentinels="bytes")
+    return SpanCorruption(examples=Blocks(length=length), hide=spans, sentinels="bytes")
 
 
 def _ul2(length: int) -> Objective:
-    return Denoisers(arrangement=Blocks(length=length))
+    return Denoisers(examples=Blocks(length=length))
 
 
 # ByT5's spans, in bytes.
@@ -158,7 +158,7 @@ def written(text: str, length: int | None = None) -> Objective:
     """An objective as a person writes it: a name, or a table as in a recipe.
 
     Args:
-        text: `bert`, or `{kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}`.
+        text: `bert`, or `{kind = "masked_lm", examples = {kind = "blocks", length = 64}}`.
         length: The most tokens of an example, for a name.
 
     Raises:
@@ -182,7 +182,7 @@ def written(text: str, length: int | None = None) -> Objective:
             text,
             f"it is not a table ({error})",
             "write it as in a recipe: "
-            '{kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}',
+            '{kind = "masked_lm", examples = {kind = "blocks", length = 64}}',
         ) from error
     objective: Objective = config.read(Objective, table, "objective")
     return objective

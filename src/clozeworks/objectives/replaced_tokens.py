@@ -6,8 +6,8 @@ Hides and asks: tokens are hidden as for masked language modelling (15 %, all sh
 second, smaller network, the generator, is asked for them, and one draw from what it says takes the
 place of each. The model, here the discriminator, reads the text with these replacements and is
 asked about every token that is text. A draw that happens to be the right token counts as written.
-Loss: -log p(token) of the generator at the hidden places, and `weight` times -log p(as written or
-replaced) of the discriminator at all of them; each is a mean over its own questions. Nothing is
+Loss: -log p(token) of the generator at the hidden positions, and `weight` times -log p(as written
+or replaced) of the discriminator at all of them; each is a mean over its own questions. Nothing is
 learned through the draws.
 Relations: `MaskedLM` asks about hidden tokens only, this about all of them, and runs a second
 network for it. No other objective sees the texts that the generator rewrote, so it stands in no
@@ -65,7 +65,7 @@ class ReplacedTokens(Objective):
 
     paper: ClassVar[str] = "Clark et al. 2020"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
@@ -100,7 +100,7 @@ class ReplacedTokens(Objective):
 
     @property
     def _masked(self) -> MaskedLM:
-        return MaskedLM(arrangement=self.arrangement, hide=self.hide, show=self.show)
+        return MaskedLM(examples=self.examples, hide=self.hide, show=self.show)
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Hides tokens for the generator; asks about all that is text, at `judged`.
@@ -132,7 +132,7 @@ class ReplacedTokens(Objective):
         tables = [TOKEN_TABLE]
         if isinstance(blueprint.embeddings.positions, Learned):
             tables.append(POSITION_TABLE)
-        second = SecondNetwork(network=network, shares=tuple(tables) if shared else ())
+        second = SecondNetwork(network=network, shared_tables=tuple(tables) if shared else ())
         heads: dict[str, HeadSpec] = {} if HEAD in blueprint.heads else {HEAD: Replaced()}
         if self.sharing == "disentangled":
             heads[DIFFERENCES] = TableDifferences()
@@ -147,9 +147,9 @@ class ReplacedTokens(Objective):
         cost, ids = self.replace(_second(model), tensors)
         part = tensors.targets[self.name]
         replaced = (ids[part[JUDGED]] != part[ANSWERS]).long()  # (m,)
-        hidden = self._read(model, ids, tensors)
+        hidden_states = self._read(model, ids, tensors)
         head = model.head(HEAD)
-        x = head.read(hidden, tensors.layout, part[JUDGED])
+        x = head.read(hidden_states, tensors.layout, part[JUDGED])
         judged = dataclasses.replace(head.loss(x, replaced), weight=self.weight)
         return Loss({self._masked.name: cost, self.name: judged})
 
@@ -157,8 +157,8 @@ class ReplacedTokens(Objective):
         """What the discriminator says of the tokens, (N, W)."""
         layout, types = tensors.layout, tensors.types
         if self.sharing != "disentangled":
-            hidden: Tensor = model(ids, layout, types)
-            return hidden
+            hidden_states: Tensor = model(ids, layout, types)
+            return hidden_states
         x = _differences(model)(model.embeddings, ids, layout, types)
         return cast(Tensor, model.encoder(x, ForwardContext(layout, types=types)))
 
@@ -174,16 +174,16 @@ class ReplacedTokens(Objective):
     def replace(self, generator: Model, tensors: BatchTensors) -> tuple[LossTerm, Tensor]:
         """What the generator's guesses cost, and the tokens with its draws in place, (N,)."""
         part = tensors.targets[self._masked.name]
-        places = part["places"]
+        positions = part["positions"]
         head = generator.vocabulary
-        x = hidden_states_at(generator, tensors.ids, tensors.layout, tensors.types, places)
+        x = hidden_states_at(generator, tensors.ids, tensors.layout, tensors.types, positions)
         cost = head.loss(x, part[ANSWERS])
         seeds = tensors.targets[self.name][SEEDS].tolist()
         ends = torch.tensor(tensors.layout.lengths).cumsum(0)
-        before = torch.searchsorted(places.cpu(), ends)
+        before = torch.searchsorted(positions.cpu(), ends)
         counts = torch.diff(before, prepend=before.new_zeros(1)).tolist()
         ids = tensors.ids.clone()
-        ids[places] = head.draw(x, counts, seeds)
+        ids[positions] = head.draw(x, counts, seeds)
         return cost, ids
 
 

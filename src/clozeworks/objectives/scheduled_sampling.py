@@ -16,11 +16,11 @@ consistent (Huszár 2015). Let `told` begin at 1, and stay there (`hold`) until 
 something.
 Where paper and code differ: the paper for transformers also mixes vectors of several tokens, with a
 gradient through the first pass; here a token is chosen, the likeliest or one drawn.
-Example: `ScheduledSampling(objective=CausalLM(), told=FallingShare(fall=0.0001, least=0.5))`, or in
-a recipe, where the objective inside says what stands side by side,
+Example: `ScheduledSampling(objective=CausalLM(), teacher_forcing=LinearTeacherForcing(fall=0.0001,
+least=0.5))`, or in a recipe, where the objective inside says what stands side by side,
 `{kind = "scheduled_sampling", choose = "drawn",
-objective = {kind = "span_corruption", arrangement = {kind = "blocks", length = 142}},
-told = {kind = "inverse_sigmoid_share", k = 1000.0, hold = 2000}}`.
+objective = {kind = "span_corruption", examples = {kind = "blocks", length = 142}},
+teacher_forcing = {kind = "inverse_sigmoid_teacher_forcing", k = 1000.0, hold = 2000}}`.
 
 Shapes: n answers, B texts, W width, V vocabulary.
 """
@@ -45,8 +45,8 @@ from clozeworks.objectives.teacher_forcing import (
     RUNS,
     TeacherForced,
 )
-from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSpec
-from clozeworks.rng import RandomStream, shares
+from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSchedule
+from clozeworks.rng import RandomStream, uniforms
 from clozeworks.spec import spec
 
 # Two numbers from 0 to 1 for each answer: whether it is told, and what is drawn instead.
@@ -57,7 +57,7 @@ LUCK = "luck"
 class Sampling:
     """How much is told, and what is read instead."""
 
-    told: TeacherForcingSpec
+    teacher_forcing: TeacherForcingSchedule
     """The chance of a token to be told, by step."""
     choose: Literal["likeliest", "drawn"] = "likeliest"
     """What the model says in the first pass: its likeliest token, or one drawn by its shares."""
@@ -91,9 +91,9 @@ class ScheduledSampling(Sampling, Objective):
         return self.objective.loss_names
 
     @property
-    def arrangement(self) -> ExamplesSpec | None:
+    def examples(self) -> ExamplesSpec | None:
         """What the objective inside needs."""
-        return self.objective.arrangement
+        return self.objective.examples
 
     @property
     def notes(self) -> dict[str, str]:
@@ -112,7 +112,7 @@ class ScheduledSampling(Sampling, Objective):
         lengths = part[LENGTHS]
         most = int(lengths.max(initial=0))
         words = rng.stream(self.name).words(clean.epochs, clean.indices, 2 * most)
-        drawn = shares(words).reshape(len(clean), most, 2)
+        drawn = uniforms(words).reshape(len(clean), most, 2)
         part[LUCK] = drawn[np.arange(most) < lengths[:, None]]  # (n, 2)
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
@@ -125,8 +125,10 @@ class ScheduledSampling(Sampling, Objective):
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One pass to see what the model says, one to learn."""
-        share = 1.0 if tensors.step is None else self.told.share(tensors.step)
-        if share >= 1:
+        probability = (
+            1.0 if tensors.step is None else self.teacher_forcing.probability(tensors.step)
+        )
+        if probability >= 1:
             return self.objective.loss(model, tensors)
         part = tensors.targets[self.objective.name]
         with torch.no_grad():
@@ -136,7 +138,7 @@ class ScheduledSampling(Sampling, Objective):
         # again in the pass that is to have one.
         torch.clear_autocast_cache()
         runs = part.get(RUNS, part[LENGTHS])
-        read = mixed(part[READ], said, runs, part[LUCK][:, 0] < share)
+        read = mixed(part[READ], said, runs, part[LUCK][:, 0] < probability)
         x = self._inner.vectors(model, tensors, read)
         return Loss({self.objective.name: model.vocabulary.loss(x, part[ANSWERS])})
 
@@ -168,7 +170,7 @@ def mixed(read: Tensor, said: Tensor, lengths: Tensor, told: Tensor) -> Tensor:
 
 
 def _drawn(scores: Tensor, luck: Tensor) -> Tensor:
-    """A token for each row (n, V), by its share; `luck` decides, (n,)."""
+    """A token for each row (n, V), by its probability; `luck` decides, (n,)."""
     rising = scores.double().softmax(dim=1).cumsum(dim=1)
     drawn = torch.searchsorted(rising, (luck.double() * rising[:, -1])[:, None], right=True)
     return drawn.squeeze(1).clamp_(max=scores.shape[1] - 1)

@@ -38,7 +38,7 @@ class SentenceOrder(Objective):
 
     paper: ClassVar[str] = "Lan et al. 2020"
 
-    arrangement: ExamplesSpec | None = SentenceOrderPairs(length=512)
+    examples: ExamplesSpec | None = SentenceOrderPairs(length=512)
     """Pairs with labels; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
@@ -49,10 +49,12 @@ class SentenceOrder(Objective):
         """One of the heads, and the pooler it reads."""
         return frozenset({"pooler", _head(available)})
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """Two scores for each pair."""
         head = model.head(_head(model.blueprint.heads))
-        x = head.read(hidden, tensors.layout)
+        x = head.read(hidden_states, tensors.layout)
         return {self.name: head.loss(x, tensors.targets[self.name][ANSWERS])}
 
 

@@ -47,7 +47,7 @@ class SpanBoundary(Objective):
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side; None means whatever others need."""
     longest: PositiveInt = 15
     """The most tokens of a span that are asked."""
@@ -74,30 +74,32 @@ class SpanBoundary(Objective):
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """A head that reads both boundaries."""
-        return {HEAD: BoundaryVocabulary(places=self.longest)}
+        return {HEAD: BoundaryVocabulary(positions=self.longest)}
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """Logits for each asked token of each span."""
         part = tensors.targets[self.name]
         head = cast(BoundaryVocabularyModule, model.heads[HEAD])
-        left, right = hidden[part["left"]], hidden[part["right"]]
+        left, right = hidden_states[part["left"]], hidden_states[part["right"]]
         return {self.name: head.loss(left, right, part["offsets"], part[ANSWERS])}
 
 
-def enclosed_spans(clean: ExampleArrays, hidden: Int64Array) -> tuple[Int64Array, Int64Array]:
+def enclosed_spans(clean: ExampleArrays, masked: Int64Array) -> tuple[Int64Array, Int64Array]:
     """The hidden spans that have a visible token of their segment on either side.
 
     Args:
         clean: The batch.
-        hidden: The hidden tokens in ascending order, (n,).
+        masked: The hidden tokens in ascending order, (n,).
 
     Returns:
         Where each begins and its end, (S,) each.
     """
     segments = segment_begins(clean)
-    firsts = span_begins(hidden, segments)
+    firsts = span_begins(masked, segments)
     lasts = np.roll(firsts, -1)
-    starts, ends = hidden[firsts], hidden[lasts] + 1
+    starts, ends = masked[firsts], masked[lasts] + 1
     # A segment goes on where its next token is text and does not begin another segment. Spans that
     # touch are one span, so the tokens around it are visible.
     goes_on = np.append(~clean.special & ~segments, False)

@@ -14,8 +14,8 @@ Where paper and code differ: the paper's figure closes its answer with a sentine
 `noise/sentinels.py`. The code cuts documents to 65,536 tokens and joins 128 at random before it
 cuts blocks; here blocks follow the corpus, whose documents stand in random order if it was built
 so.
-Example: `SpanCorruption(arrangement=Blocks(length=569))`, or in a recipe
-`{kind = "span_corruption", hide = {kind = "alternating_spans", share = 0.15, mean = 3.0}}`.
+Example: `SpanCorruption(examples=Blocks(length=569))`, or in a recipe
+`{kind = "span_corruption", hide = {kind = "alternating_spans", fraction = 0.15, mean = 3.0}}`.
 """
 
 from typing import ClassVar
@@ -37,7 +37,7 @@ class SpanCorruption(CorruptedSpans):
 
     paper: ClassVar[str] = "Raffel et al. 2020"
 
-    arrangement: ExamplesSpec | None = None
+    examples: ExamplesSpec | None = None
     """What stands side by side."""
     hide: ChoiceSpec = AlternatingSpans()
     """Which tokens, and how many."""
@@ -48,6 +48,8 @@ class SpanCorruption(CorruptedSpans):
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Rewrites the texts; asks for `answers`."""
         draws = Draws.of(builder.clean, rng.stream(self.name))
-        places = self.hide.places(builder.clean, draws)
-        found = corrupt(builder.clean, places, sentinel_ids(self.sentinels, source), source.end())
-        self.ask(builder, places, found, source)
+        positions = self.hide.positions(builder.clean, draws)
+        found = corrupt(
+            builder.clean, positions, sentinel_ids(self.sentinels, source), source.end()
+        )
+        self.ask(builder, positions, found, source)

@@ -46,18 +46,18 @@ class CorruptedSpans(TeacherForced):
         return {"sentinels": self.sentinels}
 
     def ask(
-        self, builder: BatchBuilder, hidden: Int64Array, found: Corrupted, source: Vocabularies
+        self, builder: BatchBuilder, masked: Int64Array, found: Corrupted, source: Vocabularies
     ) -> None:
         """Rewrites the texts; asks for `answers`.
 
         Args:
             builder: The batch in the making.
-            hidden: The hidden tokens in ascending order.
+            masked: The hidden tokens in ascending order.
             found: What is shown for the texts, and what is asked.
             source: What may be looked up.
         """
         builder.rewrite(found.inputs, found.input_lengths)
-        builder.masked_positions = hidden
+        builder.masked_positions = masked
         builder.targets[self.name] = {
             **answer_part(found.targets, found.target_lengths, source.start()),
             MERGED: found.merged,

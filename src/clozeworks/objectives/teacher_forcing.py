@@ -34,7 +34,7 @@ class TeacherForced(Objective):
     """Slot: answers are texts, each of their tokens asked for with all before it known.
 
     Its part holds `read`, the token just before each answer, and `lengths`, the answers of each
-    text; where a text is asked in several places, as in a chat, also `runs`, the answers of each
+    text; where a text is asked in several positions, as in a chat, also `runs`, the answers of each
     place. What is read may be replaced by others, but for the first of a run; what is asked stays.
     """
 
@@ -110,11 +110,11 @@ def continued(
     device, lengths = tensors.ids.device, part[LENGTHS].tolist()
     answers = Layout(lengths)
     both = Layout([a + b - 1 for a, b in zip(tensors.layout.lengths, lengths, strict=True)])
-    places, before = both.positions(device), tensors.layout.sizes(device)[both.rows(device)]
+    positions, before = both.positions(device), tensors.layout.sizes(device)[both.rows(device)]
     ids = torch.empty(both.total, dtype=tensors.ids.dtype, device=device)
-    ids[places < before] = tensors.ids
+    ids[positions < before] = tensors.ids
     read = part[READ] if read is None else read
     # What an encoder-decoder begins with is the text's last token here.
-    ids[places >= before] = read[answers.positions(device) > 0]
-    hidden: Tensor = model(ids, both, torch.zeros_like(ids))
-    return hidden[places >= before - 1]
+    ids[positions >= before] = read[answers.positions(device) > 0]
+    hidden_states: Tensor = model(ids, both, torch.zeros_like(ids))
+    return hidden_states[positions >= before - 1]

@@ -23,26 +23,26 @@ from clozeworks.spec import (
 
 
 @spec
-class TeacherForcingSpec(Slot):
-    """Slot: the share of right tokens that are told, by step."""
+class TeacherForcingSchedule(Slot):
+    """Slot: the probability that the decoder reads the right token, by step."""
 
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives"
 
     hold: NonNegativeInt = 0
-    """Steps that come first and tell everything; the formula counts from there."""
+    """Steps of full teacher forcing before the schedule begins; the formula counts from there."""
 
-    def share(self, step: int) -> float:
-        """The chance of each token to be told, 0 to 1: a pure function of the step, from 0."""
+    def probability(self, step: int) -> float:
+        """The probability that a token is the right one, a pure function of the step."""
         return 1.0 if step < self.hold else self.held(step - self.hold)
 
     def held(self, step: int) -> float:
-        """The same, where step 0 is the first that may tell less than everything."""
+        """The same, where step 0 is the first after `hold`."""
         raise NotImplementedError
 
 
 @spec
-class FallingShare(TeacherForcingSpec):
+class LinearTeacherForcing(TeacherForcingSchedule):
     """max(least, begin - fall * step)."""
 
     paper: ClassVar[str] = "Bengio et al. 2015"
@@ -50,17 +50,17 @@ class FallingShare(TeacherForcingSpec):
     fall: NonNegativeFloat
     """What is taken away at each step."""
     begin: Probability = 1.0
-    """The share at step 0, the first after `hold`."""
+    """The probability at step 0, the first after `hold`."""
     least: Probability = 0.0
     """Where it stays in the end."""
 
     def held(self, step: int) -> float:
-        """The chance of each token to be told."""
+        """The probability of each token to be the right one."""
         return max(self.least, self.begin - self.fall * step)
 
 
 @spec
-class ExponentialShare(TeacherForcingSpec):
+class ExponentialTeacherForcing(TeacherForcingSchedule):
     """base ** step."""
 
     paper: ClassVar[str] = "Bengio et al. 2015"
@@ -69,20 +69,20 @@ class ExponentialShare(TeacherForcingSpec):
     """Below 1, and very near to it for long runs: 0.9999 leaves a third after 11,000 steps."""
 
     def held(self, step: int) -> float:
-        """The chance of each token to be told."""
+        """The probability of each token to be the right one."""
         return self.base**step
 
 
 @spec
-class InverseSigmoidShare(TeacherForcingSpec):
+class InverseSigmoidTeacherForcing(TeacherForcingSchedule):
     """k / (k + exp(step / k))."""
 
     paper: ClassVar[str] = "Bengio et al. 2015"
 
     k: Annotated[float, AtLeast(1)]
-    """How long most is told: half of it is left at about k * log(k) steps."""
+    """How slowly it falls: to one half at about k * log(k) steps."""
 
     def held(self, step: int) -> float:
-        """The chance of each token to be told."""
+        """The probability of each token to be the right one."""
         # The same as above, without a number that is too large for a float.
         return 1 / (1 + math.exp(min(step / self.k - math.log(self.k), 700.0)))

@@ -59,7 +59,7 @@ def pretraining_panels(records: MetricRecords, guessing: GuessingLoss | None) ->
         accuracy += _pair("accuracy", name, training, held_out, colour, f"{name}, ")
     panels.append(Panel("accuracy", accuracy, lambda y: f"{y:.0%}", level, at_least=0.0))
     for key, title, form in (
-        ("rate", "learning rate", lambda y: f"{y:.1e}" if y else "0"),
+        ("learning_rate", "learning rate", lambda y: f"{y:.1e}" if y else "0"),
         ("tokens_per_second", "tokens per second", lambda y: f"{y:,.0f}"),
     ):
         line = Line(title, _thinned((r["step"], r.get(key)) for r in training), 0)
@@ -114,8 +114,18 @@ def finetuning_panels(
 def exposure_chart(exposure: Exposure) -> bytes:
     """A PNG with two curves: loss after the right tokens, and after the model's own."""
     lines = [
-        Line("after the right tokens", [(p.place, p.told) for p in exposure.places], 0, True),
-        Line("after its own tokens", [(p.place, p.own) for p in exposure.places], 1, True),
+        Line(
+            "after the right tokens",
+            [(p.position, p.teacher_forced) for p in exposure.positions],
+            0,
+            True,
+        ),
+        Line(
+            "after its own tokens",
+            [(p.position, p.free_running) for p in exposure.positions],
+            1,
+            True,
+        ),
     ]
     return draw_png([Panel("loss by position", lines, across="tokens generated")])
 

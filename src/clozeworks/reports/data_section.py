@@ -53,7 +53,7 @@ def _shares(what: str, parts: Sequence[tuple[str, tuple[Amount, ...]]]) -> list[
         row = [name]
         for known in by_name:
             amount = known.get(name)
-            row += [f"{amount.count:,}", f"{amount.share:.1%}"] if amount else ["0", ""]
+            row += [f"{amount.count:,}", f"{amount.fraction:.1%}"] if amount else ["0", ""]
         rows.append(tuple(row))
     columns = (what, *(column for name, _ in parts for column in (name, "")))
     more = len(names) - MOST_LABELS
@@ -73,12 +73,12 @@ def _lengths(parts: Sequence[tuple[str, DataPart]]) -> DetailTable:
 
 def _numbers(spread: Spread) -> tuple[float, ...]:
     return (
-        spread.least,
+        spread.minimum,
         spread.mean,
         spread.median,
         spread.ninety,
         spread.ninety_nine,
-        spread.most,
+        spread.maximum,
     )
 
 
@@ -92,7 +92,7 @@ def _findings(findings: Sequence[Finding]) -> Block:
     rows: list[tuple[str, ...]] = []
     for finding in findings:
         first, *more = [
-            (example.place, example.text, example.note) for example in finding.examples
+            (example.source_location, example.text, example.note) for example in finding.examples
         ] or [("", "", "")]
         rows.append((finding.what, f"{finding.count:,}", *first))
         rows += [("", "", *each) for each in more]

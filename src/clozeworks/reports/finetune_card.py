@@ -134,7 +134,7 @@ def _mean_tokens(part: DataPart) -> str:
 def _labels(summary: FinetuneSummary) -> str:
     labels = summary.data.train.labels
     more = len(labels) - _MOST_LABELS
-    shown = ", ".join(f"`{each.name}` {each.share:.1%}" for each in labels[:_MOST_LABELS])
+    shown = ", ".join(f"`{each.name}` {each.fraction:.1%}" for each in labels[:_MOST_LABELS])
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 

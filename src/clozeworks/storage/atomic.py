@@ -94,34 +94,34 @@ def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
 
 def _place_beside(temporary: Path, target: Path) -> Path:
     """Gives a complete file its name, or the first free one of its kind: out.2.npy."""
-    place, number = target, 1
+    candidate, number = target, 1
     while True:
         try:
-            _place(temporary, place)
+            _place(temporary, candidate)
         except FileExistsError:
             number += 1
             # Cut short for the same reason as the name of the temporary file.
-            place = target.with_name(f"{target.stem[:40]}.{number}{target.suffix}")
+            candidate = target.with_name(f"{target.stem[:40]}.{number}{target.suffix}")
         else:
-            return place
+            return candidate
 
 
-def _place(temporary: Path, place: Path) -> None:
+def _place(temporary: Path, path: Path) -> None:
     """Gives a file a name that nothing else has.
 
     Raises:
         FileExistsError: If something has this name already.
     """
     try:
-        os.link(temporary, place)
+        os.link(temporary, path)
     except FileExistsError:
         raise
     except OSError:  # Some file systems know one name for a file: the name is taken, then filled.
-        os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
         try:
-            temporary.replace(place)
+            temporary.replace(path)
         except BaseException:
-            place.unlink()
+            path.unlink()
             raise
     else:
         with suppress(OSError):

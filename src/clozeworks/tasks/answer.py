@@ -210,8 +210,8 @@ class Answer(Task[QuestionItem, Answered]):
         impossible = [item for item in (*train.items, *dev.items) if item.impossible]
         if impossible and found.get("rule") == "cmrc":
             raise InputError(
-                f"{impossible[0].place} has no answer, and task.rule is 'cmrc', which knows no "
-                "such questions; drop them, or leave task.rule out."
+                f"{impossible[0].source_location} has no answer, and task.rule is 'cmrc', which "
+                "knows no such questions; drop them, or leave task.rule out."
             )
         if impossible:
             found.setdefault("threshold", 0.0)
@@ -239,30 +239,30 @@ class Answer(Task[QuestionItem, Answered]):
         return frozenset({HEAD})
 
     def windows_of(
-        self, items: Sequence[QuestionItem], tokenizer: Tokenizer, most: int | None
+        self, items: Sequence[QuestionItem], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
         """The question and a stretch of the context in each window."""
         windows = self.windows
-        length = windows.length or (LENGTH if most is None else min(LENGTH, most))
+        length = windows.length or (LENGTH if max_length is None else min(LENGTH, max_length))
         windows = replace(windows, length=length)
         if windows.step is None and windows.overlap is None:
             windows = replace(windows, step=max(1, length // 3))  # as published: 128 of 384
-        places = ItemLocations(items, "question")
+        source_locations = ItemLocations(items, "question")
         for number, item in enumerate(items):
             if not item.context.strip():
                 raise InputError(
-                    f"{places[number]}: the context is empty; an answer stands in its context; "
-                    "give one."
+                    f"{source_locations[number]}: the context is empty; an answer stands in its "
+                    "context; give one."
                 )
         return read_windows(
             tokenizer,
             [item.question for item in items],
             [item.context for item in items],
             windows=windows,
-            most=most,
+            max_length=max_length,
             moves="second",
             offsets=True,
-            places=places,
+            source_locations=source_locations,
         )
 
     def targets(self, item: QuestionItem, windows: Sequence[TokenWindow]) -> list[Target]:
@@ -270,8 +270,8 @@ class Answer(Task[QuestionItem, Answered]):
         if not item.answers:
             if not item.impossible:
                 raise InputError(
-                    f"{item.place or 'the question'} has no answer; give one, or mark it as "
-                    "impossible."
+                    f"{item.source_location or 'the question'} has no answer; give one, or mark it "
+                    "as impossible."
                 )
             return [Target(label=np.zeros(2, np.int64))] * len(windows)
         right, offsets = item.answers[0], offsets_of(windows)
@@ -289,14 +289,16 @@ class Answer(Task[QuestionItem, Answered]):
         assert builder.clean.labels is not None
         builder.targets[self.name] = {ANSWERS: builder.clean.labels}
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """Half for the first token, half for the last."""
         layout = tensors.layout
-        scores = self.scores(model, hidden, layout)
+        scores = self.logits(model, hidden_states, layout)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # (N, 2)
         ends = tensors.targets[self.name][ANSWERS]  # (B, 2)
-        places = layout.first(scores.device)[:, None] + ends
-        right = scores.gather(0, places)  # (B, 2)
+        positions = layout.first(scores.device)[:, None] + ends
+        right = scores.gather(0, positions)  # (B, 2)
         total = (text_normalizers(scores, layout) - right).sum() / 2
         highest = torch.segment_reduce(
             scores.detach(), "max", lengths=layout.sizes(scores.device), axis=0
@@ -304,19 +306,19 @@ class Answer(Task[QuestionItem, Answered]):
         correct = (right.detach() >= highest).all(dim=1).sum()
         return {self.name: LossTerm(total, len(layout), correct)}
 
-    def scores(
-        self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    def logits(
+        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
         """Two scores for every token, (N, 2)."""
-        return model.head(HEAD).logits(hidden, layout, asked)
+        return model.head(HEAD).logits(hidden_states, layout, positions)
 
     def decode(
-        self, item: QuestionItem, windows: Sequence[TokenWindow], scores: Sequence[Float32Array]
+        self, item: QuestionItem, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
     ) -> Answered:
         """The best pair of ends over all windows."""
         offsets, owner = offsets_of(windows), judged_in(windows)
         points, firsts, lasts = [], [], []
-        for number, (window, each) in enumerate(zip(windows, scores, strict=True)):
+        for number, (window, each) in enumerate(zip(windows, logits, strict=True)):
             begin, end = _highest(each[:, 0], self.n_best), _highest(each[:, 1], self.n_best)
             first = begin[:, None] - window.before + window.first  # in tokens of the context
             last = end[None, :] - window.before + window.first
@@ -329,7 +331,7 @@ class Answer(Task[QuestionItem, Answered]):
             points.append(sums[rows, columns])
             firsts.append(first[rows, 0])
             lasts.append(last[0, columns])
-        none = min(float(each[0, 0]) + float(each[0, 1]) for each in scores)
+        none = min(float(each[0, 0]) + float(each[0, 1]) for each in logits)
         found = self._best(
             item, offsets, np.concatenate(points), np.concatenate(firsts), np.concatenate(lasts)
         )
@@ -356,9 +358,10 @@ class Answer(Task[QuestionItem, Answered]):
         if self.threshold is not None or not found:
             lead = none - found[0].points if found else None
             found = sorted([*found, Candidate("", 0, 0, 0.0, none)], key=lambda each: -each.points)
-        shares = softmax(np.array([each.points for each in found]))
+        probabilities = softmax(np.array([each.points for each in found]))
         rated = tuple(
-            replace(each, score=float(share)) for each, share in zip(found, shares, strict=True)
+            replace(each, score=float(probability))
+            for each, probability in zip(found, probabilities, strict=True)
         )
         texts = [each for each in rated if each.text]
         empty = not texts or (
@@ -450,7 +453,7 @@ class Answer(Task[QuestionItem, Answered]):
                 marks.append(Mark(answer.begin, answer.end, PREDICTED))
             found.append(
                 Mistake(
-                    item.place,
+                    item.source_location,
                     kind,
                     " | ".join(dict.fromkeys(each.text for each in item.answers)) or NO_ANSWER,
                     answer.text or NO_ANSWER,
@@ -503,5 +506,5 @@ class Answer(Task[QuestionItem, Answered]):
 
 
 def _highest(scores: Float32Array, count: int) -> Any:
-    """The places of the highest scores, highest first; of equal ones the earlier."""
+    """The positions of the highest scores, highest first; of equal ones the earlier."""
     return np.argsort(-scores, kind="stable")[:count]

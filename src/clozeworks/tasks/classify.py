@@ -118,20 +118,22 @@ class LabelledTexts(Item):
         return replace(self, **changed)  # type: ignore[type-var]
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> "LabelledTexts":
+    def from_row(
+        cls, row: Mapping[str, Any], source_location: str, bad: BadRows
+    ) -> "LabelledTexts":
         """The texts of a row, and what stands in the column of the label."""
         texts = [row[name] for name in cls.text_names]
         for name, text in zip(cls.text_names, texts, strict=True):
             if wrong := wrong_text(text, "text" if len(texts) == 1 else f"{name} text"):
                 raise ValueError(wrong)
-        return cls(*texts, row.get("label"), place)  # type: ignore[call-arg]
+        return cls(*texts, row.get("label"), source_location)  # type: ignore[call-arg]
 
     @classmethod
     def settle(
         cls, items: Sequence[Item], reading: Reading, bad: BadRows
     ) -> tuple[Sequence[Item], str]:
         """Reads the labels, whose kind shows in all of them together."""
-        cells = [(item.gold, item.place) for item in items]
+        cells = [(item.gold, item.source_location) for item in items]
         labels, usable, kind = read_labels(cells, reading.labels, reading.separator, bad)
         known = zip(items, labels, usable, strict=True)
         settled = [replace(item, label=label) for item, label, fits in known if fits]  # type: ignore[type-var]
@@ -155,12 +157,12 @@ class TextItem(LabelledTexts):
     Attributes:
         text: The text.
         label: A label, several, or a number; None if it is not known.
-        place: Where it came from, for messages.
+        source_location: Where it came from, for messages.
     """
 
     text: str
     label: Label = None
-    place: str = ""
+    source_location: str = ""
 
     command: ClassVar[str] = "classify"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -348,15 +350,15 @@ class Classify(Task[Any, Classified]):
         }
 
     def windows_of(
-        self, items: Sequence[Any], tokenizer: Tokenizer, most: int | None
+        self, items: Sequence[Any], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
         """The tokens of texts."""
         return read_windows(
             tokenizer,
             [item.text for item in items],
             windows=self.windows,
-            most=most,
-            places=ItemLocations(items, "text"),
+            max_length=max_length,
+            source_locations=ItemLocations(items, "text"),
         )
 
     def targets(self, item: TextItem, windows: Sequence[TokenWindow]) -> list[Target]:
@@ -366,13 +368,13 @@ class Classify(Task[Any, Classified]):
     def right(self, item: TextItem) -> NDArray[Any]:
         """The label's number; a row of zeros and ones; or the number itself."""
         if self.problem == "number":
-            return np.asarray(number_of(item.label, item.place), np.float32)
+            return np.asarray(number_of(item.label, item.source_location), np.float32)
         if self.problem == "one":
-            return np.asarray(right_label(item.label, self.labels, item.place))
+            return np.asarray(right_label(item.label, self.labels, item.source_location))
         row = np.zeros(len(self.labels), np.float32)
         given = (item.label,) if isinstance(item.label, str) else item.label
         for label in given if isinstance(given, tuple) else (None,):
-            row[right_label(label, self.labels, item.place)] = 1
+            row[right_label(label, self.labels, item.source_location)] = 1
         return row
 
     def settled(self, items: Sequence[Any]) -> Self:
@@ -387,9 +389,11 @@ class Classify(Task[Any, Classified]):
         assert builder.clean.labels is not None
         builder.targets[self.name] = {ANSWERS: builder.clean.labels}
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """What naming the labels costs."""
-        scores = self.scores(model, hidden, tensors.layout)
+        scores = self.logits(model, hidden_states, tensors.layout)
         answers = tensors.targets[self.name][ANSWERS]
         if self.problem == "one":
             return {self.name: self.label_loss.cost(scores, answers, self.labels)}
@@ -407,42 +411,48 @@ class Classify(Task[Any, Classified]):
         """Whether an answer is a choice between labels."""
         return self.problem != "number"
 
-    def choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
+    def choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
         """The scores of each choice, (B, C); of several labels yes and no of each, (B C, 2)."""
-        scores = self.scores(model, hidden, tensors.layout)
+        scores = self.logits(model, hidden_states, tensors.layout)
         if self.problem == "one":
             return scores
         return torch.stack([scores, torch.zeros_like(scores)], dim=-1).flatten(0, 1)
 
-    def scores(
-        self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    def logits(
+        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
         """A score for each label, (B, C)."""
-        return model.head(self.head).logits(hidden, layout)
+        return model.head(self.head).logits(hidden_states, layout)
 
     def decode(
         self,
         item: TextItem,
         windows: Sequence[TokenWindow],
-        scores: Sequence[Float32Array],
+        logits: Sequence[Float32Array],
     ) -> Classified:
         """The label of a text from what its windows say."""
-        each = np.stack(scores).astype(np.float64)
+        each = np.stack(logits).astype(np.float64)
         if self.problem == "number":
             value = float(_weights(windows) @ each[:, 0])
             return Classified(value, None, {}, len(windows))
-        shares = softmax(each) if self.problem == "one" else 1 / (1 + np.exp(-each))
+        probabilities = softmax(each) if self.problem == "one" else 1 / (1 + np.exp(-each))
         if len(windows) > 1:
-            shares = _weights(windows) @ shares if self.over_windows == "mean" else shares.max(0)
-            shares = shares / shares.sum() if self.problem == "one" else shares
+            probabilities = (
+                _weights(windows) @ probabilities
+                if self.over_windows == "mean"
+                else probabilities.max(0)
+            )
+            probabilities = (
+                probabilities / probabilities.sum() if self.problem == "one" else probabilities
+            )
         else:
-            shares = shares[0]
-        named = dict(zip(self.labels, shares.tolist(), strict=True))
+            probabilities = probabilities[0]
+        named = dict(zip(self.labels, probabilities.tolist(), strict=True))
         if self.problem == "one":
-            best = int(shares.argmax())
+            best = int(probabilities.argmax())
             return Classified(self.labels[best], named[self.labels[best]], named, len(windows))
-        held = tuple(label for label, share in named.items() if share >= self.threshold)
-        surest = min((named[label] for label in held), default=1 - float(shares.max()))
+        held = tuple(label for label, probability in named.items() if probability >= self.threshold)
+        surest = min((named[label] for label in held), default=1 - float(probabilities.max()))
         return Classified(held, surest, named, len(windows))
 
     def measure(
@@ -455,17 +465,19 @@ class Classify(Task[Any, Classified]):
 
         if self.problem == "number":
             said = [number_of(answer.label, "the answer") for answer in answers]
-            gold = [number_of(item.label, item.place) for item in items]
+            gold = [number_of(item.label, item.source_location) for item in items]
             measured = numbers(gold, said, intervals=intervals)
         else:
             right = np.array([self.right(item) for item in items])
-            shares = np.array([[a.scores[label] for label in self.labels] for a in answers])
+            probabilities = np.array([[a.scores[label] for label in self.labels] for a in answers])
             if self.problem == "one":
                 found = [self.labels.index(str(answer.label)) for answer in answers]
-                measured = one_label(right, found, self.labels, shares=shares, intervals=intervals)
+                measured = one_label(
+                    right, found, self.labels, probabilities=probabilities, intervals=intervals
+                )
             else:
                 measured = several_labels(
-                    right > 0.5, shares >= self.threshold, self.labels, intervals=intervals
+                    right > 0.5, probabilities >= self.threshold, self.labels, intervals=intervals
                 )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
@@ -476,7 +488,7 @@ class Classify(Task[Any, Classified]):
 
     def _usual(self, items: Sequence[Any]) -> tuple[str, Classified]:
         if self.problem == "number":
-            mean = fmean(number_of(item.label, item.place) for item in items)
+            mean = fmean(number_of(item.label, item.source_location) for item in items)
             return f"always predicting the mean ({mean:.4g})", Classified(mean, None, {})
         counts = Counter(label for item in items for label in item.labels)
         fractions = {label: counts[label] / len(items) for label in self.labels}
@@ -508,7 +520,7 @@ class Classify(Task[Any, Classified]):
     ) -> list[Detail]:
         """Labels, confusion and calibration, or gold numbers against predicted ones."""
         if self.problem == "number":
-            gold = tuple(number_of(item.label, item.place) for item in items)
+            gold = tuple(number_of(item.label, item.source_location) for item in items)
             predicted = tuple(number_of(answer.label, "the prediction") for answer in answers)
             return [ScatterPlot(gold, predicted)]
         found = label_details(self.known_labels(items, answers))
@@ -544,11 +556,13 @@ class Classify(Task[Any, Classified]):
             if wrong is not None:
                 kind, gold, predicted, weight, shown = wrong
                 texts = tuple(map(marked, item.texts))
-                found.append(Mistake(item.place, kind, gold, predicted, weight, shown, texts))
+                found.append(
+                    Mistake(item.source_location, kind, gold, predicted, weight, shown, texts)
+                )
         return found
 
     def _number_off(self, item: Any, answer: Classified) -> tuple[str, str, str, float, str] | None:
-        gold = number_of(item.label, item.place)
+        gold = number_of(item.label, item.source_location)
         predicted = number_of(answer.label, "the prediction")
         if gold == predicted:
             return None
@@ -652,8 +666,8 @@ def _kind_of_several(gold: set[str], predicted: set[str]) -> str:
 def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scores to probabilities, row by row."""
     raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    shares: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
-    return shares
+    probabilities: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
+    return probabilities
 
 
 def _weights(windows: Sequence[TokenWindow]) -> NDArray[np.float64]:

@@ -39,13 +39,13 @@ class PairItem(LabelledTexts):
         first: The first text.
         second: The second.
         label: A label, several, or a number; None if it is not known.
-        place: Where they came from, for messages.
+        source_location: Where they came from, for messages.
     """
 
     first: str
     second: str
     label: Label = None
-    place: str = ""
+    source_location: str = ""
 
     command: ClassVar[str] = "compare"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -75,7 +75,7 @@ class Compare(Classify):
     ability: ClassVar[str] = "compare texts"
 
     def windows_of(
-        self, items: Sequence[Any], tokenizer: Tokenizer, most: int | None
+        self, items: Sequence[Any], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
         """The tokens of pairs."""
         return read_windows(
@@ -83,9 +83,9 @@ class Compare(Classify):
             [item.first for item in items],
             [item.second for item in items],
             windows=self.windows,
-            most=most,
+            max_length=max_length,
             moves="longer",
-            places=ItemLocations(items, "pair"),
+            source_locations=ItemLocations(items, "pair"),
         )
 
     def usage(self, *, chats: bool = False) -> str:

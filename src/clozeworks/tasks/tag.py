@@ -310,18 +310,21 @@ class Tag(Task[WordsItem, Tagged]):
         return {TRANSITIONS: Transitions(count=len(self.labels))} if self.crf else {}
 
     def windows_of(
-        self, items: Sequence[WordsItem], tokenizer: Tokenizer, most: int | None
+        self, items: Sequence[WordsItem], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
         """The tokens of texts; asked are the first pieces of words."""
         if self.characters:  # each a token of its own, as in the files they were learned from
-            items = [WordsItem.of_words(item.words, place=item.place) for item in items]
+            items = [
+                WordsItem.of_words(item.words, source_location=item.source_location)
+                for item in items
+            ]
         found = read_windows(
             tokenizer,
             [item.text for item in items],
             windows=self.windows,
-            most=most,
+            max_length=max_length,
             offsets=True,
-            places=ItemLocations(items, "text"),
+            source_locations=ItemLocations(items, "text"),
         )
         return [
             window
@@ -336,13 +339,17 @@ class Tag(Task[WordsItem, Tagged]):
     def targets(self, item: WordsItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """The number of each asked word's tag."""
         if item.tags is None:
-            raise InputError(f"{item.place or 'the text'} has no tags; give each word one.")
+            raise InputError(
+                f"{item.source_location or 'the text'} has no tags; give each word one."
+            )
         if len(item.tags) != len(item.spans):
             raise InputError(
-                f"{item.place or 'the text'} has {len(item.spans):,} words and "
+                f"{item.source_location or 'the text'} has {len(item.spans):,} words and "
                 f"{len(item.tags):,} tags; each word needs one; correct them."
             )
-        labels = np.array([right_label(tag, self.labels, item.place) for tag in item.tags])
+        labels = np.array(
+            [right_label(tag, self.labels, item.source_location) for tag in item.tags]
+        )
         found = []
         for window in windows:
             assert window.about is not None
@@ -361,18 +368,20 @@ class Tag(Task[WordsItem, Tagged]):
         """Asks for the tags of words."""
         labels = builder.clean.token_labels
         assert labels is not None
-        places = np.flatnonzero(labels >= 0)
-        builder.targets[self.name] = {ANSWERS: labels[places], "places": places}
+        positions = np.flatnonzero(labels >= 0)
+        builder.targets[self.name] = {ANSWERS: labels[positions], "positions": positions}
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
         """What naming the tags costs, word by word or sequence by sequence."""
         part = tensors.targets[self.name]
-        answers, places = part[ANSWERS], part["places"]
-        scores = self.scores(model, hidden, tensors.layout, places)
+        answers, positions = part[ANSWERS], part["positions"]
+        scores = self.logits(model, hidden_states, tensors.layout, positions)
         plain = self.label_loss.cost(scores, answers, self.labels)
         if not self.crf:
             return {self.name: plain}
-        rows = tensors.layout.rows(places.device)[places]
+        rows = tensors.layout.rows(positions.device)[positions]
         sequences = Layout(torch.bincount(rows, minlength=len(tensors.layout)).tolist())
         likelihood: Tensor = model.heads[TRANSITIONS](scores, answers, sequences)
         return {self.name: replace(plain, total=-likelihood)}
@@ -382,15 +391,17 @@ class Tag(Task[WordsItem, Tagged]):
         """Whether each answer is a choice of its own; with a CRF they depend on each other."""
         return not self.crf
 
-    def choices(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> Tensor:
+    def choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
         """The scores of each choice, (n, K)."""
-        return self.scores(model, hidden, tensors.layout, tensors.targets[self.name]["places"])
+        return self.logits(
+            model, hidden_states, tensors.layout, tensors.targets[self.name]["positions"]
+        )
 
-    def scores(
-        self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    def logits(
+        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
         """A score for each tag, (n, K)."""
-        return model.head(HEAD).logits(hidden, layout, asked)
+        return model.head(HEAD).logits(hidden_states, layout, positions)
 
     def decoder(self, model: Model) -> Decoder:
         """Decodes with what the model learned about moves."""
@@ -406,7 +417,7 @@ class Tag(Task[WordsItem, Tagged]):
         self,
         item: WordsItem,
         windows: Sequence[TokenWindow],
-        scores: Sequence[Float32Array],
+        logits: Sequence[Float32Array],
         learned: MoveScores | None = None,
     ) -> Tagged:
         """The best tags that may stand in a row, and the entities they spell."""
@@ -416,14 +427,14 @@ class Tag(Task[WordsItem, Tagged]):
         if OUTSIDE in self.labels:
             each[:, :] = _UNLIKELY
             each[:, self.labels.index(OUTSIDE)] = 0
-        for window, rows in zip(windows, scores, strict=True):
+        for window, rows in zip(windows, logits, strict=True):
             if window.about is not None and len(window.about):
                 each[window.about] = rows
         if not count:
             return Tagged(item.text, (), (), (), (), len(windows))
-        shares = softmax(each)
+        probabilities = softmax(each)
         path = best_path(each, self.moves, learned)
-        sure = shares[np.arange(count), path]
+        sure = probabilities[np.arange(count), path]
         tags = tuple(self.labels[number] for number in path.tolist())
         entities = self._entities(item, tags, sure)
         return Tagged(item.text, item.spans, tags, tuple(sure.tolist()), entities, len(windows))
@@ -502,7 +513,7 @@ class Tag(Task[WordsItem, Tagged]):
         """Scores of each type of entity, or of each tag."""
         both = [item.tags or () for item in items], [answer.tags for answer in answers]
         if not self.rules.begins:
-            number = {label: place for place, label in enumerate(self.labels)}
+            number = {label: index for index, label in enumerate(self.labels)}
             gold, predicted = (
                 np.array([number[tag] for tags in each for tag in tags]) for each in both
             )
@@ -534,7 +545,13 @@ class Tag(Task[WordsItem, Tagged]):
                 text = marked(item.text, [Mark(*item.spans[number], PREDICTED, predicted)])
                 kind, sure = f"{predicted} instead of {gold}", answer.scores[number]
                 yield Mistake(
-                    item.place, kind, gold, predicted, sure, f"{sure:.1%} confident", (text,)
+                    item.source_location,
+                    kind,
+                    gold,
+                    predicted,
+                    sure,
+                    f"{sure:.1%} confident",
+                    (text,),
                 )
 
     def _entity_mistakes(self, item: WordsItem, answer: Tagged) -> Iterator[Mistake]:
@@ -550,7 +567,7 @@ class Tag(Task[WordsItem, Tagged]):
                     words.update(range(entity.begin_word, entity.end_word))
             sure = sum(answer.scores[word] for word in words) / len(words)
             yield Mistake(
-                item.place,
+                item.source_location,
                 kind,
                 _described(item, due),
                 _described(item, given),
@@ -614,7 +631,9 @@ class Tag(Task[WordsItem, Tagged]):
 
 def _given(item: WordsItem) -> tuple[str, ...]:
     if item.tags is None:
-        raise InputError(f"{item.place or 'the text'} has no tags; scoring needs them; add them.")
+        raise InputError(
+            f"{item.source_location or 'the text'} has no tags; scoring needs them; add them."
+        )
     return item.tags
 
 
@@ -628,7 +647,7 @@ def _in_scheme(
             try:
                 fault = scheme.fault(spelling.read_all(item.tags)) is not None
             except InputError as error:
-                raise InputError(f"{item.place}: {error}") from error
+                raise InputError(f"{item.source_location}: {error}") from error
             broken += fault
             if fault or scheme is not target:
                 tags = convert(item.tags, scheme, target, spelling=spelling, invalid="promote")

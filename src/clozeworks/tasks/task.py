@@ -6,7 +6,7 @@ says, how predictions are decoded, measured, explained and shown. Everything els
 registry: fine-tuning, evaluation, data checks and splits, reports, model cards, checkpoints,
 `LanguageModel.predict` and the commands.
 
-One object serves training (`examples`, `collate`, `losses`), answering (`windows_of`, `scores`,
+One object serves training (`examples`, `collate`, `losses`), answering (`windows_of`, `logits`,
 `decode`) and evaluation (`measure`). It is a frozen spec, so it can be written as JSON and stands
 in the model folder.
 
@@ -298,14 +298,14 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         raise NotImplementedError
 
     def windows_of(
-        self, items: Sequence[ItemType], tokenizer: Tokenizer, most: int | None
+        self, items: Sequence[ItemType], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
         """The tokens of items, in windows.
 
         Args:
             items: What is asked about.
             tokenizer: The model's.
-            most: The most tokens the model takes.
+            max_length: The most tokens the model takes.
         """
         raise NotImplementedError
 
@@ -321,16 +321,16 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """
         raise NotImplementedError
 
-    def scores(
-        self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    def logits(
+        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
         """What the model's head says.
 
         Args:
             model: The model.
-            hidden: Its vectors of all tokens, (N, W).
+            hidden_states: Its vectors of all tokens, (N, W).
             layout: Where windows begin and end.
-            asked: The tokens whose scores are wanted, (n,); all if not given.
+            positions: The tokens whose scores are wanted, (n,); all if not given.
 
         Returns:
             A row for each window, (B, C), or for each asked token, (n, C).
@@ -338,14 +338,14 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         raise NotImplementedError
 
     def decode(
-        self, item: ItemType, windows: Sequence[TokenWindow], scores: Sequence[Float32Array]
+        self, item: ItemType, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
     ) -> AnswerType:
         """The answer about an item from the scores of its windows.
 
         Args:
             item: The item.
             windows: Its windows.
-            scores: The scores of each: (C,), or (asked tokens, C).
+            logits: The scores of each: (C,), or (asked tokens, C).
         """
         raise NotImplementedError
 
@@ -354,7 +354,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return self.decode
 
     def generation(
-        self, model: Model, tokenizer: Tokenizer, items: Sequence[ItemType], most: int | None
+        self, model: Model, tokenizer: Tokenizer, items: Sequence[ItemType], max_length: int | None
     ) -> GenerationRequest | None:
         """What a model reads and writes, where answers are texts that it generates.
 
@@ -362,10 +362,10 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             model: A model with the head the task needs.
             tokenizer: Its tokenizer.
             items: What it is asked about, as the task asks about them; at least one.
-            most: The most tokens the model takes.
+            max_length: The most tokens the model takes.
 
         Returns:
-            The prompts of all items; None if `scores` and `decode` answer.
+            The prompts of all items; None if `logits` and `decode` answer.
         """
         return None
 
@@ -443,7 +443,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
 
     def usage(self, *, chats: bool = False) -> str:
         """A line of Python that asks the model, for its card."""
-        return "outputs = model.ask(items)"
+        return "outputs = model.predict(items)"
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """How transformers is asked the same; None if it would answer differently."""

@@ -49,11 +49,11 @@ def characters_of(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for begin, end in words_of(text):
         flag = _FLAG.fullmatch(text, begin, end) is not None
-        for place in range(begin, end):
-            if place > begin and (flag or _belongs(text[place - 1], text[place])):
-                spans[-1] = (spans[-1][0], place + 1)
+        for position in range(begin, end):
+            if position > begin and (flag or _belongs(text[position - 1], text[position])):
+                spans[-1] = (spans[-1][0], position + 1)
             else:
-                spans.append((place, place + 1))
+                spans.append((position, position + 1))
     return spans
 
 

@@ -206,18 +206,18 @@ def _stop(line: str, begin: int, start: int, gap: int, end: int) -> int:
     return gap
 
 
-def _can_begin(line: str, place: int) -> bool:
+def _can_begin(line: str, position: int) -> bool:
     """Says whether a sentence can begin here, where no capital letter stands."""
-    first = line[place]
+    first = line[position]
     if first in _OPENING or first in "\"'":
-        match = _BEHIND_OPENING.match(line, place)
+        match = _BEHIND_OPENING.match(line, position)
         if match is None:
             return False
-        place = match.start(1)
-        first = line[place]
+        position = match.start(1)
+        first = line[position]
     if first.islower():
         # `iPhone` and `eBay` begin sentences, other small letters do not.
-        return line[place + 1 : place + 2].isupper()
+        return line[position + 1 : position + 2].isupper()
     return first not in _CONTINUES
 
 
@@ -244,9 +244,9 @@ def _is_full_stop(line: str, begin: int, start: int, gap: int, end: int) -> bool
     return _opens(line, end)
 
 
-def _opens(line: str, place: int) -> bool:
+def _opens(line: str, position: int) -> bool:
     """Says whether the next word is one that begins sentences."""
-    match = _NEXT_WORD.match(line, place)
+    match = _NEXT_WORD.match(line, position)
     return match is not None and match[1] in _OPENERS
 
 
@@ -275,8 +275,8 @@ def _wide_stop(line: str, begin: int, start: int, gap: int, end: int) -> int:
             return 0
     near = max(begin, start - _PARTNER)
     # `！》。` is the end of more than the title.
-    place = gap if line[gap - 1] in _ENDS else start
-    if any(_is_open(line, near, place, pair) for pair in (_LISTS if mark == "；" else _TITLES)):
+    position = gap if line[gap - 1] in _ENDS else start
+    if any(_is_open(line, near, position, pair) for pair in (_LISTS if mark == "；" else _TITLES)):
         return 0
     if line[gap - 1] in "）)" and mark in "？！?!":
         # A remark inside the sentence, unless it is all there is.
@@ -286,9 +286,9 @@ def _wide_stop(line: str, begin: int, start: int, gap: int, end: int) -> int:
     return gap
 
 
-def _is_open(line: str, near: int, place: int, pair: str) -> bool:
-    opening = line.rfind(pair[0], near, place)
-    return opening >= 0 and line.find(pair[1], opening, place) < 0
+def _is_open(line: str, near: int, position: int, pair: str) -> bool:
+    opening = line.rfind(pair[0], near, position)
+    return opening >= 0 and line.find(pair[1], opening, position) < 0
 
 
 def _pieces(sentence: str) -> list[str]:
@@ -303,9 +303,9 @@ def _pieces(sentence: str) -> list[str]:
             stop = begin + len(head)
         else:
             # A letter keeps its accents; that many of them are not a letter.
-            for place in range(stop, stop - _REACH, -1):
-                if not _joins(sentence[place]) and sentence[place - 1] != "\u200d":
-                    stop = place
+            for position in range(stop, stop - _REACH, -1):
+                if not _joins(sentence[position]) and sentence[position - 1] != "\u200d":
+                    stop = position
                     break
         pieces.append(sentence[begin:stop])
         visible = _VISIBLE.search(sentence, stop)

@@ -5,37 +5,37 @@ from collections.abc import Sequence
 from clozeworks.errors import InputError
 
 
-def place_of(number: int, places: Sequence[str] | None) -> str:
+def location_of(number: int, source_locations: Sequence[str] | None) -> str:
     """What a message calls a text.
 
     Args:
         number: Which one it is, from 0.
-        places: Where each text came from; its number is said if None.
+        source_locations: Where each text came from; its number is said if None.
     """
-    return f"text {number + 1:,}" if places is None else places[number]
+    return f"text {number + 1:,}" if source_locations is None else source_locations[number]
 
 
 def check_lengths(
-    lengths: Sequence[int], most: int, places: Sequence[str] | None, advice: str
+    lengths: Sequence[int], max_length: int, source_locations: Sequence[str] | None, advice: str
 ) -> None:
     """Insists that no text has too many tokens.
 
     Args:
         lengths: The number of tokens of each text.
-        most: The most tokens a text may have.
-        places: Where each text came from.
+        max_length: The most tokens a text may have.
+        source_locations: Where each text came from.
         advice: What to do about one that is too long.
 
     Raises:
         InputError: If a text is too long; the message names the longest.
     """
-    long = sum(length > most for length in lengths)
+    long = sum(length > max_length for length in lengths)
     if long:
         worst = max(range(len(lengths)), key=lengths.__getitem__)
         others = f" ({long:,} of {len(lengths):,} texts are too long)" if long > 1 else ""
         raise InputError(
-            f"{place_of(worst, places)} has {lengths[worst]:,} tokens; at most {most:,} are "
-            f"allowed{others}; {advice}."
+            f"{location_of(worst, source_locations)} has {lengths[worst]:,} tokens; at most "
+            f"{max_length:,} are allowed{others}; {advice}."
         )
 
 

@@ -152,12 +152,12 @@ def segmented_starts(
     assert ends[-1] == len(sentence), "a segmenter keeps every character"
     begins = np.zeros(len(sentence) + 1, dtype=np.bool_)
     begins[ends] = True
-    places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
-    starts = begins[places[:, 0]]
-    written = np.flatnonzero(places[:, 0] < places[:, 1])
-    again = np.diff(places[written, 0]) == 0
+    positions = np.array(offsets, dtype=np.int64).reshape(-1, 2)
+    starts = begins[positions[:, 0]]
+    written = np.flatnonzero(positions[:, 0] < positions[:, 1])
+    again = np.diff(positions[written, 0]) == 0
     starts[written[1:][again]] = False
-    starts[places[:, 0] == places[:, 1]] = True
+    starts[positions[:, 0] == positions[:, 1]] = True
     return starts
 
 

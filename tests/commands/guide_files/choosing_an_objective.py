@@ -27,7 +27,7 @@ SHORT = {
     "pretrain sampled.toml": (
         "training.steps=6",
         "training.batch_tokens=1024",
-        "objective.told.hold=3",
+        "objective.teacher_forcing.hold=3",
         "evaluation.tokens=1024",
     ),
 }
@@ -90,7 +90,7 @@ def followed(folder, names):
 
 def first_batch(split, tokenizer, name):
     objective = published(name, 64)
-    arrangement = objective.arranged().arrange(split, tokenizer, 0)
+    arrangement = objective.chosen_examples().arrange(split, tokenizer, 0)
     source = Vocabularies.of(tokenizer, split)
     loader = Loader(
         arrangement,
@@ -105,7 +105,7 @@ def first_batch(split, tokenizer, name):
 def hidden_words(clean, batch, tokenizer):
     """The words that a step hides; none of them in part."""
     hidden = np.zeros(len(clean.ids), np.bool_)
-    hidden[batch.targets["masked_lm"]["places"]] = True
+    hidden[batch.targets["masked_lm"]["positions"]] = True
     begins = np.flatnonzero(clean.word_starts | clean.special).tolist()
     found = set()
     for begin, end in pairwise([*begins, len(clean.ids)]):

@@ -28,7 +28,7 @@ DOCUMENTS = {
 }
 WHOLE_WORDS = (
     '{kind = "masked_lm", hide = {kind = "whole_words"}, '
-    'arrangement = {kind = "doc_sentences", length = 128}}'
+    'examples = {kind = "doc_sentences", length = 128}}'
 )
 
 
@@ -68,7 +68,7 @@ def hidden_words(split, tokenizer):
     objective = written(WHOLE_WORDS)
     source = Vocabularies.of(tokenizer, split)
     loader = Loader(
-        objective.arranged().arrange(split, tokenizer, 0),
+        objective.chosen_examples().arrange(split, tokenizer, 0),
         lambda clean: (clean, objective.batch(clean, 0, source)),
         seed=0,
         tokens=4096,
@@ -78,7 +78,7 @@ def hidden_words(split, tokenizer):
     for step in range(3):
         clean, batch = loader.batch(step)
         hidden = np.zeros(len(clean.ids), np.bool_)
-        hidden[batch.targets["masked_lm"]["places"]] = True
+        hidden[batch.targets["masked_lm"]["positions"]] = True
         begins = np.flatnonzero(clean.word_starts | clean.special)
         for begin, end in pairwise([*begins.tolist(), len(clean.ids)]):
             assert hidden[begin:end].all() or not hidden[begin:end].any()

@@ -48,7 +48,7 @@ class TurnedModule(PositionModule):
     def forward(self, attention: nn.Module, flow: ForwardContext) -> Relate:
         def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, None]:
             return (
-                self._turn(q, flow.query_places(group)),
+                self._turn(q, flow.query_positions(group)),
                 self._turn(k, group.key_positions()),
                 None,
             )

@@ -58,7 +58,7 @@ class RelationItem(Item):
     head: Span
     tail: Span
     label: Label = None
-    place: str = ""
+    source_location: str = ""
 
     command: ClassVar[str] = "relate"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -80,11 +80,11 @@ class RelationItem(Item):
         return replace(self, label=names[str(self.label)])
 
     @classmethod
-    def from_texts(cls, texts: Sequence[str], place: str = "") -> Item:
+    def from_texts(cls, texts: Sequence[str], source_location: str = "") -> Item:
         raise InputError("a text alone has no spans; name a file with text, head and tail.")
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> Item:
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> Item:
         if wrong := wrong_text(row["text"], "text"):
             raise ValueError(wrong)
         spans = []
@@ -93,13 +93,13 @@ class RelationItem(Item):
             if not isinstance(span, list) or len(span) != 2:
                 raise ValueError(f"the {role} is {span!r}; it must be [begin, end]; fix it")
             spans.append((span[0], span[1]))
-        return cls(row["text"], spans[0], spans[1], row.get("relation"), place)
+        return cls(row["text"], spans[0], spans[1], row.get("relation"), source_location)
 
     @classmethod
     def settle(
         cls, items: Sequence[Item], reading: Reading, bad: BadRows
     ) -> tuple[Sequence[Item], str]:
-        cells = [(item.gold, item.place) for item in items]
+        cells = [(item.gold, item.source_location) for item in items]
         labels, usable, kind = read_labels(cells, "one", None, bad)
         known = zip(items, labels, usable, strict=True)
         return [replace(item, label=label) for item, label, fits in known if fits], kind
@@ -166,38 +166,40 @@ class Relate(Task[RelationItem, Related]):
         return frozenset({HEAD, *({"pooler"} & set(available))})
 
     def windows_of(
-        self, items: Sequence[RelationItem], tokenizer: Tokenizer, most: int | None
+        self, items: Sequence[RelationItem], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
         return read_windows(
             tokenizer,
             [item.marked for item in items],
             windows=self.windows,
-            most=most,
-            places=ItemLocations(items, "text"),
+            max_length=max_length,
+            source_locations=ItemLocations(items, "text"),
         )
 
     def targets(self, item: RelationItem, windows: Sequence[TokenWindow]) -> list[Target]:
-        right = np.asarray(right_label(item.label, self.labels, item.place))
+        right = np.asarray(right_label(item.label, self.labels, item.source_location))
         return [Target(label=right)] * len(windows)
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         assert builder.clean.labels is not None
         builder.targets[self.name] = {ANSWERS: builder.clean.labels}
 
-    def losses(self, model: Model, hidden: Tensor, tensors: BatchTensors) -> dict[str, LossTerm]:
-        logits = self.scores(model, hidden, tensors.layout)
+    def losses(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> dict[str, LossTerm]:
+        logits = self.logits(model, hidden_states, tensors.layout)
         answers = tensors.targets[self.name][ANSWERS]
         return {self.name: LabelLoss().cost(logits, answers, self.labels)}
 
-    def scores(
-        self, model: Model, hidden: Tensor, layout: Layout, asked: Tensor | None = None
+    def logits(
+        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
-        return model.head(HEAD).logits(hidden, layout)
+        return model.head(HEAD).logits(hidden_states, layout)
 
     def decode(
-        self, item: RelationItem, windows: Sequence[TokenWindow], scores: Sequence[Any]
+        self, item: RelationItem, windows: Sequence[TokenWindow], logits: Sequence[Any]
     ) -> Related:
-        mean = np.mean(np.stack(scores), axis=0, dtype=np.float64)
+        mean = np.mean(np.stack(logits), axis=0, dtype=np.float64)
         raised = np.exp(mean - mean.max())
         named = dict(zip(self.labels, (raised / raised.sum()).tolist(), strict=True))
         best = max(named, key=lambda label: named[label])
@@ -214,7 +216,7 @@ class Relate(Task[RelationItem, Related]):
         return one_label(gold, predicted, self.labels, intervals=intervals)
 
     def _numbers(self, items: Sequence[RelationItem], answers: Sequence[Related]) -> Any:
-        gold = [right_label(item.label, self.labels, item.place) for item in items]
+        gold = [right_label(item.label, self.labels, item.source_location) for item in items]
         return np.array(gold), np.array([self.labels.index(each.label) for each in answers])
 
     def baseline(
@@ -236,7 +238,7 @@ class Relate(Task[RelationItem, Related]):
     def mistakes(self, items: Sequence[RelationItem], answers: Sequence[Related]) -> list[Mistake]:
         return [
             Mistake(
-                item.place,
+                item.source_location,
                 f"{answer.label} instead of {item.label}",
                 str(item.label),
                 answer.label,

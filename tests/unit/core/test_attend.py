@@ -159,5 +159,7 @@ def test_scores_of_all_pairs_that_would_fill_the_memory_are_refused(monkeypatch)
     def relate(q, k, group):
         raise AssertionError("too late")
 
-    with pytest.raises(InputError, match=r"a text has 20,000 tokens; scores of all pairs of plac"):
+    with pytest.raises(
+        InputError, match=r"a text has 20,000 tokens; scores of all pairs of positions"
+    ):
         attend(x, x, x, queries=long, keys=long, relate=relate)

@@ -63,7 +63,7 @@ def test_first_weights_of_other_parts_do_not_change(blueprint):
     for name, parameter in plain.named_parameters():
         assert torch.equal(parameter, model.get_parameter(name)), name
     assert not model.heads["span_boundary"].decoder.bias.any()
-    assert model.heads["span_boundary"].places.weight.any()
+    assert model.heads["span_boundary"].positions.weight.any()
 
 
 def test_who_brings_a_head_asks_it(blueprint):

@@ -67,7 +67,7 @@ def test_the_bias_is_the_table_by_distance(both_sides, queries, keys):
 
 def test_places_may_be_given():
     module = built(True)
-    source = AttentionSource(torch.zeros(6, 16), Layout([6]), places=torch.tensor([4, 0]))
+    source = AttentionSource(torch.zeros(6, 16), Layout([6]), positions=torch.tensor([4, 0]))
     layout = Layout([2])
     (group,) = layout.plan(source.layout, torch.device("cpu")).groups
     bias = module(ForwardContext(layout, source=source))(group)

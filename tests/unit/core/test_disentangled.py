@@ -41,7 +41,7 @@ def built(scheme):
 def by_hand(attention, table, x, distance):
     """One text, score by score."""
     keys, queries = attention.positions.projections(attention)
-    places = attention.positions.places
+    places = attention.positions.distances
     q, k, v = (part(x).view(len(x), HEADS, -1) for part in
                (attention.query, attention.key, attention.value))  # fmt: skip
     out = torch.zeros_like(v)
@@ -87,7 +87,7 @@ def test_queries_that_stand_anywhere_are_gathered(scheme):
     context.shared = table(context)
     asked = torch.tensor([0, 4, 8, 11, 25, 30, 45])
     some = ForwardContext(Layout([3, 2, 0, 2]), shared=context.shared)
-    some.source = AttentionSource(x, layout, places=layout.positions(x.device)[asked])
+    some.source = AttentionSource(x, layout, positions=layout.positions(x.device)[asked])
     with torch.no_grad():
         every, found = attention(x, context), attention(x[asked], some)
     assert (every[asked] - found).abs().max() < 1e-12

@@ -32,10 +32,10 @@ def test_uneven_queries_are_told():
     even = Layout([3, 4]).plan(Layout([5, 6]), torch.device("cpu")).groups
     assert all(is_even(group, ForwardContext(Layout([3, 4]))) for group in even)
     group = group_of(2, 5)
-    source = AttentionSource(torch.zeros(5, 1), Layout([5]), places=torch.tensor([1, 3]))
+    source = AttentionSource(torch.zeros(5, 1), Layout([5]), positions=torch.tensor([1, 3]))
     assert not is_even(group, ForwardContext(Layout([2]), source=source))
     assert torch.equal(
-        ForwardContext(Layout([2]), source=source).query_places(group), source.places[None]
+        ForwardContext(Layout([2]), source=source).query_positions(group), source.positions[None]
     )
 
 

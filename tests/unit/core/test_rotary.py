@@ -67,10 +67,10 @@ def test_queries_that_come_later_stand_at_the_end_of_their_keys():
     source = AttentionSource(tokens=x.flatten(1), layout=Layout([12]))
     last = mixed(x, Layout([3]), Layout([12]), ForwardContext(Layout([3]), source=source))
     assert (whole[-3:] - last).abs().max() <= 1e-12
-    source.places = torch.tensor([9, 10, 11])
+    source.positions = torch.tensor([9, 10, 11])
     stated = mixed(x, Layout([3]), Layout([12]), ForwardContext(Layout([3]), source=source))
     assert torch.equal(last, stated)
-    source.places = torch.tensor([2, 3, 4])
+    source.positions = torch.tensor([2, 3, 4])
     moved = mixed(x, Layout([3]), Layout([12]), ForwardContext(Layout([3]), source=source))
     assert (last - moved).abs().max() > 1e-3
 

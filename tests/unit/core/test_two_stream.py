@@ -191,7 +191,7 @@ def test_the_shift_equals_gathering_by_distance(ahead):
     group = queries.plan(keys, torch.device("cpu")).groups[0]
     biases = [
         attention.positions(
-            attention, ForwardContext(queries, source=AttentionSource(seen, keys, places=given))
+            attention, ForwardContext(queries, source=AttentionSource(seen, keys, positions=given))
         )(*rows, group)[2]
         for given in (None, places)
     ]

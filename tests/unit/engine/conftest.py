@@ -77,7 +77,7 @@ def loader(corpus):
 
     def build(objective, *, piece=64, lanes=1, tokens=256, part="train", **more):
         split = corpus.split(part)
-        arrangement = objective.arranged().arrange(
+        arrangement = objective.chosen_examples().arrange(
             split, corpus.tokenizer, 5, corpus.folder / INDEX_FOLDER
         )
         cutter = MicroBatcher(objective, 5, Vocabularies.of(corpus.tokenizer, split), piece, lanes)
@@ -143,7 +143,7 @@ def trained(network, loader, lanes, tmp_path):
             checkpointing=Checkpointing(every_steps=every, keep=keep, when_unwritable=when),
             seed=5,
             ranks=ProcessGroup("cpu"),
-            lanes=lanes(count),
+            workers=lanes(count),
             snapshots=Snapshots(place / "snapshots", keep),
             metrics=Metrics(place / "metrics.jsonl", since),
             callback=Notebook(),

@@ -92,7 +92,7 @@ def test_closing_ends_the_threads_behind_the_piece_they_are_at():
         assert go.wait(10)
 
     def waiting():
-        with pytest.raises(RuntimeError, match="the lanes are closed"):
+        with pytest.raises(RuntimeError, match="the workers are closed"):
             made.run(work, list(range(100)))
 
     caller = threading.Thread(target=waiting)

@@ -19,7 +19,7 @@ def test_a_line_is_the_mean_over_all_questions_not_over_steps():
     record = window.record(7, 200, 1.5)
     assert record["a"] == {"loss": 32 / 12, "accuracy": 3 / 12}
     assert record["loss"] == 32 / 12
-    assert (record["step"], record["rate"], record["gradient"]) == (7, 0.2, 2.0)
+    assert (record["step"], record["learning_rate"], record["gradient"]) == (7, 0.2, 2.0)
     assert (record["tokens"], record["seconds"]) == (200, 1.5)
     assert record["tokens_per_second"] > 0
     assert "skipped" not in record and "spikes" not in record

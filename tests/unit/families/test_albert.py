@@ -65,9 +65,7 @@ def test_dropout_stands_where_the_code_that_trained_it_has_it():
     assert made.heads["sentence_order"].dropout == 0.0
     assert made.heads["classes"].dropout == 0.1
     dropped = [
-        each.share
-        for each in blueprint("vocabulary").build().modules()
-        if isinstance(each, Dropout)
+        each.p for each in blueprint("vocabulary").build().modules() if isinstance(each, Dropout)
     ]
     assert not any(dropped), "a silent config drops nothing"
 

@@ -75,7 +75,7 @@ def test_bad_words():
 
 
 def test_required_words_are_begun_in_time_and_no_end_before():
-    rule = RequiredWords(words=((1, 2), (3,)), ends=(0,), most=4)
+    rule = RequiredWords(words=((1, 2), (3,)), ends=(0,), max_new_tokens=4)
     scores = torch.zeros(1, 5)
     assert kept(rule(scores, history([4]))) == [[1, 2, 3, 4]]  # room for one other token
     assert kept(rule(scores, history([4], written=[[4]]))) == [[3]]
@@ -84,7 +84,7 @@ def test_required_words_are_begun_in_time_and_no_end_before():
 
 
 def test_a_required_token_that_another_rule_forbids_is_written():
-    rule = RequiredWords(words=((1,),), ends=(0,), most=1)
+    rule = RequiredWords(words=((1,),), ends=(0,), max_new_tokens=1)
     assert kept(rule(torch.full((1, 3), NEVER), history([2]))) == [[1]]
 
 
@@ -102,7 +102,7 @@ def test_filters():
     assert kept(TopK(count=9)(scores, rows)) == [[0, 1, 2, 3]]
     assert kept(TopP(mass=0.6)(scores, rows)) == [[0, 1]]  # the one that crosses is kept
     assert kept(TopP(mass=0.4)(scores, rows)) == [[0]]
-    assert kept(MinP(share=0.29)(scores, rows)) == [[0, 1, 2]]
+    assert kept(MinP(p=0.29)(scores, rows)) == [[0, 1, 2]]
     assert kept(Typical(mass=0.2)(scores, rows)) == [[1]]  # entropy 1.21, its surprise 1.39
     assert torch.equal(Temperature(value=2.0)(scores, rows), scores / 2)
 
@@ -118,7 +118,7 @@ def test_ties_with_the_last_of_top_k_are_kept():
         (lambda: Temperature(value=-1.0), "temperature is -1.0; it must be above 0."),
         (lambda: TopK(count=0), "top_k is 0; it must be above 0."),
         (lambda: TopP(mass=1.5), "top_p is 1.5; it must be above 0 and at most 1."),
-        (lambda: MinP(share=0.0), "min_p is 0.0; it must be above 0 and at most 1."),
+        (lambda: MinP(p=0.0), "min_p is 0.0; it must be above 0 and at most 1."),
         (lambda: Typical(mass=2.0), "typical is 2.0; it must be above 0 and at most 1."),
         (lambda: NoRepeatedNGrams(size=0), "no_repeat_ngram_size is 0; it must be above 0."),
     ],
@@ -130,7 +130,7 @@ def test_numbers_that_cannot_be(make, said):
 
 
 def test_tokens_come_in_turn_with_another_behind_each_and_no_end_before():
-    rule = InTurn(tokens=(5, 6), ends=(0, 7), most=8)
+    rule = InTurn(tokens=(5, 6), ends=(0, 7), max_new_tokens=8)
     scores = torch.zeros(1, 8)
     for written, possible in [
         ([], [5]),  # the first at once
@@ -160,8 +160,8 @@ def test_of_a_forced_token_a_search_knows_one_way_only():
 
         reorder_prompts = reorder
 
-    rule = InTurn(tokens=(5, 6), ends=(0,), most=6)
-    limits = Limits(most=6, ends=(0,))
+    rule = InTurn(tokens=(5, 6), ends=(0,), max_new_tokens=6)
+    limits = Limits(max_new_tokens=6, ends=(0,))
     (found,) = search(Even(), [[9]], beams=Beams(width=4), limits=limits, rules=[rule])
     assert len(found) == 4
     for text in found:

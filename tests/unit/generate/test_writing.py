@@ -44,7 +44,7 @@ def given(model, prompts):
 @torch.no_grad()
 def written(model, prompts, *, most=9, ends=(1,), stop=None, **settings):
     reader = DecoderSession(model, prompts, most, 0)
-    limits = Limits(most=most, ends=ends, stop=stop)
+    limits = Limits(max_new_tokens=most, ends=ends, stop=stop)
     texts = {}
     for pieces in write(reader, given(model, prompts), limits=limits, **settings):
         for piece in pieces:
@@ -105,7 +105,7 @@ def test_why_a_text_ends(model):
 
 
 def test_required_words_are_in_the_text(model):
-    rule = RequiredWords(words=((2, 3), (10,)), ends=(1,), most=6)
+    rule = RequiredWords(words=((2, 3), (10,)), ends=(1,), max_new_tokens=6)
     for text in written(model, PROMPTS, most=6, rules=(rule,)):
         pairs = list(itertools.pairwise(text.tokens))
         assert (2, 3) in pairs and 10 in text.tokens
@@ -114,7 +114,7 @@ def test_required_words_are_in_the_text(model):
 @torch.no_grad()
 def beams(model, prompts, most=4, ends=(1,), **settings):
     reader = DecoderSession(model, prompts, most, 0)
-    limits = Limits(most=most, ends=ends)
+    limits = Limits(max_new_tokens=most, ends=ends)
     return search(reader, given(model, prompts), beams=Beams(**settings), limits=limits)
 
 

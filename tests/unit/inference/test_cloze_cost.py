@@ -100,7 +100,7 @@ def characters(asked, texts):
     """The characters that masks stand for, spaces apart."""
     found = set()
     for item in asked:
-        for place in item.places:
+        for place in item.positions:
             begin, end = item.masked.offsets[place]
             found |= {
                 (item.text, at) for at in range(begin, end) if not texts[item.text][at].isspace()
@@ -111,9 +111,11 @@ def characters(asked, texts):
 def test_all_of_a_word_is_hidden_and_nothing_else(loaded):
     for item in masked(loaded.tokenizer, TEXTS):
         ids, clean = item.masked.ids, loaded.tokenizer.encode([TEXTS[item.text]])[0].ids
-        assert [n for n, (a, b) in enumerate(zip(ids, clean, strict=True)) if a != b] == item.places
-        assert {ids[place] for place in item.places} == {loaded.tokenizer.mask_id}
-        assert [clean[place] for place in item.places] == item.answers
+        assert [
+            n for n, (a, b) in enumerate(zip(ids, clean, strict=True)) if a != b
+        ] == item.positions
+        assert {ids[place] for place in item.positions} == {loaded.tokenizer.mask_id}
+        assert [clean[place] for place in item.positions] == item.answers
 
 
 @pytest.mark.parametrize(("kind", "size"), [("wordpiece", 75), ("bpe", 270), ("unigram", 50)])
@@ -125,8 +127,8 @@ def test_two_tokenizers_hide_the_same_characters(kind, size):
     one, two = masked(old, texts, beside=[new]), masked(new, texts, beside=[old])
     assert characters(one, texts) == characters(two, texts) != set()
     assert [item.words for item in one] == [item.words for item in two]
-    fewer = sum(len(item.places) for item in two)
-    assert fewer < sum(len(item.places) for item in one)
+    fewer = sum(len(item.positions) for item in two)
+    assert fewer < sum(len(item.positions) for item in one)
     if kind != "wordpiece":  # there no piece is part of two words
         alone = masked(new, texts)
         assert characters(alone, texts) != characters(masked(old, texts), texts)
@@ -174,7 +176,7 @@ def test_long_texts_are_asked_stretch_by_stretch(tiny_models, max_length):
 
 
 def test_it_stops_when_enough_are_hidden(loaded):
-    found = cloze_cost(loaded.model, loaded.tokenizer, TEXTS, most=10)
+    found = cloze_cost(loaded.model, loaded.tokenizer, TEXTS, max_words=10)
     every = cloze_cost(loaded.model, loaded.tokenizer, TEXTS)
     assert 10 <= found.words < 20 < every.words
 

@@ -57,12 +57,12 @@ def test_by_passes_without_a_cache(gpt2):
             mine = [*mine, int(logs.argmax())]
         written.append(mine[GIVEN:])
         assert gpt2.tokenizer.last_id not in mine, "else this test would have to know of ends"
-    for number, place in enumerate(found.places):
-        assert place.place == number + 1 and place.texts == 3
-        assert place.told == pytest.approx(sum(row[number] for row in told) / 3, abs=1e-4)
-        assert place.own == pytest.approx(sum(row[number] for row in own) / 3, abs=1e-4)
-    assert found.told == pytest.approx(sum(map(sum, told)) / (3 * LENGTH), abs=1e-4)
-    assert [each.own for each in found.repetition] == pytest.approx(
+    for number, place in enumerate(found.positions):
+        assert place.position == number + 1 and place.texts == 3
+        assert place.teacher_forced == pytest.approx(sum(row[number] for row in told) / 3, abs=1e-4)
+        assert place.free_running == pytest.approx(sum(row[number] for row in own) / 3, abs=1e-4)
+    assert found.teacher_forced == pytest.approx(sum(map(sum, told)) / (3 * LENGTH), abs=1e-4)
+    assert [each.free_running for each in found.repetition] == pytest.approx(
         [repetition(written, n) for n in (1, 2, 3, 4)]
     )
     assert found.length_ratio == 1.0 and found.ended == 0 and found.skipped == 0
@@ -73,8 +73,12 @@ def test_at_the_first_place_both_read_the_same(gpt2, byt5):
         gpt2.exposure(TEXTS, given=GIVEN, length=LENGTH),
         byt5.exposure(TEXTS, TEXTS[::-1], length=LENGTH),
     ):
-        assert found.places[0].told == pytest.approx(found.places[0].own, abs=1e-6)
-        assert found.places[-1].told != pytest.approx(found.places[-1].own, abs=1e-3)
+        assert found.positions[0].teacher_forced == pytest.approx(
+            found.positions[0].free_running, abs=1e-6
+        )
+        assert found.positions[-1].teacher_forced != pytest.approx(
+            found.positions[-1].free_running, abs=1e-3
+        )
 
 
 def test_a_model_that_knows_nothing_loses_nothing(gpt2):
@@ -84,23 +88,23 @@ def test_a_model_that_knows_nothing_loses_nothing(gpt2):
             if "encoder.norm" in name:
                 weight.zero_()
     found = model.exposure(TEXTS, given=GIVEN, length=LENGTH)
-    for place in found.places:
-        assert place.told == pytest.approx(log(model.tokenizer.size), abs=1e-5)
-        assert place.own == pytest.approx(place.told, abs=1e-5)
+    for place in found.positions:
+        assert place.teacher_forced == pytest.approx(log(model.tokenizer.size), abs=1e-5)
+        assert place.free_running == pytest.approx(place.teacher_forced, abs=1e-5)
 
 
 def test_told_is_what_score_says(byt5, gpt2):
     answers = ["yes", "no, it is not", "perhaps"]
     found = byt5.exposure(TEXTS, answers, length=40)
-    for place in found.places[:4]:
-        logs = [one.logprobs[place.place - 1] for one in byt5.score(TEXTS, answers)]
+    for place in found.positions[:4]:
+        logs = [one.logprobs[place.position - 1] for one in byt5.score(TEXTS, answers)]
         if place.texts == 3:
-            assert place.told == pytest.approx(-sum(logs) / 3, abs=1e-4)
+            assert place.teacher_forced == pytest.approx(-sum(logs) / 3, abs=1e-4)
     ids = gpt2.tokenizer.encode([TEXTS[0]])[0].ids
     scored = gpt2.score(TEXTS[0]).logprobs[GIVEN - 1 : GIVEN - 1 + LENGTH]
     found = gpt2.exposure(TEXTS[:1], given=GIVEN, length=LENGTH)
     assert len(ids) >= GIVEN + LENGTH
-    assert [place.told for place in found.places] == pytest.approx(
+    assert [place.teacher_forced for place in found.positions] == pytest.approx(
         [-one for one in scored], abs=1e-4
     )
 
@@ -109,9 +113,11 @@ def test_seeds_and_neighbours(gpt2):
     first = gpt2.exposure(TEXTS, given=GIVEN, length=LENGTH, seed=1)
     assert first == gpt2.exposure(TEXTS, given=GIVEN, length=LENGTH, seed=1)
     other = gpt2.exposure(TEXTS, given=GIVEN, length=LENGTH, seed=2)
-    assert [place.own for place in first.places[1:]] != [place.own for place in other.places[1:]]
+    assert [place.free_running for place in first.positions[1:]] != [
+        place.free_running for place in other.positions[1:]
+    ]
     alone = gpt2.exposure(TEXTS[:1], given=GIVEN, length=LENGTH, seed=1)
-    assert alone.places[3].texts == 1 and first.places[3].texts == 3
+    assert alone.positions[3].texts == 1 and first.positions[3].texts == 3
 
 
 def test_texts_that_end(byt5):
@@ -121,7 +127,7 @@ def test_texts_that_end(byt5):
         norm.zero_()  # all tokens alike: one in 384 draws is the end
     found = byt5.exposure(["a"] * 60, ["b" * 50] * 60, length=50, seed=3)
     assert 0 < found.ended < 30 and found.length_ratio < 1
-    counts = [place.texts for place in found.places]
+    counts = [place.texts for place in found.positions]
     assert counts[0] == 60 and counts == sorted(counts, reverse=True)
 
 
@@ -224,8 +230,10 @@ class TestCommand:
         outcome = command("exposure", folder, texts, "--given", 4, "--length", 10, "--json")
         record = json.loads(outcome.out)
         found = gpt2.exposure([*TEXTS, "A"], given=4, length=10)
-        assert record["told"] == pytest.approx(found.told)
-        assert record["places"][3]["own"] == pytest.approx(found.places[3].own)
+        assert record["teacher_forced"] == pytest.approx(found.teacher_forced)
+        assert record["positions"][3]["free_running"] == pytest.approx(
+            found.positions[3].free_running
+        )
         assert record["repetition"][0] == pytest.approx(found.repetition[0]._asdict())
         assert record["texts"] == 3 and record["skipped"] == 1
 

@@ -26,23 +26,23 @@ budgets = st.integers(min_value=1, max_value=100)
 
 
 def test_the_longest_come_first_and_fill_the_budget():
-    assert by_budget([3, 9, 1, 4, 4], budget=8) == [[1], [3, 4], [0, 2]]
+    assert by_budget([3, 9, 1, 4, 4], batch_tokens=8) == [[1], [3, 4], [0, 2]]
 
 
 def test_texts_of_equal_length_keep_their_order():
-    assert by_budget([2, 2, 2, 2, 2], budget=4) == [[0, 1], [2, 3], [4]]
+    assert by_budget([2, 2, 2, 2, 2], batch_tokens=4) == [[0, 1], [2, 3], [4]]
 
 
 def test_a_text_above_the_budget_is_alone():
-    assert by_budget([100, 1], budget=8) == [[0], [1]]
+    assert by_budget([100, 1], batch_tokens=8) == [[0], [1]]
 
 
 def test_no_texts_make_no_batches():
-    assert by_budget([], budget=8) == []
+    assert by_budget([], batch_tokens=8) == []
 
 
 def test_empty_texts_after_a_long_one_start_a_new_batch():
-    assert by_budget([100, 0], budget=8) == [[0], [1]]
+    assert by_budget([100, 0], batch_tokens=8) == [[0], [1]]
 
 
 @given(lengths_of_texts, budgets)
@@ -92,7 +92,7 @@ def test_workers_change_neither_budget_nor_order(lengths, budget, workers):
 
 def test_a_budget_below_one_is_an_error():
     with pytest.raises(SettingError) as caught:
-        by_budget([1], budget=0)
+        by_budget([1], batch_tokens=0)
     assert str(caught.value) == "The token budget of a batch is 0; it must be at least 1."
 
 

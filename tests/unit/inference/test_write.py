@@ -222,8 +222,8 @@ def test_long_prompts(models):
     with pytest.raises(InputError) as error:
         model.generate(["The", long + " cat"], max_new_tokens=9)
     assert str(error.value) == (
-        "prompt 2 has 64 tokens; gpt2 has places for 64, and at least one must be left to write; "
-        "shorten it."
+        "prompt 2 has 64 tokens; gpt2 has positions for 64, and at least one must be left to "
+        "write; shorten it."
     )
     assert len(models["t5"].generate("The cat " * 300, max_new_tokens=9).tokens) <= 9
 

@@ -67,7 +67,7 @@ def test_rotary_positions_end_where_those_of_training_do(models):
     )
     assert text.ended in ("length", "end")
     assert len(text.tokens) <= 24 - 1
-    with pytest.raises(InputError, match="has places for 24, and at least one must be left"):
+    with pytest.raises(InputError, match="has positions for 24, and at least one must be left"):
         model.generate("The cat sat on the mat and the dog lay on the rug. " * 4)
 
 
@@ -132,4 +132,4 @@ def test_numbers_that_break_later_are_said(models, beams, ask, shapes):
             model.generate("on", max_new_tokens=5, num_beams=beams, min_new_tokens=3)
         else:
             task = TextToText(writing=Writing(max_new_tokens=5, num_beams=beams or 1))
-            model.ask([SourceItem("on")], task)
+            model.predict([SourceItem("on")], task)

@@ -87,8 +87,8 @@ def test_without_hidden_tokens_there_is_no_baseline(corpus):
 
 
 def test_the_share_of_hidden_tokens_is_said():
-    part = {"masked_lm": {"answers": np.arange(15), "places": np.arange(15)}}
-    more = {"masked_lm": {"answers": np.arange(30), "places": np.arange(30)}}
+    part = {"masked_lm": {"answers": np.arange(15), "positions": np.arange(15)}}
+    more = {"masked_lm": {"answers": np.arange(30), "positions": np.arange(30)}}
     said = checks.asked([batch(part), batch(more)], 2)
     assert said == ["masked_lm: 22.5% of the tokens are asked."]
 
@@ -209,7 +209,7 @@ def test_rotary_positions_are_not_trained_behind_those_that_a_config_states():
     [
         ("gpt2", "n_positions", "raise model.config.n_positions."),
         ("bert-tiny", "max_position_embeddings", "raise model.config.max_position_embeddings."),
-        ("gpt2", None, "start from a size, as a trained model keeps its places."),
+        ("gpt2", None, "start from a size, as a trained model keeps its positions."),
     ],
 )
 def test_what_to_do_about_long_examples_depends_on_the_model(size, places, advice):
@@ -222,9 +222,9 @@ def test_what_to_do_about_long_examples_depends_on_the_model(size, places, advic
     blueprint = family.blueprint(family.published(size), frozenset({"vocabulary"}))
     objective = CausalLM() if size == "gpt2" else MaskedLM()
     with pytest.raises(SettingError) as caught:
-        check_lengths(blueprint, objective, 9_000, places=places)
+        check_lengths(blueprint, objective, 9_000, max_positions=places)
     assert str(caught.value) == (
         "the examples have up to 9,000 tokens; the model takes at most "
         f"{blueprint.max_length():,}; shorten them (data.stages), or {advice}"
     )
-    assert places in (None, family.places)
+    assert places in (None, family.max_positions_key)

@@ -81,7 +81,7 @@ def test_the_mask_decoder_is_saved_with_its_model(recipe, tmp_path):
 
 
 SENTENCES = {"kind": "full_sentences", "length": 16}
-DECODED = {"kind": "decoded_lm", "arrangement": SENTENCES}
+DECODED = {"kind": "decoded_lm", "examples": SENTENCES}
 SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
 
 
@@ -105,7 +105,7 @@ SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 
             {
                 "objective": {
                     "kind": "replaced_tokens",
-                    "arrangement": SENTENCES,
+                    "examples": SENTENCES,
                     "generator": {"positions": 20},
                 }
             },
@@ -128,7 +128,7 @@ def test_a_decoder_that_nobody_asks_limits_nothing(recipe, tmp_path):
     model = {"config": {**CONFIG, "max_position_embeddings": 20}, "start": "deberta-v3-base"}
     stages = {"data": {**recipe["data"], "stages": [{"length": 16}]}}
     decoded = pretrain({**recipe, **stages, "objective": DECODED, "model": model})
-    masked = {"kind": "masked_lm", "arrangement": {**SENTENCES, "length": 24}}
+    masked = {"kind": "masked_lm", "examples": {**SENTENCES, "length": 24}}
     again = {"model": {"start": str(decoded.model)}, "objective": masked}
     data = {"corpus": recipe["data"]["corpus"]}
     done = pretrain({**recipe, **again, "data": data, "run": str(tmp_path / "more")})

@@ -83,7 +83,7 @@ class Killed(Exception):  # noqa: N818
 @pytest.mark.parametrize("moments", [[1], [4, 9], [2, 3, 5, 20]])
 def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypatch, moments):
     recipe["seeds"] = [0, 1]
-    recipe["augment"] = {"kind": "delete", "rate": 0.2}
+    recipe["augment"] = {"kind": "delete", "fraction": 0.2}
     recipe["evaluation"] = {"every_steps": 4}
     whole = finetune({**recipe, "run": str(tmp_path / "whole")})
     update, left, steps = Trainer._update, list(moments), [0]
@@ -219,7 +219,7 @@ def test_tags_can_be_learned_in_another_scheme(recipe, tmp_path, start):
 
 def test_words_may_come_from_the_model_itself(recipe, monkeypatch):
     recipe["training"]["epochs"] = 0.5
-    recipe["augment"] = {"kind": "replace_by_model", "rate": 0.3}
+    recipe["augment"] = {"kind": "replace_by_model", "fraction": 0.3}
     first = finetune(recipe)
     again = finetune({**recipe, "run": recipe["run"] + "-again"})
     assert digest(first.model) == digest(again.model)

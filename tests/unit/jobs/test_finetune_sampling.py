@@ -9,7 +9,10 @@ from clozeworks.errors import SettingError
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.finetune.recipe import read_finetune_recipe
 
-HALF = {"told": {"kind": "falling_share", "fall": 0.0, "begin": 0.5}, "choose": "drawn"}
+HALF = {
+    "teacher_forcing": {"kind": "linear_teacher_forcing", "fall": 0.0, "begin": 0.5},
+    "choose": "drawn",
+}
 
 
 @pytest.fixture
@@ -84,12 +87,15 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(name, recipe, listene
 
 
 def test_with_everything_told_it_is_plain_fine_tuning(recipe):
-    told = {"kind": "falling_share", "fall": 1.0, "hold": 4}
-    runs = [finetune(recipe("t5", "plain")), finetune(recipe("t5", "held", {"told": told}))]
+    told = {"kind": "linear_teacher_forcing", "fall": 1.0, "hold": 4}
+    runs = [
+        finetune(recipe("t5", "plain")),
+        finetune(recipe("t5", "held", {"teacher_forcing": told})),
+    ]
     (plain, _), (held, _) = map(losses, runs)
     assert plain[:5] == held[:5] and len(plain) == 6
     with pytest.raises(SettingError, match="of 6 steps all tell everything; it has no effect"):
-        finetune(recipe("t5", "never", {"told": {**told, "hold": 5}}))
+        finetune(recipe("t5", "never", {"teacher_forcing": {**told, "hold": 5}}))
 
 
 def test_it_is_for_tasks_that_write(recipe):

@@ -144,7 +144,7 @@ def test_numbers_by_ridge_and_their_folder(model, rows):
     made = with_probe(model, found)
     windows = found.task.windows_of(train.items, model.tokenizer, model.max_length)
     vectors = features(model.model, windows, ["last"], pooling="mean")["last"]
-    said = [answer.label for answer in made.ask(train.items)]
+    said = [answer.label for answer in made.predict(train.items)]
     np.testing.assert_allclose(said, found.rows[0].linear.logits(vectors)[:, 0], atol=1e-5)
     assert np.ptp(said) > 0.1
 
@@ -190,7 +190,7 @@ def test_tags_are_always_valid_and_a_folder_gives_the_same(model, sentences):
     assert found.long > 2 and found.baseline.measured.value == 0.0
     assert found.rows[0].measured.primary == "f1" and found.best.measured.value > 0.3
     made = with_probe(model, found)
-    answers = made.ask(dev.items)
+    answers = made.predict(dev.items)
     tags = [tag for answer in answers for tag in ("O", *answer.tags)]
     assert ("O", "I-X") not in set(pairwise(tags))
     windows = found.task.windows_of(dev.items, model.tokenizer, model.max_length)

@@ -93,7 +93,7 @@ def test_published_numbers_of_models_that_write():
         rates = [rate * factor(step, 10**6) for step in (1, 10**4, 10**6)]
         assert rates == pytest.approx([0.01, 0.01, 0.001])
         assert recipe.training.max_grad_norm is None
-    assert small.batch_tokens() == [2048 * 569] and small.objective.arrangement.length == 569
+    assert small.batch_tokens() == [2048 * 569] and small.objective.examples.length == 569
     assert bytes_.objective.hide.mean == 20 and bytes_.objective.sentinels == "bytes"
     assert gpt2.batch_tokens() == [512 * 1024]
     gpt = read_recipe(FOLDER / "gpt.toml").training
@@ -104,7 +104,7 @@ def test_published_numbers_of_models_that_write():
     assert gpt.schedule.factor(1_000, gpt.steps) == 0.5
     ul2 = read_recipe(FOLDER / "ul2.toml").objective
     assert [part.hide.mean for part in ul2.parts] == [3, 8, None, 3, 8, 64, 64]
-    assert [part.hide.share for part in ul2.parts] == [0.15, 0.15, 0.25, 0.5, 0.5, 0.15, 0.5]
+    assert [part.hide.fraction for part in ul2.parts] == [0.15, 0.15, 0.25, 0.5, 0.5, 0.15, 0.5]
 
 
 @pytest.mark.parametrize("objective", sorted(PUBLISHED))

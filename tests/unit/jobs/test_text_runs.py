@@ -127,9 +127,9 @@ def test_scheduled_sampling_goes_on_where_it_was(recipe, tmp_path):
     objective = {
         "kind": "scheduled_sampling",
         "objective": {
-            "kind": "causal_lm", "arrangement": {"kind": "document_pieces", "length": 32},
+            "kind": "causal_lm", "examples": {"kind": "document_pieces", "length": 32},
         },
-        "told": {"kind": "falling_share", "fall": 0.2},
+        "teacher_forcing": {"kind": "linear_teacher_forcing", "fall": 0.2},
         "choose": "drawn",
     }  # fmt: skip
     done = pretrain(recipe("gpt2", objective=objective))
@@ -182,16 +182,16 @@ def test_ul2_says_which_token_is_missing(recipe, corpora):
     settings = recipe("t5", objective="ul2")
     with pytest.raises(Exception, match=r"the tokenizer has no special token \[NLU\]"):
         pretrain(settings)
-    plain = {"kind": "denoisers", "modes": False, "arrangement": {"kind": "blocks", "length": 32}}
+    plain = {"kind": "denoisers", "modes": False, "examples": {"kind": "blocks", "length": 32}}
     settings = recipe("t5", objective=plain)
     done = pretrain(settings)
     assert done.baseline.part == "denoisers"
 
 
 def test_few_sentinels_are_told(recipe, listener):
-    hide = {"kind": "alternating_spans", "share": 0.45, "mean": 1.0}
+    hide = {"kind": "alternating_spans", "fraction": 0.45, "mean": 1.0}
     objective = {
-        "kind": "span_corruption", "hide": hide, "arrangement": {"kind": "blocks", "length": 260},
+        "kind": "span_corruption", "hide": hide, "examples": {"kind": "blocks", "length": 260},
     }  # fmt: skip
     settings = recipe("t5", objective=objective)
     settings["data"]["stages"] = [{"length": 260}]

@@ -74,7 +74,7 @@ def items_for(task, count=8):
 
 
 def pieces(objective, task, *, piece=10_000, seed=1, step=0):
-    examples = TaskExamples(task, items_for(task), TOKENIZER, most=40)
+    examples = TaskExamples(task, items_for(task), TOKENIZER, max_length=40)
     cutter = MicroBatcher(objective, seed, Vocabularies.of(TOKENIZER), piece, 1)
     return Loader(examples, cutter, seed=seed, examples=8, workers=0).batch(step)
 
@@ -161,7 +161,7 @@ def test_it_equals_the_published_form_up_to_entropies():
     summed = part.tokens(tensors.ids) + part.types(tensors.types) + part.positions(tensors.layout)
     even = torch.nn.functional.layer_norm(summed, (16,), eps=1e-7).detach()
     hidden = model.encoder(part.norm(even + delta), ForwardContext(tensors.layout))
-    theirs = ONE.scores(model, hidden, tensors.layout)
+    theirs = ONE.logits(model, hidden, tensors.layout)
     ours = objective._moved(model, delta, tensors)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     clean = scores_of(objective, model, tensors)

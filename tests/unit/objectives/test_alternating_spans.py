@@ -41,7 +41,7 @@ def test_the_helper_of_the_released_code():
 
 @pytest.mark.parametrize(("share", "mean"), [(0.15, 3.0), (0.5, 3.0), (0.15, 20.0), (0.25, None)])
 def test_numbers_are_exact_and_spans_alternate(share, mean):
-    choice = AlternatingSpans(share=share, mean=mean)
+    choice = AlternatingSpans(fraction=share, mean=mean)
     lengths = list(range(2, 600))
     for length, mask in zip(lengths, masks(choice, lengths), strict=True):
         hidden = min(max(int(np.round(np.float32(length) * np.float32(share))), 1), length - 1)
@@ -70,7 +70,7 @@ def test_short_texts():
 
 
 def test_a_mean_of_one_with_most_hidden_still_fits():
-    for mask in masks(AlternatingSpans(share=0.8, mean=1.0), [50] * 20):
+    for mask in masks(AlternatingSpans(fraction=0.8, mean=1.0), [50] * 20):
         assert mask.sum() == 40 and sum(hidden for _, hidden in runs(mask)) == 10
 
 
@@ -114,8 +114,8 @@ def test_rows_of_different_sizes_do_not_touch_each_other():
 def test_a_rolled_mask_may_begin_and_end_anywhere(examples, fits):
     clean = examples([40] * 4000)
     rng = RandomStream(3, "x")
-    plain = AlternatingSpans().places(clean, Draws.of(clean, rng))
-    rolled = AlternatingSpans(roll=True).places(clean, Draws.of(clean, rng))
+    plain = AlternatingSpans().positions(clean, Draws.of(clean, rng))
+    rolled = AlternatingSpans(roll=True).positions(clean, Draws.of(clean, rng))
     flags = np.zeros((2, len(clean.ids)), bool)
     flags[0, plain], flags[1, rolled] = True, True
     one, other = (flags.reshape(2, 4000, 42)[:, :, 1:-1]).sum(1)  # tokens of text alone
@@ -128,10 +128,10 @@ def test_a_rolled_mask_may_begin_and_end_anywhere(examples, fits):
 def test_special_tokens_are_not_hidden_and_batches_do_not_matter(examples):
     clean = examples([30, 4, 61, 17])
     rng = RandomStream(3, "x")
-    whole = AlternatingSpans().places(clean, Draws.of(clean, rng))
+    whole = AlternatingSpans().positions(clean, Draws.of(clean, rng))
     assert not clean.special[whole].any()
     alone = examples([17], ids=[[clean.ids[-18:-1]]], first=3)
-    places = AlternatingSpans().places(alone, Draws.of(alone, rng))
+    places = AlternatingSpans().positions(alone, Draws.of(alone, rng))
     start = clean.starts[3]
     assert (whole[whole >= start] - start).tolist() == places.tolist()
 
@@ -139,8 +139,8 @@ def test_special_tokens_are_not_hidden_and_batches_do_not_matter(examples):
 def test_settings_that_cannot_be_used():
     for share in (0, 1):
         with pytest.raises(SettingError) as caught:
-            AlternatingSpans(share=share)
-        assert str(caught.value) == f"share is {share}; it must be above 0 and below 1."
+            AlternatingSpans(fraction=share)
+        assert str(caught.value) == f"fraction is {share}; it must be above 0 and below 1."
     with pytest.raises(SettingError) as caught:
         AlternatingSpans(mean=0.5)
     assert str(caught.value) == "mean is 0.5; a span has at least one token; raise it."

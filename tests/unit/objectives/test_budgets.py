@@ -17,7 +17,7 @@ ALL = [Exact(), RandomRounding(), Ceiling(), Bernoulli()]
 
 def hide(choice, clean):
     """Which tokens are hidden."""
-    return choice.places(clean, Draws.of(clean, CHANCE))
+    return choice.positions(clean, Draws.of(clean, CHANCE))
 
 
 def counts(budget, clean):
@@ -28,7 +28,7 @@ def counts(budget, clean):
 @pytest.mark.parametrize("most", [None, 20])
 def test_exact_is_berts_formula_for_every_length(examples, most):
     sizes = list(range(1, 520))
-    found = counts(Exact(most=most), examples(sizes))
+    found = counts(Exact(max_count=most), examples(sizes))
     for size, count in zip(sizes, found, strict=True):
         length = size + 2
         wanted = max(1, int(round(length * 0.15)))  # noqa: RUF046 (the formula as released)
@@ -43,7 +43,7 @@ def test_halves_are_rounded_to_the_even_neighbour(examples):
 
 def test_the_known_sizes_of_bert(examples):
     assert counts(Exact(), examples([126, 510])).tolist() == [19, 77]
-    assert counts(Exact(most=20), examples([126, 510])).tolist() == [19, 20]
+    assert counts(Exact(max_count=20), examples([126, 510])).tolist() == [19, 20]
 
 
 def test_ceiling_counts_text_only(examples):
@@ -54,8 +54,8 @@ def test_ceiling_counts_text_only(examples):
 
 def test_no_budget_takes_more_than_there_is(examples):
     clean = examples([1, 2, 3])
-    assert counts(Exact(share=1.0), clean).tolist() == [1, 2, 3]
-    assert counts(Ceiling(share=1.0), clean).tolist() == [1, 2, 3]
+    assert counts(Exact(fraction=1.0), clean).tolist() == [1, 2, 3]
+    assert counts(Ceiling(fraction=1.0), clean).tolist() == [1, 2, 3]
     assert counts(Exact(), examples([0, 0])).tolist() == [0, 0]
 
 
@@ -104,7 +104,7 @@ def test_the_test_of_places_can_tell(examples, fits):
             return super().words(epochs, indices, count) >> np.uint32(27)
 
     clean = examples([30] * 25_000)
-    places = SingleTokens().places(
+    places = SingleTokens().positions(
         clean, Draws.of(clean, Coarse(1, "test"))
     )  # ties go to the earlier token
     within = np.bincount(places % 32, minlength=32)[1:-1]
@@ -114,7 +114,7 @@ def test_the_test_of_places_can_tell(examples, fits):
 @pytest.mark.parametrize("budget", ALL, ids=lambda budget: type(budget).__name__)
 def test_any_share_can_be_asked(budget, examples):
     clean = examples([50] * 400)
-    found = counts(type(budget)(share=0.4), clean)
+    found = counts(type(budget)(fraction=0.4), clean)
     assert abs(found.mean() / 50 - 0.4) < 0.03
 
 
@@ -122,7 +122,7 @@ def test_what_budgets_refuse():
     for kind in (Exact, RandomRounding, Ceiling, Bernoulli):
         for share in (0.0, -0.1, 1.1):
             with pytest.raises(SettingError) as caught:
-                kind(share=share)
-            assert str(caught.value) == (f"share is {share}; it must be above 0 and at most 1.")
-    with pytest.raises(SettingError, match=r"^most is 0; it must be at least 1.$"):
-        Exact(most=0)
+                kind(fraction=share)
+            assert str(caught.value) == (f"fraction is {share}; it must be above 0 and at most 1.")
+    with pytest.raises(SettingError, match=r"^max_count is 0; it must be at least 1.$"):
+        Exact(max_count=0)

@@ -53,7 +53,7 @@ def losses(objective, model, arrangement):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_another_document_changes_nothing(name, tiny, byte_level):
-    objective = CausalLM(arrangement=DocumentPieces(length=8))
+    objective = CausalLM(examples=DocumentPieces(length=8))
     model = tiny(name, objective)
     tokenizer = byte_level(GPT2_STYLE if name == "gpt2" else LLAMA_STYLE)
     before, batch = losses(objective, model, arranged(objective, documents(), tokenizer))
@@ -65,7 +65,7 @@ def test_another_document_changes_nothing(name, tiny, byte_level):
     moved = (before - after).abs().numpy() > 0
     assert moved[own].all() and not moved[~own].any()
     # Windows across borders, as GPT-2 was trained: the next document is read with other eyes.
-    leaky = CausalLM(arrangement=Blocks(length=60))
+    leaky = CausalLM(examples=Blocks(length=60))
     plain = byte_level(GPT2_STYLE)
     one, _ = losses(leaky, model, arranged(leaky, documents(), plain))
     other, _ = losses(leaky, model, arranged(leaky, changed, plain))
@@ -74,7 +74,7 @@ def test_another_document_changes_nothing(name, tiny, byte_level):
 
 def arranged(objective, texts, tokenizer):
     split = in_memory([[document.tolist()] for document in texts], 300)
-    return objective.arrangement.arrange(split, tokenizer, 0)
+    return objective.examples.arrange(split, tokenizer, 0)
 
 
 def owned(batch, tokenizer, document):

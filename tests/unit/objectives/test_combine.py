@@ -58,12 +58,12 @@ def test_weights_multiply(pairs, source, model):
     mlm, nsp = means["masked_lm"], means["next_sentence"]
     assert heavy.loss(built, tensors).value().item() == pytest.approx(mlm + 0.25 * nsp, abs=1e-12)
     assert nested.loss(built, tensors).value().item() == pytest.approx(2 * (mlm + nsp), abs=1e-12)
-    assert nested.loss_names == BERT.loss_names and nested.arrangement == BERT.arrangement
+    assert nested.loss_names == BERT.loss_names and nested.examples == BERT.examples
     assert heavy.loss(built, tensors).means() == means  # reports are not weighted
 
 
 def test_sentence_order_uses_its_own_head_if_there_is_one(pairs, source, model):
-    objective = SentenceOrder(arrangement=None)
+    objective = SentenceOrder(examples=None)
     tensors = objective.batch(pairs, 0, source).tensors()
     borrowed = model(objective)
     assert torch.isfinite(objective.loss(borrowed, tensors).value())
@@ -88,7 +88,7 @@ def test_pairs_are_read_from_the_pooler(pairs, source, model):
 
 def test_what_pairs_need(examples, source, model):
     assert complaint(lambda: NextSentence().batch(examples([5]), 0, source)) == (
-        "arrangement of next_sentence is one that gives no labels; it must pair texts; use one "
+        "examples of next_sentence is one that gives no labels; it must pair texts; use one "
         "of: next_sentence_pairs, sentence_order_pairs."
     )
     for objective in (NextSentence(), SentenceOrder()):
@@ -99,25 +99,25 @@ def test_what_pairs_need(examples, source, model):
 
 
 def test_arrangements_must_agree():
-    assert BERT.arrangement == NextSentencePairs(length=128)
+    assert BERT.examples == NextSentencePairs(length=128)
     longer = NextSentencePairs(length=512)
-    both = Sum(parts=(MaskedLM(arrangement=longer), NextSentence(arrangement=longer)))
-    assert both.arranged() == longer
+    both = Sum(parts=(MaskedLM(examples=longer), NextSentence(examples=longer)))
+    assert both.chosen_examples() == longer
     assert complaint(lambda: Sum(parts=(MaskedLM(), NextSentence(), SentenceOrder()))) == (
-        "arrangement is {kind = 'sentence_order_pairs', length = 512, short = 0.1, copies = 10, "
+        "examples is {kind = 'sentence_order_pairs', length = 512, short = 0.1, copies = 10, "
         "pure = False}; the parts of a sum share their texts, and sentence_order needs this one, "
         "next_sentence {kind = 'next_sentence_pairs', length = 128, short = 0.1, copies = 10}; "
         "give both the same arrangement, or one of them none."
     )
-    assert SentenceOrder().arrangement == SentenceOrderPairs(length=512)
+    assert SentenceOrder().examples == SentenceOrderPairs(length=512)
     # What is inside has the setting, and is named as it is written.
     for objective, where in (
         (Weighted(objective=MaskedLM(), weight=2.0), "objective.objective"),
         (Sum(parts=(MaskedLM(),)), "objective.parts[0]"),
         (Sum(parts=(Weighted(objective=MaskedLM(), weight=2.0),)), "objective.parts[0].objective"),
     ):
-        said = complaint(objective.arranged)
-        assert said.startswith(f"{where}.arrangement of masked_lm is None; it must say ")
+        said = complaint(objective.chosen_examples)
+        assert said.startswith(f"{where}.examples of masked_lm is None; it must say ")
 
 
 def test_what_sums_refuse():

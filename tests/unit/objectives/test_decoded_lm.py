@@ -38,7 +38,9 @@ def test_what_is_hidden_is_what_masked_lm_hides(examples):
     ours, plain = (each.batch(clean, 3, SOURCE) for each in (DecodedLM(), MaskedLM()))
     assert np.array_equal(ours.ids, plain.ids)
     assert (
-        ours.counts() == plain.counts() == {"masked_lm": len(plain.targets["masked_lm"]["places"])}
+        ours.counts()
+        == plain.counts()
+        == {"masked_lm": len(plain.targets["masked_lm"]["positions"])}
     )
 
 
@@ -49,7 +51,7 @@ def test_the_loss_is_that_of_the_decoder_s_vectors(examples):
     initialize(model, seed=1, std=0.3)
     tensors = objective.batch(examples([30, 12, 25]), 3, SOURCE).tensors()
     part = tensors.targets["masked_lm"]
-    vectors = hidden_states_at(model, tensors.ids, tensors.layout, tensors.types, part["places"])
+    vectors = hidden_states_at(model, tensors.ids, tensors.layout, tensors.types, part["positions"])
     expected = F.cross_entropy(model.heads["vocabulary"](vectors), part["answers"], reduction="sum")
     found = objective.loss(model, tensors).terms["masked_lm"].total
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)

@@ -58,7 +58,7 @@ def test_rates_and_spans_of_each_denoiser(many, number):
     hidden = np.array([np.count_nonzero((ids > 1) & (ids < 300)) for ids in asked])
     spans = np.array([np.count_nonzero(ids >= 300) for ids in asked])
     hide = UL2[number].hide
-    assert (hidden == round(hide.share * LENGTH)).all()
+    assert (hidden == round(hide.fraction * LENGTH)).all()
     if hide.mean is None:
         assert (spans == 1).all() and hidden[0] == 64
         for row, ids in zip(own, asked, strict=True):  # the end of the text, nothing else

@@ -19,7 +19,7 @@ from clozeworks.objectives.noise.whole_words import WholeWords
 
 
 def masks(objective, clean, source, seed=0):
-    return objective.batch(clean, seed, source).targets["masked_lm"]["places"].tolist()
+    return objective.batch(clean, seed, source).targets["masked_lm"]["positions"].tolist()
 
 
 def test_a_new_mask_every_epoch(examples, source):
@@ -62,11 +62,11 @@ def test_neighbours_and_order_change_nothing(examples, source):
 
 
 def test_presets_are_what_the_papers_did():
-    bert = MaskedLM.bert(most=20)
-    assert bert == MaskedLM(hide=SingleTokens(budget=Exact(share=0.15, most=20)), masks=10)
+    bert = MaskedLM.bert(max_predictions=20)
+    assert bert == MaskedLM(hide=SingleTokens(budget=Exact(fraction=0.15, max_count=20)), masks=10)
     assert isinstance(MaskedLM.bert(whole_words=True).hide, WholeWords)
     assert MaskedLM.roberta().masks is None and MaskedLM.roberta().show.random_from == "ordinary"
-    assert MaskedLM.albert().hide == NGrams(longest=3, budget=Exact(share=0.15))
+    assert MaskedLM.albert().hide == NGrams(longest=3, budget=Exact(fraction=0.15))
     spanbert = MaskedLM.spanbert()
     assert spanbert.hide == Spans(p=0.2, longest=10)
     assert (spanbert.show.unit, spanbert.show.random_from) == ("span", "corpus")
@@ -80,13 +80,13 @@ def test_logits_exist_only_where_they_are_asked(examples, source, model):
     norm = built.heads["vocabulary"].norm  # what comes out of it is what the decoder reads
     norm.register_forward_hook(lambda module, given, made: sizes.append(len(made)))
     loss = objective.loss(built, tensors)
-    asked = len(batch.targets["masked_lm"]["places"])
+    asked = len(batch.targets["masked_lm"]["positions"])
     assert sizes == [asked] and asked < len(batch.ids) / 5
     # They are those of the full table, and the mean is over tokens, not over examples.
     hidden = built(tensors.ids, tensors.layout, tensors.types)
     everywhere = built.head("vocabulary").logits(hidden, tensors.layout)
     labels = torch.full((len(batch.ids),), -100)
-    labels[tensors.targets["masked_lm"]["places"]] = tensors.targets["masked_lm"]["answers"]
+    labels[tensors.targets["masked_lm"]["positions"]] = tensors.targets["masked_lm"]["answers"]
     assert (loss.value() - F.cross_entropy(everywhere, labels)).abs() < 1e-12
     best = everywhere.argmax(1)[labels >= 0] == labels[labels >= 0]
     assert loss.accuracies()["masked_lm"] == pytest.approx(best.double().mean().item())
@@ -102,10 +102,10 @@ def test_what_it_needs(model):
     with pytest.raises(SettingError, match=r"^masks is 0; it must be at least 1.$"):
         MaskedLM(masks=0)
     with pytest.raises(SettingError) as caught:
-        MaskedLM().arranged()
+        MaskedLM().chosen_examples()
     assert str(caught.value) == (
-        "objective.arrangement of masked_lm is None; it must say what stands side by side; set it, "
-        'such as arrangement = {kind = "full_sentences", length = 128}.'
+        "objective.examples of masked_lm is None; it must say what stands side by side; set it, "
+        'such as examples = {kind = "full_sentences", length = 128}.'
     )
 
 

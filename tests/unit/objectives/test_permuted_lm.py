@@ -59,8 +59,8 @@ def test_lengths_follow_one_over_n(fits):
 
 def test_spans_that_come_out_follow_the_law_where_nothing_is_filled_up(examples, runs, fits):
     clean = examples([2000] * 60, pieces=0.0, bare=True)
-    few = SpacedSpans(budget=Exact(share=0.1))  # used up before the text ends
-    places = few.places(clean, Draws.of(clean, CHANCE))
+    few = SpacedSpans(budget=Exact(fraction=0.1))  # used up before the text ends
+    places = few.positions(clean, Draws.of(clean, CHANCE))
     found = np.array([end - start for start, end in runs(clean, places)])
     assert found.max() <= 5
     # The last span of a text may be cut by the budget.
@@ -78,7 +78,7 @@ def test_85_of_512_are_asked_and_no_special_token(examples):
 def test_the_budget_is_met_at_every_length(examples):
     sizes = list(range(1, 150))
     clean = examples(sizes, pieces=0.4)
-    places = SpacedSpans().places(clean, Draws.of(clean, CHANCE))
+    places = SpacedSpans().positions(clean, Draws.of(clean, CHANCE))
     wanted = [max(1, round((size + 2) / 6)) for size in sizes]
     found = np.bincount(rows_of(clean, places), minlength=len(sizes)).tolist()
     assert found == [min(size, count) for size, count in zip(sizes, wanted, strict=True)]
@@ -86,12 +86,12 @@ def test_the_budget_is_met_at_every_length(examples):
 
 def test_spans_stay_in_their_segment_and_begin_with_a_word(examples, runs):
     clean = examples([(60, 60)] * 50, pieces=0.5)
-    places = SpacedSpans(budget=Exact(share=0.05)).places(clean, Draws.of(clean, CHANCE))
+    places = SpacedSpans(budget=Exact(fraction=0.05)).positions(clean, Draws.of(clean, CHANCE))
     assert all(clean.word_starts[start] for start, _ in runs(clean, places))
 
 
 def test_every_pair_of_targets_comes_in_both_orders_alike(examples, fits):
-    objective = PermutedLM(ask=SingleTokens(budget=Exact(share=1.0)))
+    objective = PermutedLM(ask=SingleTokens(budget=Exact(fraction=1.0)))
     clean = examples([6] * 4000, bare=True)
     order = part_of(objective, clean)["seen"].reshape(4000, 6)
     for first in range(6):
@@ -135,7 +135,7 @@ def test_the_first_part_sees_nothing_of_the_second_and_is_seen_whole(examples, s
 
 
 def test_a_memory_is_neither_asked_nor_ranked(examples):
-    objective = PermutedLM(arrangement=REMEMBERING)
+    objective = PermutedLM(examples=REMEMBERING)
     clean = remembering(examples, [30, 18, 9], [12, 0, 4])
     part = part_of(objective, clean)
     assert part["before"].tolist() == [12, 0, 4]
@@ -147,7 +147,7 @@ def test_a_memory_is_neither_asked_nor_ranked(examples):
 @pytest.mark.parametrize("arrangement", [None, REMEMBERING], ids=["plain", "memory"])
 @pytest.mark.parametrize("reuse", [None, 0.5])
 def test_pieces_of_a_batch_add_up(arrangement, reuse, examples):
-    objective = PermutedLM(arrangement=arrangement, reuse=reuse)
+    objective = PermutedLM(examples=arrangement, reuse=reuse)
     clean = remembering(examples, [30, 18, 9, 30, 25, 30], [12, 0, 4, 12, 7, 12])
     model = xlnet(objective)
 
@@ -166,7 +166,7 @@ def test_pieces_of_a_batch_add_up(arrangement, reuse, examples):
 
 
 def test_a_memory_is_read(examples):
-    objective = PermutedLM(arrangement=REMEMBERING)
+    objective = PermutedLM(examples=REMEMBERING)
     clean = remembering(examples, [30, 30], [12, 12])
     model = xlnet(objective)
     batch = objective.batch(clean, 5, SOURCE)
@@ -179,7 +179,7 @@ def test_a_memory_is_read(examples):
 
 def test_no_loss_depends_on_the_answer_itself(examples):
     """One question: its answer may be any token, and its scores stay the same."""
-    objective = PermutedLM(ask=SingleTokens(budget=Exact(share=0.01)))
+    objective = PermutedLM(ask=SingleTokens(budget=Exact(fraction=0.01)))
     clean = examples([20])
     model = xlnet(objective)
     batch = objective.batch(clean, 5, SOURCE)
@@ -238,7 +238,7 @@ def test_settings_that_cannot_be(make, message):
 def test_a_memory_before_numbered_places_is_refused():
     blueprint = BERT.blueprint(BERT.published("bert-tiny"), frozenset({"vocabulary"}))
     with pytest.raises(SettingError, match=r"embeddings\.positions is Learned; it numbers"):
-        PermutedLM(arrangement=REMEMBERING).equip(blueprint)
+        PermutedLM(examples=REMEMBERING).equip(blueprint)
 
 
 def test_layers_that_normalise_first_are_refused():

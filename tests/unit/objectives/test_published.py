@@ -33,14 +33,14 @@ TEXTS = [
 
 def published():
     one = SingleSequences(length=48)
-    spans = dataclasses.replace(MaskedLM.spanbert(), arrangement=one)
-    roberta = dataclasses.replace(MaskedLM.roberta(), arrangement=FullSentences(length=40))
+    spans = dataclasses.replace(MaskedLM.spanbert(), examples=one)
+    roberta = dataclasses.replace(MaskedLM.roberta(), examples=FullSentences(length=40))
     return {
         "bert": Sum(parts=(MaskedLM.bert(), NextSentence())),
         "roberta": roberta,
         "albert": Sum(parts=(MaskedLM.albert(), SentenceOrder())),
         "spanbert": Sum(parts=(spans, SpanBoundary())),
-        "electra": ReplacedTokens(arrangement=FullSentences(length=40)),
+        "electra": ReplacedTokens(examples=FullSentences(length=40)),
         "deberta": by_name("deberta", 40),
         "deberta-v3": by_name("deberta-v3", 40),
         "simcse": Contrastive(),
@@ -66,7 +66,7 @@ def split(tokenizer):
 def test_from_text_to_gradient(name, tokenizer, split, tiny_models):
     objective = published()[name]
     source = Vocabularies.of(tokenizer, split)
-    arrangement = objective.arranged().arrange(split, tokenizer, 0)
+    arrangement = objective.chosen_examples().arrange(split, tokenizer, 0)
     numbers = np.arange(min(6, arrangement.size(0)))
     clean = arrangement.take(0, numbers)
     batch = objective.batch(clean, 0, source)

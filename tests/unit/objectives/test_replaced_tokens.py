@@ -82,8 +82,8 @@ def test_all_that_is_text_is_judged_and_hidden_tokens_are_masks(examples, source
     assert part["judged"].tolist() == np.flatnonzero(~clean.special).tolist()
     assert (part["answers"] == clean.ids[part["judged"]]).all()
     assert len(part["seeds"]) == len(set(part["seeds"].tolist())) == len(SIZES)
-    assert (batch.ids[hidden["places"]] == source.mask_id).all()
-    assert set(hidden["places"]) <= set(part["judged"])
+    assert (batch.ids[hidden["positions"]] == source.mask_id).all()
+    assert set(hidden["positions"]) <= set(part["judged"])
 
 
 def test_a_right_guess_counts_as_written(batch, monkeypatch):
@@ -96,10 +96,10 @@ def test_a_right_guess_counts_as_written(batch, monkeypatch):
     monkeypatch.setattr("clozeworks.core.heads.vocabulary.drawn_entries", lambda *_: drawn.clone())
     loss = objective.loss(model, tensors)
     ids = tensors.ids.clone()
-    ids[part["places"]] = drawn
+    ids[part["positions"]] = drawn
     judged = tensors.targets["replaced_tokens"]["judged"]
     labels = torch.zeros(len(ids))
-    labels[part["places"][wrong]] = 1
+    labels[part["positions"][wrong]] = 1
     hidden = model(ids, tensors.layout, tensors.types)
     z = model.head("replaced").logits(hidden, tensors.layout)[:, 1]
     expected = F.binary_cross_entropy_with_logits(
@@ -113,7 +113,7 @@ def test_a_right_guess_counts_as_written(batch, monkeypatch):
         means["masked_lm"] + 50 * means["replaced_tokens"], rel=1e-9
     )
     # The usual mistake: whatever was hidden counts as replaced.
-    labels[part["places"]] = 1
+    labels[part["positions"]] = 1
     mistaken = F.binary_cross_entropy_with_logits(
         z[judged], labels[judged].double(), reduction="sum"
     )
@@ -124,7 +124,7 @@ def test_what_is_drawn_stands_at_hidden_places_only(batch):
     objective = ReplacedTokens()
     model, tensors = built(objective), batch.tensors()
     _, ids = objective.replace(generator_of(model), tensors)
-    places = tensors.targets["masked_lm"]["places"]
+    places = tensors.targets["masked_lm"]["positions"]
     changed = (ids != tensors.ids).nonzero().squeeze(1)
     assert set(changed.tolist()) <= set(places.tolist())
     _, again = objective.replace(generator_of(model), tensors)
@@ -274,5 +274,5 @@ def test_the_codes_way_of_showing(examples, source):
     objective = ReplacedTokens(show=Corruption(mask=0.85, random=0.0, keep=0.15))
     clean = examples([100] * 60)
     batch = objective.batch(clean, 5, source)
-    places = batch.targets["masked_lm"]["places"]
+    places = batch.targets["masked_lm"]["positions"]
     assert (batch.ids[places] == clean.ids[places]).mean() == pytest.approx(0.15, abs=0.04)

@@ -20,9 +20,9 @@ from clozeworks.objectives.prefix_lm import PrefixLM
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling, _drawn, mixed
 from clozeworks.objectives.span_corruption import SpanCorruption
 from clozeworks.objectives.teacher_forcing_schedule import (
-    ExponentialShare,
-    FallingShare,
-    InverseSigmoidShare,
+    ExponentialTeacherForcing,
+    InverseSigmoidTeacherForcing,
+    LinearTeacherForcing,
 )
 
 NAMED = {f"<extra_id_{number}>": 199 - number for number in range(20)}
@@ -32,39 +32,39 @@ every = pytest.mark.parametrize("name", INSIDE)
 
 
 def sampling(name, share, **settings):
-    told = FallingShare(fall=0.0, begin=share, least=0.0)
-    return ScheduledSampling(objective=INSIDE[name], told=told, **settings)
+    told = LinearTeacherForcing(fall=0.0, begin=share, least=0.0)
+    return ScheduledSampling(objective=INSIDE[name], teacher_forcing=told, **settings)
 
 
 @pytest.mark.parametrize(
     ("told", "at", "wanted"),
     [
-        (FallingShare(fall=0.001, begin=0.9, least=0.25), [0, 100, 9999], [0.9, 0.8, 0.25]),
-        (ExponentialShare(base=0.999), [0, 1, 1000], [1, 0.999, 0.999**1000]),
-        (InverseSigmoidShare(k=100.0), [0, 100, 10**7],
+        (LinearTeacherForcing(fall=0.001, begin=0.9, least=0.25), [0, 100, 9999], [0.9, 0.8, 0.25]),
+        (ExponentialTeacherForcing(base=0.999), [0, 1, 1000], [1, 0.999, 0.999**1000]),
+        (InverseSigmoidTeacherForcing(k=100.0), [0, 100, 10**7],
          [100 / 101, 100 / (100 + math.e), 0]),
-        (InverseSigmoidShare(k=1.0), [0, 3], [0.5, 1 / (1 + math.exp(3))]),
+        (InverseSigmoidTeacherForcing(k=1.0), [0, 3], [0.5, 1 / (1 + math.exp(3))]),
     ],
     ids=str,
 )  # fmt: skip
 def test_shares_by_step(told, at, wanted):
-    assert [told.share(step) for step in at] == pytest.approx(wanted, rel=1e-12, abs=1e-250)
-    half = InverseSigmoidShare(k=1000.0).share(round(1000 * math.log(1000)))
+    assert [told.probability(step) for step in at] == pytest.approx(wanted, rel=1e-12, abs=1e-250)
+    half = InverseSigmoidTeacherForcing(k=1000.0).probability(round(1000 * math.log(1000)))
     assert half == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("told", "wanted"),
     [
-        (FallingShare(fall=0.1, begin=0.8, hold=3), [1, 1, 1, 0.8, 0.7, 0.6]),
-        (ExponentialShare(base=0.5, hold=3), [1, 1, 1, 1, 0.5, 0.25]),
-        (InverseSigmoidShare(k=1.0, hold=3),
+        (LinearTeacherForcing(fall=0.1, begin=0.8, hold=3), [1, 1, 1, 0.8, 0.7, 0.6]),
+        (ExponentialTeacherForcing(base=0.5, hold=3), [1, 1, 1, 1, 0.5, 0.25]),
+        (InverseSigmoidTeacherForcing(k=1.0, hold=3),
          [1, 1, 1, 1 / 2, 1 / (1 + math.e), 1 / (1 + math.e**2)]),
     ],
     ids=str,
 )  # fmt: skip
 def test_first_everything_is_told(told, wanted):
-    assert [told.share(step) for step in range(6)] == pytest.approx(wanted, rel=1e-12)
+    assert [told.probability(step) for step in range(6)] == pytest.approx(wanted, rel=1e-12)
 
 
 @every
@@ -163,8 +163,8 @@ def test_tokens_are_drawn_by_their_shares(tiny, examples, fits):
 
 
 def test_the_engine_says_which_step_it_is(tiny, examples):
-    told = FallingShare(fall=0.5)
-    objective = ScheduledSampling(objective=CausalLM(), told=told)
+    told = LinearTeacherForcing(fall=0.5)
+    objective = ScheduledSampling(objective=CausalLM(), teacher_forcing=told)
     model = tiny("gpt2", objective)
     batch = objective.batch(examples([9, 30], bare=True), 2, SOURCE)
     ranks, lanes = ProcessGroup("cpu"), MicroBatchThreads(torch.device("cpu"), 1)
@@ -173,7 +173,9 @@ def test_the_engine_says_which_step_it_is(tiny, examples):
     )
     losses = [gradients.take(step, [batch]).loss for step in (0, 1, 2, 9)]
     plain = CausalLM().loss(model, batch.tensors()).value().item()
-    held = ScheduledSampling(objective=CausalLM(), told=FallingShare(fall=0.5, hold=7))
+    held = ScheduledSampling(
+        objective=CausalLM(), teacher_forcing=LinearTeacherForcing(fall=0.5, hold=7)
+    )
     for step, expected in ((6, losses[0]), (7, losses[0]), (8, losses[1])):
         assert held.loss(model, batch.tensors(step=step)).value().item() == pytest.approx(expected)
     assert losses[0] == pytest.approx(plain, rel=1e-12)
@@ -182,32 +184,36 @@ def test_the_engine_says_which_step_it_is(tiny, examples):
 
 
 def test_what_cannot_be_used():
-    told = FallingShare(fall=0.1)
+    told = LinearTeacherForcing(fall=0.1)
 
     def complaint(make):
         with pytest.raises(SettingError) as caught:
             make()
         return str(caught.value)
 
-    assert complaint(lambda: ScheduledSampling(objective=MaskedLM(), told=told)) == (
+    assert complaint(lambda: ScheduledSampling(objective=MaskedLM(), teacher_forcing=told)) == (
         "objective is 'masked_lm'; scheduled_sampling replaces tokens of answers that are texts; "
         "use causal_lm, prefix_lm, span_corruption or denoisers."
     )
-    assert complaint(lambda: ScheduledSampling(objective=CausalLM(), told=told, choose="best")) == (
-        "choose is 'best'; it must be 'likeliest' or 'drawn'."
+    assert complaint(
+        lambda: ScheduledSampling(objective=CausalLM(), teacher_forcing=told, choose="best")
+    ) == ("choose is 'best'; it must be 'likeliest' or 'drawn'.")
+    assert complaint(lambda: LinearTeacherForcing(fall=-1.0)) == (
+        "fall is -1.0; it must be at least 0."
     )
-    assert complaint(lambda: FallingShare(fall=-1.0)) == ("fall is -1.0; it must be at least 0.")
-    assert complaint(lambda: FallingShare(fall=0.1, begin=2.0)) == (
+    assert complaint(lambda: LinearTeacherForcing(fall=0.1, begin=2.0)) == (
         "begin is 2.0; it must be at least 0 and at most 1."
     )
-    assert complaint(lambda: ExponentialShare(base=1.0)) == (
+    assert complaint(lambda: ExponentialTeacherForcing(base=1.0)) == (
         "base is 1.0; it must be above 0 and below 1."
     )
-    assert complaint(lambda: InverseSigmoidShare(k=0.5)) == ("k is 0.5; it must be at least 1.")
-    assert complaint(lambda: FallingShare(fall=0.1, hold=-1)) == (
+    assert complaint(lambda: InverseSigmoidTeacherForcing(k=0.5)) == (
+        "k is 0.5; it must be at least 1."
+    )
+    assert complaint(lambda: LinearTeacherForcing(fall=0.1, hold=-1)) == (
         "hold is -1; it must be at least 0."
     )
-    inside = ScheduledSampling(objective=CausalLM(), told=told)
+    inside = ScheduledSampling(objective=CausalLM(), teacher_forcing=told)
     assert "runs the model in a way that no other" in complaint(lambda: Sum(parts=(inside,)))
 
 
@@ -215,13 +221,15 @@ def test_a_recipe_can_write_it():
     table = {
         "kind": "scheduled_sampling",
         "objective": {"kind": "span_corruption"},
-        "told": {"kind": "exponential_share", "base": 0.9999},
+        "teacher_forcing": {"kind": "exponential_teacher_forcing", "base": 0.9999},
     }
     found = config.read(Objective, table)
     with pytest.raises(SettingError) as caught:
-        found.arranged()
+        found.chosen_examples()
     assert str(caught.value) == (
-        "objective.objective.arrangement of span_corruption is None; it must say what stands side "
-        'by side; set it, such as arrangement = {kind = "full_sentences", length = 128}.'
+        "objective.objective.examples of span_corruption is None; it must say what stands side "
+        'by side; set it, such as examples = {kind = "full_sentences", length = 128}.'
     )
-    assert found.told == ExponentialShare(base=0.9999) and found.loss_names == ("span_corruption",)
+    assert found.teacher_forcing == ExponentialTeacherForcing(base=0.9999) and found.loss_names == (
+        "span_corruption",
+    )

@@ -21,7 +21,7 @@ MASK, VOCABULARY = 4, 200
 def shown(show, choice, clean, source):
     """The hidden tokens, and what stands there instead."""
     draws = Draws.of(clean, CHANCE)
-    places = choice.places(clean, draws)
+    places = choice.positions(clean, draws)
     ids = clean.ids.copy()
     show.write(ids, places, clean, draws, source)
     outside = np.ones(len(ids), bool)

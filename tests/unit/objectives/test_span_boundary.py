@@ -72,7 +72,7 @@ def test_targets_tell_the_text_again(examples, source):
     batch = SPANBERT.batch(clean, 7, source)
     masked, part = batch.targets["masked_lm"], batch.targets["span_boundary"]
     hidden = np.zeros(len(clean.ids), bool)
-    hidden[masked["places"]] = True
+    hidden[masked["positions"]] = True
     at = part["left"] + 1 + part["offsets"]
     assert (clean.ids[at] == part["answers"]).all()
     assert hidden[at].all()
@@ -89,7 +89,7 @@ def test_targets_tell_the_text_again(examples, source):
 def test_masked_neighbours_would_be_seen(examples):
     """The usual mistake: spans that touch are not merged, and a boundary is hidden itself."""
     clean = examples([100] * 50, pieces=0.4)
-    hidden = Spans().places(clean, Draws.of(clean, RandomStream(0, "test")))
+    hidden = Spans().positions(clean, Draws.of(clean, RandomStream(0, "test")))
     flags = np.zeros(len(clean.ids), bool)
     flags[hidden] = True
     assert flags[hidden - 1].any()  # tokens as spans of their own have hidden neighbours
@@ -117,7 +117,7 @@ def test_the_head_is_the_papers_formula(examples, source, model):
     offsets = torch.tensor([0, 1, 14])
     w = dict(head.named_parameters())
     for row in range(3):
-        h = torch.cat([left[row], right[row], w["places.weight"][offsets[row]]])
+        h = torch.cat([left[row], right[row], w["positions.weight"][offsets[row]]])
         assert len(h) == 2 * 16 + 200
         h = gelu(w["first.weight"] @ h + w["first.bias"])
         h = norm(h, w["first_norm.weight"], w["first_norm.bias"])
@@ -150,17 +150,17 @@ def test_the_gradient_reaches_the_boundaries_and_nothing_inside(examples, source
     part = batch.targets["span_boundary"]
     boundaries = np.unique(np.concatenate([part["left"], part["right"]]))
     assert reached.nonzero().squeeze(1).tolist() == boundaries.tolist()
-    assert not reached[batch.targets["masked_lm"]["places"]].any()
+    assert not reached[batch.targets["masked_lm"]["positions"]].any()
     # The masked part is the other way round.
     hidden.grad = None
     costs["masked_lm"].total.backward()
     reached = (hidden.grad.abs().sum(1) > 0).nonzero().squeeze(1)
-    assert reached.tolist() == batch.targets["masked_lm"]["places"].tolist()
+    assert reached.tolist() == batch.targets["masked_lm"]["positions"].tolist()
 
 
 def test_no_spans_cost_nothing(examples, source, model):
     objective = Sum(
-        parts=(MaskedLM(hide=Spans(budget=Ceiling(share=1.0)), show=MaskedLM.spanbert().show),
+        parts=(MaskedLM(hide=Spans(budget=Ceiling(fraction=1.0)), show=MaskedLM.spanbert().show),
                SpanBoundary()),
     )  # fmt: skip
     batch = objective.batch(examples([5, 9]), 0, source)

@@ -69,9 +69,9 @@ def merged(inputs, targets):
     [
         AlternatingSpans(),
         AlternatingSpans(roll=True),
-        AlternatingSpans(share=0.5, mean=3.0),
-        AlternatingSpans(share=0.25, mean=None),
-        SingleTokens(budget=Bernoulli(share=0.15)),
+        AlternatingSpans(fraction=0.5, mean=3.0),
+        AlternatingSpans(fraction=0.25, mean=None),
+        SingleTokens(budget=Bernoulli(fraction=0.15)),
     ],
     ids=["t5", "rolled", "half", "suffix", "iid"],
 )
@@ -140,7 +140,7 @@ def test_more_spans_than_sentinels_are_one_with_the_last():
         first = rows(whole.ids, whole.lengths)[0]
         cut = inputs[0].index(int(SENTINELS[1]))
         assert inputs[0][:cut] == first[:cut]
-    alone = AlternatingSpans().places(
+    alone = AlternatingSpans().positions(
         texts(originals), Draws.of(texts(originals), RandomStream(1, "objective/span_corruption"))
     )
     spans = 1 + np.count_nonzero(np.diff(alone[alone < 88]) > 1)

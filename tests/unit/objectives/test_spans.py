@@ -20,7 +20,7 @@ LAW = 0.2 * 0.8 ** np.arange(10)
 
 def hide(choice, clean):
     """Which tokens are hidden."""
-    return choice.places(clean, Draws.of(clean, CHANCE))
+    return choice.positions(clean, Draws.of(clean, CHANCE))
 
 
 def test_lengths_are_geometric_and_renormalised(fits):
@@ -73,7 +73,7 @@ def test_merged_spans_keep_a_visible_token_between_them(examples, runs):
 def test_an_anchor_is_a_piece_so_long_words_begin_more_spans(examples, fits):
     starts = [[([True] + [False] * 4 + [True]) * 3]] * 20_000  # words of 5 and 1 pieces
     clean = examples([18] * 20_000, starts=starts)
-    places = Spans(budget=Exact(most=1)).places(
+    places = Spans(budget=Exact(max_count=1)).positions(
         clean, Draws.of(clean, CHANCE)
     )  # the first piece of the first span
     within = np.bincount(places % 20, minlength=20)[[1, 6, 7, 12, 13, 18]]
@@ -90,7 +90,7 @@ def test_spans_end_with_their_segment(examples):
         assert not clean.special[places].any()
     # With one token asked for and long spans, the span at the end of the first text stays there.
     bare = examples([4] * 1000, pieces=0.0, bare=True)
-    places = hide(Spans(p=0.01, budget=Ceiling(share=0.5)), bare)
+    places = hide(Spans(p=0.01, budget=Ceiling(fraction=0.5)), bare)
     assert (np.bincount(rows_of(bare, places)) == 2).all()
 
 
@@ -127,7 +127,7 @@ def test_the_algorithm_step_by_step(examples):
 
 def test_draws_never_run_out(examples):
     clean = examples([60, 3, 200])
-    everything = hide(Spans(budget=Ceiling(share=1.0)), clean)
+    everything = hide(Spans(budget=Ceiling(fraction=1.0)), clean)
     assert everything.tolist() == np.flatnonzero(~clean.special).tolist()
     nothing = examples([0, 0])
     assert len(hide(Spans(), nothing)) == 0
@@ -151,7 +151,7 @@ def test_the_example_by_hand(football, fixed, corpus, source):
     which = [0.0] * 16 + [0.5, 0.0, 0.0, 0.0] + [0.999, 0.0, 0.0, 0.0]
     rng = fixed({"": [0.85], "spans": [0.6, 3.5 / 18], "random": which})
     draws = Draws.of(football, rng)
-    places = Spans().places(football, draws)
+    places = Spans().positions(football, draws)
     assert places.tolist() == [3, 4, 5]  # foot ##ball game: the budget of 3 ends the span
     ids = football.ids.copy()
     Corruption(unit="span", random_from="corpus").write(ids, places, football, draws, source)

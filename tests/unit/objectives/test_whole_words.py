@@ -17,7 +17,7 @@ CHANCE = RandomStream(2, "test")
 
 def hide(choice, clean):
     """Which tokens are hidden."""
-    return choice.places(clean, Draws.of(clean, CHANCE))
+    return choice.positions(clean, Draws.of(clean, CHANCE))
 
 
 def words_by_hand(clean):
@@ -79,7 +79,7 @@ def test_a_word_that_is_too_long_is_passed_over(examples):
     # One word of 9 pieces and three of 1: a budget of 2 can only take the short ones.
     starts = [[[True] + [False] * 8 + [True] * 3]] * 300
     clean = examples([12] * 300, starts=starts)
-    places = hide(WholeWords(budget=Exact(most=2)), clean)
+    places = hide(WholeWords(budget=Exact(max_count=2)), clean)
     assert len(places) == 600
     assert set((places % 14).tolist()) == {10, 11, 12}
 
@@ -87,7 +87,7 @@ def test_a_word_that_is_too_long_is_passed_over(examples):
 def test_every_word_is_equally_likely_whatever_its_length(examples, fits):
     starts = [[[True, False, True, True, False, True] * 5]] * 20_000  # 20 words, sizes 2 1 2 1
     clean = examples([30] * 20_000, starts=starts)
-    places = hide(WholeWords(budget=Bernoulli(share=0.15)), clean)
+    places = hide(WholeWords(budget=Bernoulli(fraction=0.15)), clean)
     firsts = places[clean.word_starts[places]]
     found = np.bincount(firsts % 32)
     found = found[found > 0]
@@ -99,7 +99,7 @@ def test_no_word_crosses_from_text_to_text(examples):
     # The second text begins in the middle of a word, as truncation at the front leaves it.
     starts = [[[True, True, False], [False, False, True]]] * 400
     clean = examples([(3, 3)] * 400, starts=starts)
-    places = WholeWords(budget=Exact(share=0.25)).places(
+    places = WholeWords(budget=Exact(fraction=0.25)).positions(
         clean, Draws.of(clean, CHANCE)
     )  # 2 of 9 tokens
     check_whole(clean, places, 0.25)
@@ -142,14 +142,14 @@ def test_long_candidates_are_rejected_more_often(examples):
 def test_no_ngram_crosses_from_text_to_text(examples, runs):
     # Two texts of two words: with n = 2 drawn at the second word, only that word is taken.
     clean = examples([(2, 2)] * 2000, pieces=0.0)
-    places = NGrams(longest=2, budget=Exact(most=2, share=0.3)).places(
+    places = NGrams(longest=2, budget=Exact(max_count=2, fraction=0.3)).positions(
         clean, Draws.of(clean, CHANCE)
     )
     assert (np.bincount(rows_of(clean, places)) == 2).all()
     spans = {(start % 7, end % 7) for start, end in runs(clean, places)}
     assert spans == {(1, 2), (2, 3), (1, 3), (4, 5), (5, 6), (4, 6)}
     bare = examples([2] * 2000, pieces=0.0, bare=True)  # without special tokens around
-    places = hide(NGrams(longest=3, budget=Exact(share=0.5)), bare)
+    places = hide(NGrams(longest=3, budget=Exact(fraction=0.5)), bare)
     assert np.bincount(rows_of(bare, places)).tolist() == [1] * 2000
 
 

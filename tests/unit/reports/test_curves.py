@@ -29,7 +29,13 @@ from clozeworks.tasks.results.details import CalibrationCurve, ConfusionMatrix, 
 
 def line(step, loss, **more):
     part = {"loss": loss, "accuracy": 0.1}
-    return {"step": step, "masked_lm": part, "rate": 1e-4, "tokens_per_second": 100.0, **more}
+    return {
+        "step": step,
+        "masked_lm": part,
+        "learning_rate": 1e-4,
+        "tokens_per_second": 100.0,
+        **more,
+    }
 
 
 def held_out(step, loss):
@@ -60,7 +66,9 @@ def test_no_baseline_no_dashed_line():
 
 def test_what_is_not_a_number_is_left_out():
     records = [line(1, math.nan), line(2, None), line(3, math.inf), line(4, 2.0)]
-    records.append({"step": 5, "loss": None, "rate": 1e-4, "tokens_per_second": 1.0})  # skipped
+    records.append(
+        {"step": 5, "loss": None, "learning_rate": 1e-4, "tokens_per_second": 1.0}
+    )  # skipped
     assert panels(records, None)[0].lines[0].points == [(4, 2.0)]
 
 

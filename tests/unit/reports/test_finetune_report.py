@@ -190,7 +190,9 @@ def test_predictions_are_what_was_measured(runs, kind):
     lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
     assert len(lines) == len(done.data.dev) == done.best.measured.count
     assert all({"gold", "windows"} <= set(line) for line in lines)
-    assert [line["source_location"] for line in lines] == [item.place for item in done.data.dev]
+    assert [line["source_location"] for line in lines] == [
+        item.source_location for item in done.data.dev
+    ]
     values = done.best.measured.values
     if kind == "classify":
         right = sum(line["gold"] == line["label"] for line in lines)

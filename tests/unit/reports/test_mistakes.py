@@ -49,7 +49,7 @@ def test_kinds_take_turns_where_not_all_are_shown():
     labels = ["yes"] * 9 + ["no"]
     items = [TextItem("text", label, f"row {n}") for n, label in enumerate(labels)]
     answers = [said("no", 0.9 - n / 100) for n in range(9)] + [said("yes", 0.55)]
-    found = mistakes(YES_NO, items, answers, most=2)
+    found = mistakes(YES_NO, items, answers, limit=2)
     assert [each.source_location for each in found.worst] == ["row 0", "row 9"]
     assert found.total == 10
 
@@ -134,8 +134,8 @@ def test_words_with_plain_tags():
 
 def test_answers():
     context = "Anna went to New York in May."
-    right = QuestionItem("Where?", context, (AnswerSpan("New York", 13),), place="line 1")
-    none = QuestionItem("Who?", context, impossible=True, place="line 2")
+    right = QuestionItem("Where?", context, (AnswerSpan("New York", 13),), source_location="line 1")
+    none = QuestionItem("Who?", context, impossible=True, source_location="line 2")
 
     def answered(text):
         begin = context.index(text) if text else None

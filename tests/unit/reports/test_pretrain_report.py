@@ -30,7 +30,7 @@ RECIPE = {
 PART = {"loss": 5.0, "accuracy": 0.25, "perplexity": 148.41}
 RECORDS = [
     {"step": 0, "evaluation": {"loss": 8.0, "masked_lm": {**PART, "loss": 8.0}}},
-    {"step": 10, "masked_lm": PART, "rate": 1e-4, "tokens_per_second": 10.0},
+    {"step": 10, "masked_lm": PART, "learning_rate": 1e-4, "tokens_per_second": 10.0},
     {"step": 10, "evaluation": {"loss": 5.0, "masked_lm": PART}},
 ]
 

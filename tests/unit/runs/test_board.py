@@ -26,7 +26,7 @@ def test_numbers_of_a_run(tiny_recipe, listener):
     assert [step for step, _ in found["training/masked_lm/loss"]] == [1, 2, 3, 4, 5, 6]
     assert [value for _, value in found["training/masked_lm/loss"]] == pytest.approx(losses)
     assert [step for step, _ in found["held-out/next_sentence/accuracy"]] == [0, 3, 6]
-    assert "training/rate" in found and "training/step" not in found
+    assert "training/learning_rate" in found and "training/step" not in found
 
 
 def test_no_point_twice_after_a_stop(tmp_path, listener):

@@ -266,7 +266,7 @@ def test_a_context_without_a_token_has_no_answer(threshold):
     ("item", "sentence"),
     [
         (
-            QuestionItem("the fox", " \n", place="faq.json, question 3"),
+            QuestionItem("the fox", " \n", source_location="faq.json, question 3"),
             "faq.json, question 3: the context is empty; an answer stands in its context; give "
             "one.",
         ),

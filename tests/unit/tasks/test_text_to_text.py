@@ -70,7 +70,7 @@ def gpt2():
 
 
 def batch(task, items, tokenizer, most=None):
-    arranged = TaskExamples(task, items, tokenizer, most=most).take(0, np.arange(len(items)))
+    arranged = TaskExamples(task, items, tokenizer, max_length=most).take(0, np.arange(len(items)))
     return task.batch(arranged, 0, Vocabularies.of(tokenizer))
 
 
@@ -148,7 +148,7 @@ def test_a_prefix_stands_before_sources_without_one():
 
 @pytest.mark.parametrize(("task", "tokenizer"), [(TWO, T5), (ONE, GPT2)])
 def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
-    item = SourceItem("the fox ran from London", "to New York", place="rows.csv, row 3")
+    item = SourceItem("the fox ran from London", "to New York", source_location="rows.csv, row 3")
     whole = row(task, item, tokenizer)
     assert not whole.cut
     for name, few in (("source", 4), ("target", 3)):
@@ -180,7 +180,7 @@ def test_one_tower_leaves_room_for_the_target():
 
 
 def test_one_tower_leaves_room_for_the_source():
-    item = SourceItem("the fox ran from London", "to New York", place="rows.csv, row 3")
+    item = SourceItem("the fox ran from London", "to New York", source_location="rows.csv, row 3")
     count = row(ONE, item, GPT2).asked.count(True)
     with pytest.raises(InputError) as caught:
         row(ONE, item, GPT2, most=count)
@@ -202,12 +202,12 @@ def test_one_tower_leaves_room_for_the_source():
 
 
 def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):
-    item = SourceItem("the fox " * 30, place="rows.csv, row 3")
+    item = SourceItem("the fox " * 30, source_location="rows.csv, row 3")
     with pytest.raises(InputError, match=r"^rows\.csv, row 3: the source has "):
-        gpt2.ask([item], ONE)
-    (answer,) = gpt2.ask([item], dataclasses.replace(ONE, lengths=TextLengths(cut=True)))
+        gpt2.predict([item], ONE)
+    (answer,) = gpt2.predict([item], dataclasses.replace(ONE, lengths=TextLengths(cut=True)))
     assert answer.cut
-    (short,) = gpt2.ask([SourceItem("the fox")], ONE)
+    (short,) = gpt2.predict([SourceItem("the fox")], ONE)
     assert not short.cut
 
 
@@ -274,10 +274,10 @@ def test_a_chat_that_leaves_no_room_is_refused(gpt2):
     turns = [Turn("user", "the fox")]
     lengths = [len(row(ONE, ChatItem((Turn("user", "a" * n),)), GPT2).ids) for n in range(60)]
     full = ChatItem(
-        (dataclasses.replace(turns[0], text="a" * lengths.index(40)),), place="x, row 1"
+        (dataclasses.replace(turns[0], text="a" * lengths.index(40)),), source_location="x, row 1"
     )
     with pytest.raises(InputError) as caught:
-        gpt2.ask([full], ONE)
+        gpt2.predict([full], ONE)
     assert str(caught.value) == (
         "x, row 1 has 40 tokens; the model takes 40, and what it writes counts too; shorten it."
     )
@@ -315,8 +315,8 @@ def test_a_model_keeps_what_it_writes_with(t5, gpt2):
 
 def test_items_of_another_kind_need_a_format(t5):
     with pytest.raises(InputError, match=r"is a TextItem, and the task has no format to write it"):
-        t5.ask([TextItem("the fox")], TWO)
-    asked = t5.ask([TextItem("the fox")], dataclasses.replace(TWO, format="cola"))
+        t5.predict([TextItem("the fox")], TWO)
+    asked = t5.predict([TextItem("the fox")], dataclasses.replace(TWO, format="cola"))
     assert asked[0].label is None  # an untrained model writes no label
 
 
@@ -369,7 +369,7 @@ def test_the_plain_template_ends_turns_with_the_end(gpt2):
     asked = [t for t, asks in zip(made.ids, made.asked, strict=True) if asks]
     assert asked.count(GPT2.last_id) == 2
     assert asked[-1] == GPT2.last_id
-    assert len(gpt2.ask([CHAT], ONE)) == 1
+    assert len(gpt2.predict([CHAT], ONE)) == 1
 
 
 def test_a_chat_that_is_too_long_is_refused():
@@ -380,7 +380,7 @@ def test_a_chat_that_is_too_long_is_refused():
 def test_beams_write_a_text_at_least_as_likely(t5):
     for beams in (1, 4):
         task = dataclasses.replace(TWO, writing=Writing(max_new_tokens=4, num_beams=beams))
-        (answer,) = t5.ask([ITEM], task)
+        (answer,) = t5.predict([ITEM], task)
         assert 0 <= answer.score <= 1
 
 

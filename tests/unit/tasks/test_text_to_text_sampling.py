@@ -10,7 +10,7 @@ from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling, mixed
-from clozeworks.objectives.teacher_forcing_schedule import FallingShare
+from clozeworks.objectives.teacher_forcing_schedule import LinearTeacherForcing
 from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
 from clozeworks.tasks.text_to_text.task import TextToText
@@ -57,12 +57,12 @@ def networks():
 
 
 def sampling(name, share, **settings):
-    told = FallingShare(fall=0.0, begin=share)
-    return ScheduledSampling(objective=TASKS[name], told=told, **settings)
+    told = LinearTeacherForcing(fall=0.0, begin=share)
+    return ScheduledSampling(objective=TASKS[name], teacher_forcing=told, **settings)
 
 
 def batch(objective, name, items=ITEMS, first=0):
-    examples = TaskExamples(TASKS[name], items, TOKENIZERS[name], most=None)
+    examples = TaskExamples(TASKS[name], items, TOKENIZERS[name], max_length=None)
     arranged = examples.take(0, np.arange(first, len(items)))
     return objective.batch(arranged, 5, Vocabularies.of(TOKENIZERS[name]))
 
@@ -103,7 +103,9 @@ def test_what_a_prompt_says_stays(networks, monkeypatch):
     objective, network = sampling("gpt2", 0.0), networks["gpt2"]
     items = [*ITEMS, CHAT]
     made = batch(objective, "gpt2", items)
-    rows = TaskExamples(TASKS["gpt2"], items, TOKENIZERS["gpt2"], most=None).take(0, np.arange(4))
+    rows = TaskExamples(TASKS["gpt2"], items, TOKENIZERS["gpt2"], max_length=None).take(
+        0, np.arange(4)
+    )
     asked = rows.token_labels >= 0
     seen = []
     forward = type(network).forward

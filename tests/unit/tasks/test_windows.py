@@ -49,7 +49,7 @@ def test_windows_cover_every_token_once_and_step_by_step(words, length, step, pa
         texts,
         pairs,
         windows=Windows(length=length, step=step),
-        most=None,
+        max_length=None,
         moves="second" if pair else "only",
         offsets=True,
     )
@@ -73,7 +73,7 @@ def test_the_longer_text_moves_and_the_shorter_stands_in_every_window():
     long, short = "a b c d e f g h i j " * 4, "i j"
     for texts, pairs in (([long], [short]), ([short], [long])):
         windows = read_windows(
-            TOKENIZER, texts, pairs, windows=Windows(length=16), most=None, moves="longer"
+            TOKENIZER, texts, pairs, windows=Windows(length=16), max_length=None, moves="longer"
         )
         ids = TOKENIZER.encode([short], special=False)[0].ids
         assert len(windows) > 2
@@ -83,7 +83,7 @@ def test_the_longer_text_moves_and_the_shorter_stands_in_every_window():
 
 
 def test_what_fits_is_one_window_whatever_the_overlap():
-    windows = read_windows(TOKENIZER, ["a b c"], windows=Windows(overlap=0), most=512)
+    windows = read_windows(TOKENIZER, ["a b c"], windows=Windows(overlap=0), max_length=512)
     assert [len(window) for window in windows] == [5]
 
 
@@ -104,7 +104,7 @@ def test_first_tokens_of_words_in_any_script():
 
 
 def test_windows_of_an_item_stand_together():
-    windows = read_windows(TOKENIZER, ["a " * 30, "b"], windows=Windows(length=12), most=None)
+    windows = read_windows(TOKENIZER, ["a " * 30, "b"], windows=Windows(length=12), max_length=None)
     groups = by_item(windows)
     assert [{window.item for window in group} for group in groups] == [{0}, {1}]
 
@@ -144,9 +144,9 @@ def test_a_question_that_fills_the_window_is_refused():
             ["a " * 20],
             ["b " * 20],
             windows=Windows(length=24),
-            most=None,
+            max_length=None,
             moves="second",
-            places=["faq.jsonl, line 3"],
+            source_locations=["faq.jsonl, line 3"],
         )
     assert str(caught.value) == (
         "faq.jsonl, line 3: 23 tokens stand in every window (special ones and the text that is "

@@ -36,7 +36,7 @@ def choose(
     columns: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
-    budget: int | None = None,
+    batch_tokens: int | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     r"""Classify texts without training, by how likely each label is to follow.
@@ -61,7 +61,7 @@ def choose(
         columns: The columns of a file by role, each by name or number: text=review,label=stars.
         header: Whether the first row of .csv and .tsv files is a header. Detected if not given.
         encoding: The encoding of files.
-        budget: Tokens per batch.
+        batch_tokens: Tokens per batch.
         json_lines: Print one JSON object per text.
     """
     from clozeworks.data.labelled.columns import parse_columns
@@ -84,9 +84,9 @@ def choose(
     for item in items:
         if item.label is not None and str(item.label) not in words:
             raise InputError(
-                f"{item.place}: the label is {item.label!r}; it is not among {', '.join(words)}, "
-                "so nothing could be right; name it, or give it a word, as in --labels "
-                "0=negative,1=positive."
+                f"{item.source_location}: the label is {item.label!r}; it is not among "
+                f"{', '.join(words)}, so nothing could be right; name it, or give it a word, as in "
+                "--labels 0=negative,1=positive."
             )
 
     from clozeworks.cli.display.progress import ProgressBar
@@ -116,8 +116,8 @@ def choose(
                 template=written,
                 normalize=normalize,
                 before=before,
-                source_locations=[item.place for item in items],
-                batch_tokens=budget,
+                source_locations=[item.source_location for item in items],
+                batch_tokens=batch_tokens,
                 progress=progress,
             )
         runs.append(found)
@@ -157,8 +157,8 @@ def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextIte
     encoding = None if unsaid else reading.encoding
     texts = TextOptions(encoding=encoding).read(source)
     return [
-        TextItem(text, place=place)
-        for text, place in zip(texts.texts, texts.source_locations, strict=True)
+        TextItem(text, source_location=source_location)
+        for text, source_location in zip(texts.texts, texts.source_locations, strict=True)
     ]
 
 

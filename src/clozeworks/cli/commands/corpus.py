@@ -195,7 +195,7 @@ def batch(
     Args:
         corpus: The corpus folder.
         objective: What is learned: bert, roberta, t5, gpt2 or another paper's, or a table as in a
-            recipe: {kind = "masked_lm", arrangement = {kind = "blocks", length = 64}}.
+            recipe: {kind = "masked_lm", examples = {kind = "blocks", length = 64}}.
         step: The step, counted from 0.
         length: The maximum number of tokens per example. Defaults to that of the paper.
         tokens: The number of tokens per step.
@@ -218,7 +218,7 @@ def batch(
     opened = Corpus.open(corpus)
     part = opened.split(split)
     chosen = written(objective, length)
-    arrangement = chosen.arranged().arrange(
+    arrangement = chosen.chosen_examples().arrange(
         part, opened.tokenizer, seed, opened.folder / INDEX_FOLDER
     )
     source = Vocabularies.of(opened.tokenizer, part)

@@ -85,7 +85,7 @@ def split(
     _check(out, targets, files, overwrite)
     found = parted(data.items, shares, seed, rows.titles)
     contents = {
-        targets[name]: rows.some({item.place for item in items})
+        targets[name]: rows.some({item.source_location for item in items})
         for name, items in found.parts.items()
     }
     _write(out, contents, overwrite)
@@ -125,7 +125,7 @@ def _check(out: Path, targets: Mapping[str, Path], files: Sequence[Path], overwr
             raise OutputError(
                 f"{path} exists; choose another folder, or replace the parts with --overwrite."
             )
-    blocking = next((place for place in (out, *out.parents) if place.exists()), out)
+    blocking = next((index for index in (out, *out.parents) if index.exists()), out)
     if blocking.exists() and not blocking.is_dir():
         raise OutputError(f"{out} cannot be made: {blocking} is a file; choose another place.")
 

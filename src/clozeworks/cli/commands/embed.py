@@ -25,7 +25,7 @@ def embed(
     normalize: bool | None = None,
     max_length: int | None = None,
     truncate: Annotated[bool, Parameter(negative="")] = False,
-    budget: int | None = None,
+    batch_tokens: int | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     reading: TextOptions | None = None,
 ) -> None:
@@ -44,7 +44,7 @@ def embed(
         normalize: Scale vectors to length 1. Defaults to what the model folder says.
         max_length: The maximum number of tokens per text. Defaults to the model's limit.
         truncate: Truncate longer texts instead of refusing them.
-        budget: Tokens per batch.
+        batch_tokens: Tokens per batch.
         overwrite: Replace the output file if it exists.
         reading: How texts are read.
     """
@@ -73,7 +73,7 @@ def embed(
             normalize=normalize,
             max_length=max_length,
             truncate=truncate,
-            batch_tokens=budget,
+            batch_tokens=batch_tokens,
             source_locations=texts.source_locations,
             progress=progress,
         )

@@ -155,7 +155,7 @@ def _kind(
     own = loaded.task
     if task is not None or own is None:
         if "vocabulary" not in loaded.blueprint.heads:
-            loaded.fill([]) if task else loaded.ask([])  # complains
+            loaded.fill([]) if task else loaded.predict([])  # complains
         return None
     if "task" in loaded.checkpoint.notes:
         return type(own)
@@ -261,7 +261,9 @@ def _read(
         )
     bare = next((each for each in labelled.items if each.gold is None), None)
     if bare is not None:
-        raise InputError(f"{bare.place} has no answer; give one, or mark it as impossible.")
+        raise InputError(
+            f"{bare.source_location} has no answer; give one, or mark it as impossible."
+        )
     return labelled
 
 
@@ -275,7 +277,7 @@ def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
     filled = loaded.fill([item.text for item in items], top=TOP)
     measured = measure_gaps(loaded.tokenizer, items, filled, intervals=True)
     records = [
-        {**asdict(answer), "gold": item.gold_json(), "source_location": item.place}
+        {**asdict(answer), "gold": item.gold_json(), "source_location": item.source_location}
         for item, answer in zip(items, filled, strict=True)
     ]
     return EvaluatedModel(measured, Details(), records, GapItem.command)
@@ -294,7 +296,7 @@ def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
         if said:
             print(said, file=sys.stderr)
     with ProgressBar("tokens") as progress:
-        answers = loaded.ask(items, task, progress=progress)
+        answers = loaded.predict(items, task, progress=progress)
     measured = task.measure(items, answers, intervals=True)
     records = [
         record_of(item, answer, gold=True) for item, answer in zip(items, answers, strict=True)

@@ -78,9 +78,17 @@ def exposure(
         )
     if as_json:
         record = asdict(found)
-        for name in ("places", "repetition"):
+        for name in ("positions", "repetition"):
             record[name] = [each._asdict() for each in getattr(found, name)]
-        print(json.dumps({"told": found.told, "own": found.own, **record}))
+        print(
+            json.dumps(
+                {
+                    "teacher_forced": found.teacher_forced,
+                    "free_running": found.free_running,
+                    **record,
+                }
+            )
+        )
     else:
         _print(found)
     if chart is not None:
@@ -95,23 +103,29 @@ def exposure(
 def _print(found: "Exposure") -> None:
     from clozeworks.cli.display.table import aligned
 
-    rows = [("tokens", "texts", "behind right ones", "behind its own", "more")]
+    rows = [("tokens", "texts", "teacher-forced", "free-running", "more")]
     begin = 1
-    while begin <= len(found.places):  # 1, 2, 3-4, 5-8, …
-        end = min(max(begin, 2 * (begin - 1)), len(found.places))
-        own = found.places[begin - 1 : end]
-        count = sum(place.texts for place in own)
-        told, free = (
-            sum(getattr(place, side) * place.texts for place in own) / count
-            for side in ("told", "own")
+    while begin <= len(found.positions):  # 1, 2, 3-4, 5-8, …
+        end = min(max(begin, 2 * (begin - 1)), len(found.positions))
+        own = found.positions[begin - 1 : end]
+        count = sum(position.texts for position in own)
+        forced, free = (
+            sum(getattr(position, side) * position.texts for position in own) / count
+            for side in ("teacher_forced", "free_running")
         )
         span = str(begin) if begin == end else f"{begin}–{end}"
         texts = f"{own[0].texts:,}"
-        rows.append((span, texts, f"{told:.4f}", f"{free:.4f}", f"{free - told:+.4f}"))
+        rows.append((span, texts, f"{forced:.4f}", f"{free:.4f}", f"{free - forced:+.4f}"))
         begin = end + 1
-    more = found.own - found.told
+    more = found.free_running - found.teacher_forced
     rows.append(
-        ("all", f"{found.texts:,}", f"{found.told:.4f}", f"{found.own:.4f}", f"{more:+.4f}")
+        (
+            "all",
+            f"{found.texts:,}",
+            f"{found.teacher_forced:.4f}",
+            f"{found.free_running:.4f}",
+            f"{more:+.4f}",
+        )
     )
     print("Loss in nats a token")
     print("\n".join(aligned(rows)))
@@ -119,7 +133,7 @@ def _print(found: "Exposure") -> None:
     repeated = [("repeated", "its own", "texts")]
     for each in found.repetition:
         name = "single tokens" if each.n == 1 else f"runs of {each.n}"
-        repeated.append((name, f"{each.own:.1%}", f"{each.reference:.1%}"))
+        repeated.append((name, f"{each.free_running:.1%}", f"{each.reference:.1%}"))
     print("\n".join(aligned(repeated)))
     print()
     if found.length_ratio is None:

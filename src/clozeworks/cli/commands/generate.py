@@ -224,13 +224,13 @@ class _Told:
         self.begin = time.monotonic()
         self.texts = self.tokens = self.unended = self.full = self.begun = 0
 
-    def add(self, text: "WrittenText", most: int) -> None:
+    def add(self, text: "WrittenText", max_new_tokens: int) -> None:
         """One more text, which could have had so many tokens; or what there is of one."""
         self.texts += text.ended is not None
         self.begun += text.ended is None
         self.tokens += len(text.tokens)
         self.unended += text.ended == "length"
-        self.full += text.ended == "length" and len(text.tokens) < most
+        self.full += text.ended == "length" and len(text.tokens) < max_new_tokens
 
     def line(self) -> str:
         """How much, how fast."""
@@ -255,8 +255,8 @@ class _Told:
         what = "raise --max-new-tokens for more"
         if self.full:
             what = (
-                f"{self.full:,} of them filled the places the model has; lower --max-new-tokens, "
-                f"or shorten their prompts"
+                f"{self.full:,} of them filled the positions the model has; lower "
+                f"--max-new-tokens, or shorten their prompts"
             )
         return f"{counted(self.unended, 'text')} ended at the limit, without {wanted}; {what}."
 
@@ -320,14 +320,14 @@ def _write_all(
                 for key, fresh in begun.items():
                     waiting[key] = fresh.so_far()
                     told.add(waiting[key], settings.ending.max_new_tokens)
-                for (place, number), text in sorted(waiting.items(), key=lambda left: left[0]):
-                    file.write(_shown(text, done + place, number, readable, escaped))
+                for (path, number), text in sorted(waiting.items(), key=lambda left: left[0]):
+                    file.write(_shown(text, done + path, number, readable, escaped))
                 file.flush()
 
 
-def _shown(text: "WrittenText", place: int, number: int, readable: bool, escaped: bool) -> str:
+def _shown(text: "WrittenText", path: int, number: int, readable: bool, escaped: bool) -> str:
     if readable:
-        head = f"{place + 1}" if not number else f"{place + 1}.{number + 1}"
+        head = f"{path + 1}" if not number else f"{path + 1}.{number + 1}"
         return f"[{head}] {text.prompt}\n{text.text}\n\n"
     record: dict[str, Any] = {
         "prompt": text.prompt,

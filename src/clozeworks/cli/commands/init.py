@@ -61,8 +61,8 @@ def pretrain(
         opened.write(recipe_text(recipe, objective))
     print(f"{file}: {size} on {corpus} with the objective of {objective}, {STEPS:,} steps.")
     if not corpus.exists():
-        place = shlex.quote(str(corpus))
-        print(f"Make the corpus: clozeworks corpus build TEXTS --tokenizer DIR --out {place}")
+        quoted = shlex.quote(str(corpus))
+        print(f"Make the corpus: clozeworks corpus build TEXTS --tokenizer DIR --out {quoted}")
     print(f"Train with: clozeworks pretrain {shlex.quote(str(file))}")
 
 
@@ -88,9 +88,9 @@ def _write_like(
             )
     path = recipe_file(like)
     text = path.read_text(encoding="utf-8").replace(f"recipes/{path.name}", str(file))
-    for key, place in (("run", run), ("corpus", corpus)):
-        if place is not None:
-            written = json.dumps(str(place))  # a string of JSON is one of TOML
+    for key, index in (("run", run), ("corpus", corpus)):
+        if index is not None:
+            written = json.dumps(str(index))  # a string of JSON is one of TOML
             line = f"{key} = {written}".replace("\\", r"\\")
             text = re.sub(rf"(?m)^{key} = .*$", line, text)
     with atomic_file(file, "w", overwrite=False) as opened:

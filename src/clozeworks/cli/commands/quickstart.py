@@ -67,11 +67,11 @@ def _report(found: "Started", seconds: float) -> None:
     if found.bought:
         print("\n".join(["", *_bought(found.bought)]))
     model, run = found.trained.model, found.trained.folder
-    place = shlex.quote(str(found.folder))
+    quoted = shlex.quote(str(found.folder))
     print(
         f"\nAll in {seconds:.0f} s. Look at the curves: {run}/report.html\n"
         f"Ask it yourself: clozeworks fill {shlex.quote(str(model))} 'Raise a [MASK] here.'\n"
-        f"Train it longer: cd {place} && clozeworks pretrain recipe.toml run=longer "
+        f"Train it longer: cd {quoted} && clozeworks pretrain recipe.toml run=longer "
         "training.steps=10000\n"
         "Your own text:   clozeworks corpus build TEXTS --tokenizer … --out corpus, then "
         "clozeworks init pretrain"

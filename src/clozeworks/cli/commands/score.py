@@ -27,7 +27,7 @@ def score(
     continuation_column: str | None = None,
     max_length: int | None = None,
     overlap: int | None = None,
-    budget: int | None = None,
+    batch_tokens: int | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TextOptions | None = None,
 ) -> None:
@@ -46,7 +46,7 @@ def score(
         max_length: The maximum number of tokens per window. Defaults to the model's limit.
         overlap: The minimum number of tokens of context in each later window. Defaults to half a
             window.
-        budget: Tokens per batch.
+        batch_tokens: Tokens per batch.
         json_lines: Print one JSON object per text, with the log probability of every token.
         reading: How texts are read.
     """
@@ -65,7 +65,7 @@ def score(
             following,
             max_length=max_length,
             overlap=overlap,
-            batch_tokens=budget,
+            batch_tokens=batch_tokens,
             source_locations=texts.source_locations,
             progress=progress,
         )

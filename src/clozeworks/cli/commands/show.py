@@ -76,11 +76,11 @@ def show(
     if json_text:
         print(blueprint.to_json())
         return
-    from clozeworks.checkpoints.generation import places_of
+    from clozeworks.checkpoints.generation import max_positions_of
     from clozeworks.core.tree import tree
 
     print(title)
-    room = places_of(blueprint, config)
+    room = max_positions_of(blueprint, config)
     print(f"texts of up to {room:,} tokens" if room else "texts of any length")
     _print_tree(tree(blueprint))
     for note in notes:

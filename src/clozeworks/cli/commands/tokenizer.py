@@ -109,8 +109,8 @@ def train(
             encoding=encoding,
             progress=progress.staged,
         )
-    with fresh_folder(out, overwrite=overwrite) as place:
-        tokenizer.save(place)
+    with fresh_folder(out, overwrite=overwrite) as temporary:
+        tokenizer.save(temporary)
     seconds = time.monotonic() - begin
     print(f"{out}: {tokenizer.kind}, {tokenizer.size:,} entries, trained in {seconds:.1f} s.")
     if tokenizer.size < size:
@@ -143,10 +143,10 @@ def _check_extra(extra: list[str], style: "Style") -> None:
     """Complains about names that are none, or are taken."""
     from clozeworks.errors import SettingError
 
-    for place, name in enumerate(extra):
+    for path, name in enumerate(extra):
         if not name.strip():
             raise SettingError(f"--extra is {name!r}; a token needs a name; leave it out.")
-        if name in style.special.names() or name in extra[:place]:
+        if name in style.special.names() or name in extra[:path]:
             raise SettingError(f"--extra is {name!r}, which is there already; leave it out.")
 
 
@@ -167,8 +167,8 @@ def byte_tokens(
 
     check_target(out, overwrite=overwrite)
     tokenizer = Tokenizer.of_bytes()
-    with fresh_folder(out, overwrite=overwrite) as place:
-        tokenizer.save(place)
+    with fresh_folder(out, overwrite=overwrite) as temporary:
+        tokenizer.save(temporary)
     print(f"{out}: {tokenizer.size:,} entries, one for each byte and the special ones.")
 
 
@@ -199,10 +199,10 @@ def inspect(folder: str, text: str | None = None, /) -> None:
     assert item.offsets is not None and item.words is not None
     print(f"\n{counted(len(item), 'token')}, {sum(item.special):,} of them added:")
     for token_id, (begin, end), word in zip(item.ids, item.offsets, item.words, strict=True):
-        place = (
+        path = (
             "" if word is None else f"word {word:<4} characters {begin} to {end}: {text[begin:end]}"
         )
-        print(f"  {token_id:>7}  {filled(tokenizer.token_of(token_id), 18)} {place}".rstrip())
+        print(f"  {token_id:>7}  {filled(tokenizer.token_of(token_id), 18)} {path}".rstrip())
 
 
 @app.command
@@ -261,8 +261,8 @@ def extend(
     gaps: list[ClozeCost] = []
     if loaded is None:
         extension = extending.extend(tokenizer, texts, add, least=least)
-        with fresh_folder(out, overwrite=overwrite) as place:
-            extension.tokenizer.save(place)
+        with fresh_folder(out, overwrite=overwrite) as temporary:
+            extension.tokenizer.save(temporary)
         what = "tokenizer"
     else:
         old = loaded.model
@@ -322,9 +322,9 @@ class _HeldOut:
         if self._seen <= KEPT:
             self.texts.append(_beginning(text))
             return
-        place = int(below(self._chance.words(0, self._seen, 1), self._seen)[0, 0])
-        if place < KEPT:
-            self.texts[place] = _beginning(text)
+        path = int(below(self._chance.words(0, self._seen, 1), self._seen)[0, 0])
+        if path < KEPT:
+            self.texts[path] = _beginning(text)
 
 
 def _beginning(text: str) -> str:
@@ -346,10 +346,12 @@ def _costs(
     can_fill = "vocabulary" in new.blueprint.heads and tokenizer.mask_id is not None
     if not can_fill or held.words().total() < ENOUGH:
         return []
-    most = min(MOST, max(FEWEST, EFFORT // new.blueprint.count()))
+    max_words = min(MOST, max(FEWEST, EFFORT // new.blueprint.count()))
     both = [(old, tokenizer, new.tokenizer), (new.model, new.tokenizer, tokenizer)]
     costs = [
-        cloze_cost(model, own, held.texts, beside=[other], max_length=new.max_length, most=most)
+        cloze_cost(
+            model, own, held.texts, beside=[other], max_length=new.max_length, max_words=max_words
+        )
         for model, own, other in both
     ]
     return costs if costs[0].words else []

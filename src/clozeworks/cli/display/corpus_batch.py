@@ -26,7 +26,7 @@ def lines(
     clean: ExampleArrays,
     batch: Batch,
     tokenizer: Tokenizer,
-    most: int,
+    limit: int,
     arrangement: Examples | None,
 ) -> Iterator[str]:
     """The first examples of a batch: tokens, what is hidden, what is asked, labels.
@@ -35,10 +35,10 @@ def lines(
         clean: The examples before anything was hidden.
         batch: The same with what is hidden hidden.
         tokenizer: Names the tokens.
-        most: How many examples are shown, each with all its views.
+        limit: How many examples are shown, each with all its views.
         arrangement: Knows which documents they come from; None if that would say nothing.
     """
-    for number in range(min(most * batch.views, len(clean))):
+    for number in range(min(limit * batch.views, len(clean))):
         begin, length = int(clean.starts[number]), int(clean.lengths[number])
         example, view = divmod(number, batch.views)
         of_several = f", view {view + 1} of {batch.views}" if batch.views > 1 else ""
@@ -58,16 +58,16 @@ def lines(
 
 
 def _tokens(clean: ExampleArrays, batch: Batch, tokenizer: Tokenizer, begin: int, end: int) -> str:
-    asked = set(batch.targets.get("masked_lm", {}).get("places", np.zeros(0)).tolist())
+    asked = set(batch.targets.get("masked_lm", {}).get("positions", np.zeros(0)).tolist())
     words = []
-    for place in range(begin, end):
-        shown = _token(tokenizer, batch.ids[place])
-        if place not in asked:
+    for position in range(begin, end):
+        shown = _token(tokenizer, batch.ids[position])
+        if position not in asked:
             words.append(shown)
-        elif batch.ids[place] == clean.ids[place]:
+        elif batch.ids[position] == clean.ids[position]:
             words.append(f"⟨{shown}⟩")
         else:
-            words.append(f"⟨{_token(tokenizer, clean.ids[place])}→{shown}⟩")
+            words.append(f"⟨{_token(tokenizer, clean.ids[position])}→{shown}⟩")
     return " ".join(words)
 
 
@@ -91,7 +91,7 @@ def _asked(
     begin, end = clean.starts[number], clean.starts[number] + clean.lengths[number]
     for name, part in batch.targets.items():
         if name == "masked_lm":
-            chosen = part["places"][(part["places"] >= begin) & (part["places"] < end)]
+            chosen = part["positions"][(part["positions"] >= begin) & (part["positions"] < end)]
             kept = int((batch.ids[chosen] == clean.ids[chosen]).sum())
             masked = int((batch.ids[chosen] == tokenizer.mask_id).sum())
             yield (
@@ -139,8 +139,8 @@ def _in_order(clean: ExampleArrays, part: TargetArrays, tokenizer: Tokenizer, nu
     own = part["targets"][(part["targets"] >= begin) & (part["targets"] < ends[number])]
     ranked = own[np.argsort(part["sees"][own], kind="stable")]
     before = int(part["before"][number])
-    places = ranked - begin + clean.starts[number] + before
-    words = " ".join(_token(tokenizer, clean.ids[place]) for place in places)
+    positions = ranked - begin + clean.starts[number] + before
+    words = " ".join(_token(tokenizer, clean.ids[position]) for position in positions)
     memory = f"; the first {counted(before, 'token is', 'tokens are')} memory" if before else ""
     return f"{counted(len(own), 'token is', 'tokens are')} asked, in this order: {words}{memory}"
 

@@ -78,12 +78,12 @@ def histogram(classes: list[int]) -> list[str]:
     used = [number for number, amount in enumerate(classes) if amount]
     if not used:
         return ["  none"]
-    most = max(classes)
+    limit = max(classes)
     rows = []
     for number in range(used[0], used[-1] + 1):
         low, high = (1 << number) >> 1, (1 << number) - 1
         label = f"{low:,}" if low >= high else f"{low:,}-{high:,}"
-        bar = "█" * round(BAR * classes[number] / most) or ("▏" if classes[number] else "")
+        bar = "█" * round(BAR * classes[number] / limit) or ("▏" if classes[number] else "")
         rows.append((label, f"{classes[number]:,}", bar))
     wide, amounts = (max(len(row[i]) for row in rows) for i in (0, 1))
     return [
@@ -108,10 +108,10 @@ def _word(value: object) -> str:
     return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _samples(corpus: Corpus, split: Split, most: int, seed: int) -> list[str]:
+def _samples(corpus: Corpus, split: Split, limit: int, seed: int) -> list[str]:
     offsets = split.sentence_offsets
     lines = []
-    for number in _chosen(split.sentences, most, seed):
+    for number in _chosen(split.sentences, limit, seed):
         tokens, _ = split.read(int(offsets[number]), int(offsets[number + 1]))
         text = visible(corpus.tokenizer.decode(tokens.tolist(), skip_special=False))
         if len(text) > LONGEST_SAMPLE:
@@ -120,13 +120,13 @@ def _samples(corpus: Corpus, split: Split, most: int, seed: int) -> list[str]:
     return lines
 
 
-def _chosen(amount: int, most: int, seed: int) -> list[int]:
+def _chosen(amount: int, limit: int, seed: int) -> list[int]:
     """Some numbers below an amount, in order and each once."""
-    if amount <= most:
+    if amount <= limit:
         return list(range(amount))
     drawn: set[int] = set()
     for number in far_below(
-        RandomStream(seed, "samples").words(0, range(most), 2), amount
+        RandomStream(seed, "samples").words(0, range(limit), 2), amount
     ).tolist():
         while number in drawn:
             number = (number + 1) % amount

@@ -46,7 +46,7 @@ def _part(name: str, part: "DataPart") -> list[str]:
     lines += ["  sizes", *_spreads(spreads)]
     if part.over_window is not None:
         over = part.over_window
-        lines.append(f"  {over.name}: {over.count:,} ({over.share:.1%})")
+        lines.append(f"  {over.name}: {over.count:,} ({over.fraction:.1%})")
     for title, amount, sentences in (
         ("cannot be used", part.bad, part.bad_rows),
         ("repaired", part.repaired, part.repaired_rows),
@@ -64,10 +64,10 @@ def _bars(amounts: "tuple[Amount, ...]") -> list[str]:
     names = [_short(amount.name) for amount in shown]
     wide = max(map(width, names))
     digits = max(len(f"{amount.count:,}") for amount in shown)
-    most = max(amount.share for amount in amounts)
+    most = max(amount.fraction for amount in amounts)
     lines = [
         f"    {filled(name, wide)}  {amount.count:>{digits},}  "
-        f"{amount.share:>6.1%}  {'█' * round(BAR * amount.share / most) or '▏'}"
+        f"{amount.fraction:>6.1%}  {'█' * round(BAR * amount.fraction / most) or '▏'}"
         for name, amount in zip(names, shown, strict=True)
     ]
     rest = len(amounts) - len(shown)
@@ -77,7 +77,7 @@ def _bars(amounts: "tuple[Amount, ...]") -> list[str]:
 def _spreads(spreads: "list[Spread]") -> list[str]:
     rows = [["", "least", "mean", "median", "90 %", "99 %", "most"]]
     for spread in spreads:
-        values = (spread.least, spread.median, spread.ninety, spread.ninety_nine, spread.most)
+        values = (spread.minimum, spread.median, spread.ninety, spread.ninety_nine, spread.maximum)
         least, *rest = (f"{value:,.4g}" if value < 1000 else f"{value:,.0f}" for value in values)
         rows.append([spread.what, least, f"{spread.mean:,.1f}", *rest])
     return [f"    {line}" for line in aligned(rows)]
@@ -88,7 +88,7 @@ def finding_lines(finding: "Finding") -> list[str]:
     lines = [f"  {counted(finding.count, 'row')}: {finding.what}"]
     for each in finding.examples:
         note = f" ({each.note})" if each.note else ""
-        lines.append(f"    {each.place}: {_short(each.text)}{note}")
+        lines.append(f"    {each.source_location}: {_short(each.text)}{note}")
     return lines
 
 

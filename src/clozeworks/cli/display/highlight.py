@@ -69,7 +69,7 @@ def marked(
     """
     from rich.text import Text
 
-    order = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(types)}
+    order = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(types)}
     shown, done = Text(), 0
     for begin, end, kind in finds:
         colour = order.get(kind, COLOURS[0])

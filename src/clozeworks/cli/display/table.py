@@ -33,8 +33,8 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list
     lines = []
     for row in rows:
         cells = [
-            filled(cell, wide) if place in left else " " * (wide - width(cell)) + cell
-            for place, (cell, wide) in enumerate(zip(row, widths, strict=True))
+            filled(cell, wide) if index in left else " " * (wide - width(cell)) + cell
+            for index, (cell, wide) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
     return lines

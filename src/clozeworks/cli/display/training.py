@@ -77,7 +77,8 @@ class TrainingProgress(Callback):
         # What a narrow terminal cuts off comes last.
         return (
             f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}{left}): {parts_of(record)}, "
-            f"{record['tokens_per_second']:,.0f} tokens/s{share}, rate {record['rate']:.2e}"
+            f"{record['tokens_per_second']:,.0f} tokens/s{share}, rate "
+            f"{record['learning_rate']:.2e}"
         )
 
     def _clear(self) -> None:

@@ -71,7 +71,7 @@ def attend(
     """
     plan = queries.plan(keys, q.device)
     pieces = []
-    shares: dict[int, Tensor] = {}
+    weights_of: dict[int, Tensor] = {}
     rule = mask or Full()
     k, v = shared_heads(k, q.shape[1]), shared_heads(v, q.shape[1])
     by_hand = bool(dropout) and current_generator() is not None
@@ -84,9 +84,9 @@ def attend(
         causal = bias is None and weights is None and not by_hand and rule.is_causal(group)
         allowed = None if causal else merged(bias, _allowed(group, rule))
         if weights is not None:
-            shares.update(_weights(group, q_rows, k_rows, allowed, scale))
+            weights_of.update(_weights(group, q_rows, k_rows, allowed, scale))
         if by_hand:
-            mixed = _shares(q_rows, k_rows, allowed, scale, dropout) @ v_rows
+            mixed = _softmax(q_rows, k_rows, allowed, scale, dropout) @ v_rows
         else:
             mixed = F.scaled_dot_product_attention(
                 q_rows,
@@ -100,7 +100,7 @@ def attend(
         pieces.append(group.queries.put(mixed))
     if weights is not None:
         empty = q.new_zeros(q.shape[1], 0, 0)
-        weights.extend(shares.get(text, empty) for text in range(len(queries)))
+        weights.extend(weights_of.get(text, empty) for text in range(len(queries)))
     return plan.join(pieces) if pieces else q.new_zeros(0, q.shape[1], v.shape[2])
 
 
@@ -116,7 +116,7 @@ def _check_memory(q: Tensor, k: Tensor) -> None:
     have = available(q.device)
     if have is not None and size > have * _SHARE:
         raise InputError(
-            f"a text has {k.shape[2]:,} tokens; scores of all pairs of places take "
+            f"a text has {k.shape[2]:,} tokens; scores of all pairs of positions take "
             f"{size_in_words(size)} in each layer, and {size_in_words(have)} are available; "
             f"shorten it, or cut it into several."
         )
@@ -148,7 +148,7 @@ def merged(bias: Tensor | None, allowed: Tensor | None) -> Tensor | None:
     return bias.masked_fill(~allowed, float("-inf"))
 
 
-def _shares(
+def _softmax(
     q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None, dropout: float = 0.0
 ) -> Tensor:
     """The attention weights themselves, (B, H, Lq, Lk), some of them dropped."""
@@ -157,19 +157,19 @@ def _shares(
         scores = scores.masked_fill(~mask, float("-inf"))
     elif mask is not None:
         scores = scores + mask
-    shares = scores.softmax(dim=-1)
+    weights_of = scores.softmax(dim=-1)
     if mask is not None:
-        shares = shares.nan_to_num(0.0)  # a query that may look at nothing gets nothing
-    return dropped(shares, dropout) if dropout else shares
+        weights_of = weights_of.nan_to_num(0.0)  # a query that may look at nothing gets nothing
+    return dropped(weights_of, dropout) if dropout else weights_of
 
 
 def _weights(
     group: Group, q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None
 ) -> dict[int, Tensor]:
     """The attention weights per text, without dropout."""
-    shares = _shares(q, k, mask, scale)
+    weights_of = _softmax(q, k, mask, scale)
     return {
-        text: shares[row, :, :query_length, :key_length]
+        text: weights_of[row, :, :query_length, :key_length]
         for row, (text, (query_length, key_length)) in enumerate(
             zip(group.texts, group.lengths, strict=True)
         )

@@ -216,7 +216,7 @@ class GrowingCache(KVCache):
         return _mixed(rows, kept.k, kept.v, None if real is None else real[:, None], scale)
 
     def _columns(self, queries: Layout, device: torch.device) -> Group:
-        """The new tokens and all columns: distances between columns are those between places."""
+        """The new tokens and all columns: distances between columns are those between positions."""
         if self._group is None:
             each = queries.longest
             self._group = Group(Layout([each]), Layout([self.used + each]), [0], device)

@@ -59,7 +59,7 @@ class Causal(MaskSpec):
 
 @spec
 class Window(MaskSpec):
-    """Tokens at most `reach` places away, on both sides: local attention."""
+    """Tokens at most `reach` positions away, on both sides: local attention."""
 
     paper: ClassVar[str] = "Beltagy et al. 2020"
 

@@ -61,9 +61,9 @@ class PrefixCache(KVCache):
         if queries.before is None:
             self._kept.append((k, v))
         else:
-            keys, places = self._both(queries, k.device)
+            keys, positions = self._both(queries, k.device)
             # (M + N, K, D) to (L, K, D)
-            k, v = (torch.cat(x)[places] for x in zip(self._kept[turn], (k, v), strict=True))
+            k, v = (torch.cat(x)[positions] for x in zip(self._kept[turn], (k, v), strict=True))
         return attend(q, k, v, queries=queries, keys=keys, **rest)
 
     def attend_source(
@@ -95,8 +95,8 @@ class PrefixCache(KVCache):
             first = self._beginnings.first(device).repeat_interleave(counts)
             # An ending stands after all beginnings, and its first place is that after its own.
             own = self._beginnings.total + endings.first(device) - before
-            rows, places = both.rows(device), both.positions(device)
-            return both, places + torch.where(places < before[rows], first[rows], own[rows])
+            rows, positions = both.rows(device), both.positions(device)
+            return both, positions + torch.where(positions < before[rows], first[rows], own[rows])
 
         found: tuple[Layout, Tensor] = endings.once(("both", self._beginnings, device), make)
         return found

@@ -2,13 +2,13 @@
 
 Paper: He, Liu, Gao, Chen 2021 (DeBERTa), the enhanced mask decoder.
 The idea: relative positions tell what stands beside what, but not that a word is the text's first.
-So the layers below the last never learn absolute places; at the asked places alone, a vector per
-place is added to what the layer below the last says, and the last layer runs twice with these as
-queries. Its keys and values stay those of the layer below. A vocabulary head reads the result.
+So the layers below the last never learn absolute positions; at the asked positions alone, a vector
+per place is added to what the layer below the last says, and the last layer runs twice with these
+as queries. Its keys and values stay those of the layer below. A vocabulary head reads the result.
 Where paper and code differ: the released code computes the last layer for all tokens too, and
-throws the result away; here it runs at the asked places only.
+throws the result away; here it runs at the asked positions only.
 Trap: the decoder has no layers of its own. Both passes are the last layer itself, which serves once
-and without places when the model is used for anything else.
+and without positions when the model is used for anything else.
 Trap: layers that normalise first would have to normalise what is looked at as well; they are not
 computed here.
 Used by: DeBERTa.
@@ -49,7 +49,7 @@ class MaskDecoder(HeadSpec):
 
 
 class MaskDecoderModule(nn.Module):
-    """Holds the places; the layer is the tower's."""
+    """Holds the positions; the layer is the tower's."""
 
     def __init__(self, positions: LearnedModule, passes: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class MaskDecoderModule(nn.Module):
         asking = ForwardContext(
             Layout(counts.tolist()),
             types=None if types is None else types[asked],
-            source=AttentionSource(x, layout, types, places=layout.positions(device)[asked]),
+            source=AttentionSource(x, layout, types, positions=layout.positions(device)[asked]),
             shared=context.shared,
         )
         query = x[asked] + self.positions(layout)[asked]

@@ -29,7 +29,7 @@ class SecondNetwork(HeadSpec):
     paper: ClassVar[str] = "Clark et al. 2020"
 
     network: Blueprint
-    shares: tuple[str, ...] = ()
+    shared_tables: tuple[str, ...] = ()
     """Names of parameters that both networks have in common."""
 
     def build(self, width: int, embeddings: Embeddings) -> "SecondNetworkModule":
@@ -43,8 +43,10 @@ class SecondNetwork(HeadSpec):
             for name, head in self.network.heads.items()
             for copy, original in head.shared().items()
         }
-        names = {name: name for name in self.shares}
-        names |= {copy: original for copy, original in inside.items() if original in self.shares}
+        names = {name: name for name in self.shared_tables}
+        names |= {
+            copy: original for copy, original in inside.items() if original in self.shared_tables
+        }
         return {f"network.{copy}": original for copy, original in names.items()}
 
 
@@ -57,5 +59,5 @@ class SecondNetworkModule(nn.Module):
 
     def forward(self, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Tensor:
         """Token numbers (N,) to this network's vectors (N, W)."""
-        hidden: Tensor = self.network(ids, layout, types)
-        return hidden
+        hidden_states: Tensor = self.network(ids, layout, types)
+        return hidden_states

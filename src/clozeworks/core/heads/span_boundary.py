@@ -4,8 +4,9 @@ Paper: Joshi et al. 2020 (SpanBERT): h = [left; right; place], then twice linear
 the decoder.
 The idea: guess a hidden token from the visible tokens just outside its span and from its place in
 the span alone. The tower then learns to keep what a span says in the tokens around it.
-Where paper and code differ: the paper counts places from the left boundary token, the code from the
-first token of the span, which is one less; the table of places is 200 wide whatever the model.
+Where paper and code differ: the paper counts positions from the left boundary token, the code from
+the first token of the span, which is one less; the table of positions is 200 wide whatever the
+model.
 Trap: the vector of a place stands beside the two boundaries; it is not added to them.
 Used by: the span boundary objective; thrown away after pre-training.
 
@@ -31,9 +32,9 @@ class BoundaryVocabulary(HeadSpec):
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    places: int = 15
+    positions: int = 15
     """The most tokens of a span that are asked."""
-    place_width: int = 200
+    position_width: int = 200
     norm: NormSpec = LayerNorm(eps=1e-12)
     activation: str = "gelu"
 
@@ -41,8 +42,8 @@ class BoundaryVocabulary(HeadSpec):
         """Makes the module."""
         table_width = embeddings.width or width
         return BoundaryVocabularyModule(
-            places=nn.Embedding(self.places, self.place_width),
-            first=nn.Linear(2 * width + self.place_width, width),
+            positions=nn.Embedding(self.positions, self.position_width),
+            first=nn.Linear(2 * width + self.position_width, width),
             first_norm=self.norm.build(width),
             second=nn.Linear(width, table_width),
             second_norm=self.norm.build(table_width),
@@ -61,7 +62,7 @@ class BoundaryVocabularyModule(nn.Module):
     def __init__(
         self,
         *,
-        places: nn.Embedding,
+        positions: nn.Embedding,
         first: nn.Linear,
         first_norm: nn.Module,
         second: nn.Linear,
@@ -70,7 +71,7 @@ class BoundaryVocabularyModule(nn.Module):
         activation: str,
     ) -> None:
         super().__init__()
-        self.places = places
+        self.positions = positions
         self.first = first
         self.first_norm = first_norm
         self.second = second
@@ -78,18 +79,18 @@ class BoundaryVocabularyModule(nn.Module):
         self.decoder = decoder
         self.activation = activation_named(activation)
 
-    def transform(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
-        """The tokens around the span (n, W) and places in it (n,) to what the decoder reads."""
-        x = torch.cat([left, right, self.places(places)], dim=1)  # (n, 2W + 200)
+    def transform(self, left: Tensor, right: Tensor, positions: Tensor) -> Tensor:
+        """The tokens around the span (n, W) and positions in it (n,) to what the decoder reads."""
+        x = torch.cat([left, right, self.positions(positions)], dim=1)  # (n, 2W + 200)
         x = self.first_norm(self.activation(self.first(x)))  # (n, W)
         transformed: Tensor = self.second_norm(self.activation(self.second(x)))  # (n, E)
         return transformed
 
-    def forward(self, left: Tensor, right: Tensor, places: Tensor) -> Tensor:
-        """The tokens before and after the span (n, W) and places in it (n,) to logits (n, V)."""
-        logits: Tensor = self.decoder(self.transform(left, right, places))
+    def forward(self, left: Tensor, right: Tensor, positions: Tensor) -> Tensor:
+        """The tokens before and after the span (n, W) and positions in it (n,) to logits (n, V)."""
+        logits: Tensor = self.decoder(self.transform(left, right, positions))
         return logits
 
-    def loss(self, left: Tensor, right: Tensor, places: Tensor, targets: Tensor) -> LossTerm:
+    def loss(self, left: Tensor, right: Tensor, positions: Tensor, targets: Tensor) -> LossTerm:
         """The cross-entropy of the same with the right entries (n,)."""
-        return LossTerm.of_linear(self.transform(left, right, places), self.decoder, targets)
+        return LossTerm.of_linear(self.transform(left, right, positions), self.decoder, targets)

@@ -33,10 +33,10 @@ class TableDifferences(HeadSpec):
     def build(self, width: int, embeddings: Embeddings) -> "TableDifferencesModule":
         """Makes the module: tables of the same shapes."""
         inner = embeddings.width or width
-        places = embeddings.positions
+        positions = embeddings.positions
         return TableDifferencesModule(
             ZeroTable(embeddings.tokens, inner),
-            ZeroTable(places.count, inner) if isinstance(places, Learned) else None,
+            ZeroTable(positions.count, inner) if isinstance(positions, Learned) else None,
         )
 
 
@@ -63,8 +63,8 @@ class TableDifferencesModule(nn.Module):
             x = x + embeddings.types(torch.zeros_like(ids) if types is None else types)
         if isinstance(embeddings.positions, LearnedModule):
             assert self.positions is not None, "it was built for these embeddings"
-            places = layout.positions(ids.device) + embeddings.positions.offset
-            x = x + embeddings.positions(layout).detach() + self.positions(places)
+            positions = layout.positions(ids.device) + embeddings.positions.offset
+            x = x + embeddings.positions(layout).detach() + self.positions(positions)
         return embeddings.joined(x)
 
     def merged(self, embeddings: EmbeddingsModule) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ Trap: tokens of all texts stand one after the other; a text's end must hear noth
 Trap: it reads the embeddings, not the layer before it, and dropout comes before the activation.
 Used by: DeBERTa v2.
 
-Shapes: N tokens, B texts, W width, G places: the tokens with gaps between texts.
+Shapes: N tokens, B texts, W width, G positions: the tokens with gaps between texts.
 """
 
 from typing import ClassVar
@@ -54,19 +54,19 @@ class ConvolutionModule(nn.Module):
         """Tokens (N, W); what counts is how they came into the tower."""
         assert context.embedded is not None, "the tower notes its input"
         side = self.inner.kernel_size[0] // 2
-        places = self._places(context.layout, side, x)  # (N,)
+        positions = self._positions(context.layout, side, x)  # (N,)
         total = context.layout.total + side * (len(context.layout) + 1)
-        spread = x.new_zeros(total, x.shape[1]).index_copy(0, places, context.embedded)  # (G, W)
+        spread = x.new_zeros(total, x.shape[1]).index_copy(0, positions, context.embedded)  # (G, W)
         heard = self.inner(spread.t()[None])[0].t()  # (G - 2 side, W)
-        return self.activation(self.dropout(heard[places - side]))
+        return self.activation(self.dropout(heard[positions - side]))
 
     @staticmethod
-    def _places(layout: Layout, side: int, x: Tensor) -> Tensor:
+    def _positions(layout: Layout, side: int, x: Tensor) -> Tensor:
         """Where each token stands when gaps are between the texts."""
 
         def make() -> Tensor:
             rows = layout.rows(x.device)
             return layout.first(x.device)[rows] + layout.positions(x.device) + side * (rows + 1)
 
-        places: Tensor = layout.once(("spread", side, x.device), make)
-        return places
+        positions: Tensor = layout.once(("spread", side, x.device), make)
+        return positions

@@ -41,12 +41,12 @@ def current_generator() -> torch.Generator | None:
     return None if torch.compiler.is_compiling() else getattr(_here, "generator", None)
 
 
-def dropped(x: Tensor, share: float) -> Tensor:
+def dropped(x: Tensor, p: float) -> Tensor:
     """Sets a share of the values to zero and scales the others up."""
     generator = current_generator()
     if generator is None:
-        return F.dropout(x, share)
-    limit = round(share * _STEPS)
+        return F.dropout(x, p)
+    limit = round(p * _STEPS)
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
     words.random_(-(2**63), None, generator=generator)
     drawn = words.view(torch.int16)[: x.numel()].view(x.shape)
@@ -57,14 +57,14 @@ def dropped(x: Tensor, share: float) -> Tensor:
 class Dropout(nn.Module):
     """Drops a share of the values in training, and does nothing else."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, p: float) -> None:
         super().__init__()
-        self.share = share
+        self.p = p
 
     def extra_repr(self) -> str:
         """The share."""
-        return str(self.share)
+        return str(self.p)
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape in, the same out."""
-        return dropped(x, self.share) if self.training and self.share else x
+        return dropped(x, self.p) if self.training and self.p else x

@@ -97,13 +97,13 @@ class EmbeddingsModule(nn.Module):
             x = x + self.positions(layout)
         return self.joined(x)
 
-    def at(self, vector: Tensor, places: Tensor, layout: Layout, types: Tensor | None) -> Tensor:
-        """One vector (E,) in place of the tokens at some places (n,), to vectors (n, W)."""
-        x = vector.expand(len(places), -1)
+    def at(self, vector: Tensor, positions: Tensor, layout: Layout, types: Tensor | None) -> Tensor:
+        """One vector (E,) in place of the tokens at some positions (n,), to vectors (n, W)."""
+        x = vector.expand(len(positions), -1)
         if self.types is not None:
-            x = x + self.types(torch.zeros_like(places) if types is None else types[places])
+            x = x + self.types(torch.zeros_like(positions) if types is None else types[positions])
         if self.positions is not None:
-            x = x + self.positions(layout)[places]
+            x = x + self.positions(layout)[positions]
         return self.joined(x)
 
     def joined(self, x: Tensor) -> Tensor:

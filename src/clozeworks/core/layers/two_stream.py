@@ -3,9 +3,9 @@
 Paper: Yang et al. 2019 (XLNet); the memory is that of Dai et al. 2019 (Transformer-XL).
 The idea: to predict a token from any set of others, a query must know the place and not the token,
 while those others must be known. So the content stream h reads tokens, and the query stream g
-begins with one learned vector at the asked places and looks at h, never at itself. Both go through
-the same weights. `Permutation` says who may look at whom. A memory, the inputs of every layer for
-the tokens just before a text, is looked at by both.
+begins with one learned vector at the asked positions and looks at h, never at itself. Both go
+through the same weights. `Permutation` says who may look at whom. A memory, the inputs of every
+layer for the tokens just before a text, is looked at by both.
 Trap: g looks at what h was before the layer. h sees its own token, g does not.
 Trap: layers that normalise first would have to normalise what is looked at as well; they are not
 computed here.
@@ -76,17 +76,17 @@ class Streams:
 
 
 def unseen(
-    model: "Model", ids: Tensor, layout: Layout, types: Tensor | None, places: Tensor
+    model: "Model", ids: Tensor, layout: Layout, types: Tensor | None, positions: Tensor
 ) -> Tensor:
-    """What the query stream says of some places (n,) whose tokens nobody may see, (n, W)."""
-    counts = torch.bincount(layout.rows(ids.device)[places], minlength=len(layout)).tolist()
-    seen = torch.full_like(ids, -1).index_fill(0, places, 0)
+    """What the query stream says of some positions (n,) whose tokens nobody may see, (n, W)."""
+    counts = torch.bincount(layout.rows(ids.device)[positions], minlength=len(layout)).tolist()
+    seen = torch.full_like(ids, -1).index_fill(0, positions, 0)
     streams = two_streams(
         model,
         ids,
         layout,
         types,
-        asked=TargetQueries(places, Layout(counts), model.heads[START]()),
+        asked=TargetQueries(positions, Layout(counts), model.heads[START]()),
         ranks=PermutationRanks(torch.zeros_like(ids), seen),
         content=False,
     )
@@ -137,7 +137,7 @@ def two_streams(
             asked.layout, types=own_types, mask=before.order(ranks, asked.tokens)
         )
         streams.queries.append(g)
-        places = before.places(asked.tokens)
+        positions = before.positions(asked.tokens)
     seen_types = None if types is None else before.joined(types.new_zeros(before.count), types)
     for step, index in enumerate(tower.order):
         seen = h if memory is None else before.joined(memory.inputs[step], h)
@@ -146,7 +146,7 @@ def two_streams(
         last = step == len(tower.order) - 1
         layer = list(tower.layers[index].children())
         if asked is not None:
-            query_flow.source = AttentionSource(seen, before.layout, seen_types, places)
+            query_flow.source = AttentionSource(seen, before.layout, seen_types, positions)
             if step == 0:
                 tower.begin(query_flow)
             for sublayer in layer:
@@ -186,12 +186,12 @@ class _Before:
         """Values of the memory (K, …) and of the texts (N, …), each memory before its text."""
         return own if self._index is None else torch.cat([memory, own])[self._index]
 
-    def places(self, tokens: Tensor) -> Tensor:
+    def positions(self, tokens: Tensor) -> Tensor:
         """Where some tokens stand among the keys of their texts, (n,)."""
-        places = self.own.positions(self.device)[tokens]
+        positions = self.own.positions(self.device)[tokens]
         if self._index is None:
-            return places
-        return places + self._ahead[self.own.rows(self.device)[tokens]]
+            return positions
+        return positions + self._ahead[self.own.rows(self.device)[tokens]]
 
     def order(self, ranks: PermutationRanks | None, asked: Tensor | None) -> MaskSpec | None:
         """Who sees whom: all tokens and themselves, or the asked ones and not themselves."""

@@ -46,7 +46,7 @@ def _steps(group: Group) -> Tensor:
 
 def is_even(group: Group, context: ForwardContext) -> bool:
     """Whether the queries of all texts are the last of their keys, all after equally many."""
-    if context.source is not None and context.source.places is not None:
+    if context.source is not None and context.source.positions is not None:
         return False
     most = group.keys.length - group.queries.length
     even: bool = group.once(

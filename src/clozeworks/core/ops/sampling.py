@@ -42,8 +42,8 @@ def drawn_entries(
             scores = F.linear(x, weight[part], bias[part])
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             noise = gumbel(counts, scores.shape[1], generators).to(scores.device)
-            highest, place = (scores + noise).max(dim=1)
-            found = torch.where(highest > best, place + begin, found)
+            highest, position = (scores + noise).max(dim=1)
+            found = torch.where(highest > best, position + begin, found)
             best = torch.maximum(highest, best)
     return found
 
@@ -64,5 +64,5 @@ def gumbel(counts: Sequence[int], columns: int, generators: Sequence[torch.Gener
         rows.random_(-(2**63), None, generator=generator)
     halves = words.view(torch.int32)[:, :columns]
     # High noise comes from shares near 0, where float32 is finest; hence 1 - u, and never 0.
-    shares = halves.bitwise_and(0x7FFFFFFF).to(torch.float32).add_(0.5).mul_(2.0**-31)
-    return shares.neg_().log1p_().neg_().log_().neg_()
+    uniforms = halves.bitwise_and(0x7FFFFFFF).to(torch.float32).add_(0.5).mul_(2.0**-31)
+    return uniforms.neg_().log1p_().neg_().log_().neg_()

@@ -1,7 +1,7 @@
 """How order enters a model: three slots.
 
 1. *Added to the input*: a vector per position joins the token's embedding (`InputPositionSpec`).
-2. *Inside attention*: q and k are turned by their places, or scores get a bias (`PositionSpec`).
+2. *Inside attention*: q and k are turned by their positions, or scores get a bias (`PositionSpec`).
 3. *Shared by all layers*: a table that the schemes of all layers read (`SharedPositionSpec`). The
    tower owns it and makes it once per forward pass.
 

@@ -75,7 +75,9 @@ class BucketTableModule(nn.Module):
 
     def _bias(self, group: Group, context: ForwardContext) -> Tensor:
         if not is_even(group, context):
-            distances = group.key_positions()[:, None, :] - context.query_places(group)[:, :, None]
+            distances = (
+                group.key_positions()[:, None, :] - context.query_positions(group)[:, :, None]
+            )
             found: Tensor = self.table(self.buckets(distances))
             return found.permute(0, 3, 1, 2)
         lq, lk = group.queries.length, group.keys.length

@@ -153,7 +153,7 @@ class DisentangledModule(PositionModule):
 
     def __init__(
         self,
-        places: DistanceRows,
+        distances: DistanceRows,
         *,
         key: nn.Module | None,
         query: nn.Module | None,
@@ -163,7 +163,7 @@ class DisentangledModule(PositionModule):
         self.key = key
         self.query = query
         self.dropout = Dropout(dropout)
-        self.places = places
+        self.distances = distances
 
     def projections(self, attention: Any) -> tuple[nn.Module | None, nn.Module | None]:
         """What makes keys and queries of the table's rows; None where a term is absent."""
@@ -173,11 +173,11 @@ class DisentangledModule(PositionModule):
         """The attention and the flow to what `attend` calls for each group."""
         layout = context.layout if context.source is None else context.source.layout
         reach: int = layout.once(
-            ("reach", self.places.span, self.places.farthest),
-            lambda: self.places.reach(layout.longest),
+            ("reach", self.distances.span, self.distances.farthest),
+            lambda: self.distances.reach(layout.longest),
         )
         assert isinstance(context.shared, Tensor), "the tower shares a table of distances"
-        middle = context.shared[self.places.span - reach : self.places.span + reach]
+        middle = context.shared[self.distances.span - reach : self.distances.span + reach]
         middle = self.dropout(middle)  # (2 reach, W)
         to_keys, to_queries = self.projections(attention)
         # The table is small, and scaling it spares a pass over all scores.
@@ -222,8 +222,8 @@ class DisentangledModule(PositionModule):
 
     def _rows(self, group: Group, distances: Any, reach: int) -> Tensor:
         """The row of each distance, (T,)."""
-        key = ("disentangled", distances, self.places.span, self.places.farthest, reach)
-        rows: Tensor = group.once(key, lambda: self.places.rows(distances(group), reach))
+        key = ("disentangled", distances, self.distances.span, self.distances.farthest, reach)
+        rows: Tensor = group.once(key, lambda: self.distances.rows(distances(group), reach))
         return rows
 
     def _uneven(
@@ -237,8 +237,8 @@ class DisentangledModule(PositionModule):
         reach: int,
     ) -> list[Tensor]:
         """Each term where queries stand anywhere: a product with the table, and a gathering."""
-        distances = context.query_places(group)[:, :, None] - group.key_positions()[:, None]
-        rows = self.places.rows(distances, reach)[:, None]  # (B or 1, 1, Lq, Lk)
+        distances = context.query_positions(group)[:, :, None] - group.key_positions()[:, None]
+        rows = self.distances.rows(distances, reach)[:, None]  # (B or 1, 1, Lq, Lk)
         rows = rows.expand(q.shape[0], q.shape[1], -1, -1)
         terms = []
         if keys is not None:
@@ -252,8 +252,8 @@ class DisentangledModule(PositionModule):
 class DisentangledSharedModule(DisentangledModule):
     """The same, with the attention's own projections."""
 
-    def __init__(self, places: DistanceRows, terms: tuple[Term, ...], *, dropout: float) -> None:
-        super().__init__(places, key=None, query=None, dropout=dropout)
+    def __init__(self, distances: DistanceRows, terms: tuple[Term, ...], *, dropout: float) -> None:
+        super().__init__(distances, key=None, query=None, dropout=dropout)
         self.terms = terms
 
     def projections(self, attention: Any) -> tuple[nn.Module | None, nn.Module | None]:

@@ -2,8 +2,8 @@
 
 Paper: Gehring et al. 2017; Devlin et al. 2019 use them in BERT.
 The idea: one trained vector per place, looked up by the token's place in its own text.
-Where paper and code differ: fairseq (RoBERTa) numbers places from 2, because rows 0 and 1 of its
-table belong to unused and padding places; a table of 514 rows therefore takes 512 tokens.
+Where paper and code differ: fairseq (RoBERTa) numbers positions from 2, because rows 0 and 1 of its
+table belong to unused and padding positions; a table of 514 rows therefore takes 512 tokens.
 Used by: BERT, RoBERTa, DistilBERT, GPT.
 
 Shapes: N tokens, W width.

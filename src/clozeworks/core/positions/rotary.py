@@ -3,7 +3,7 @@
 Paper: Su et al. 2021 (RoFormer).
 The idea: numbers i and i + D/2 of a head are a point in a plane, turned by place * theta^(-2i/D).
 The product of a turned query and a turned key depends on how far apart they stand and on nothing
-else, so no text is too long for a table. A larger theta turns more slowly and tells places apart
+else, so no text is too long for a table. A larger theta turns more slowly and tells positions apart
 over longer distances.
 Where paper and code differ: the paper pairs neighbours, 2i and 2i + 1; checkpoints in the Hugging
 Face layout pair the two halves of a head.
@@ -39,7 +39,7 @@ class RotaryScaling(Slot):
 
 @spec
 class Slower(RotaryScaling):
-    """Every pair turns `factor` times as slowly: places are squeezed together."""
+    """Every pair turns `factor` times as slowly: positions are squeezed together."""
 
     paper: ClassVar[str] = "Chen et al. 2023"
 
@@ -54,7 +54,7 @@ class Slower(RotaryScaling):
 class SlowerWhereSlow(RotaryScaling):
     """Only pairs that turn slowly are slowed down; fast ones, which tell neighbours apart, are not.
 
-    A pair that turns more than `high` times within `length` places is left alone, one that turns
+    A pair that turns more than `high` times within `length` positions is left alone, one that turns
     fewer than `low` times is slowed by the factor, and between the two it is mixed.
     """
 
@@ -115,21 +115,21 @@ class RotaryModule(PositionModule):
             self._turned(k, context.seen_layout, context.seen_layout.positions(k.device)),
         )
 
-    def _turned(self, x: Tensor, layout: Layout, places: Tensor) -> Tensor:
+    def _turned(self, x: Tensor, layout: Layout, positions: Tensor) -> Tensor:
         """Packed heads (N, H, D), each turned by the angles of its place."""
-        key = ("angles", places, self.theta, self.scaling, self.head_width, x.dtype)
-        cosine, sine = layout.once(key, lambda: self._angles(places, x.dtype))
+        key = ("angles", positions, self.theta, self.scaling, self.head_width, x.dtype)
+        cosine, sine = layout.once(key, lambda: self._angles(positions, x.dtype))
         half = x.shape[-1] // 2
         return torch.addcmul(x * cosine, x.roll(half, dims=-1), sine).to(x.dtype)
 
-    def _angles(self, places: Tensor, dtype: torch.dtype) -> Angles:
-        """The angles of places (N,)."""
+    def _angles(self, positions: Tensor, dtype: torch.dtype) -> Angles:
+        """The angles of positions (N,)."""
         # Compat: float32 from the first to the last step, as published models were trained.
-        steps = torch.arange(0, self.head_width, 2, device=places.device).float()
+        steps = torch.arange(0, self.head_width, 2, device=positions.device).float()
         speeds = 1.0 / self.theta ** (steps / self.head_width)  # (D / 2,)
         if self.scaling is not None:
             speeds = self.scaling.scaled(speeds)
-        angles = places[:, None].float() * speeds
+        angles = positions[:, None].float() * speeds
         cosine, sine = angles.cos(), angles.sin()
         wide = torch.promote_types(dtype, torch.float32)
         return (

@@ -111,12 +111,12 @@ class TransformerXlModule(PositionModule):
 
 def _columns(group: Group, context: ForwardContext, reach: int) -> Tensor:
     """The column of each distance, by query and key, (B or 1, Lq, Lk)."""
-    given = context.source.places if context.source is not None else None
+    given = context.source.positions if context.source is not None else None
 
     def make() -> Tensor:
-        places = context.query_places(group)
+        positions = context.query_positions(group)
         # A padded place may lie anywhere; its result is dropped.
-        distances = places[:, :, None] - group.key_positions()[:, None, :]
+        distances = positions[:, :, None] - group.key_positions()[:, None, :]
         return (reach - distances).clamp(0, 2 * reach)
 
     columns: Tensor = group.once(("columns by distance", given, reach), make)

@@ -35,11 +35,11 @@ class AugmentSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.data.augment"
 
-    share: float = 1.0
+    probability: float = 1.0
     """How likely an item is to be changed, in each epoch anew."""
 
     def __post_init__(self) -> None:
-        check_chance("share", self.share)
+        check_chance("probability", self.probability)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what changes items; reads the files that are named.

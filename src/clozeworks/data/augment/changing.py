@@ -36,9 +36,9 @@ class Draw:
         drawn: Uint32Array = self.rng.stream(name).words(self.epoch, self.index, count)[0]
         return drawn
 
-    def shares(self, name: str, count: int) -> Float64Array:
+    def uniforms(self, name: str, count: int) -> Float64Array:
         """Numbers from 0 up to but not 1, (n,)."""
-        return drawing.shares(self.words(name, count))
+        return drawing.uniforms(self.words(name, count))
 
 
 # Says which words of a text become which.
@@ -49,11 +49,11 @@ class Augment(ABC):
     """Changes items at random.
 
     Attributes:
-        share: How likely an item is to be changed.
+        probability: How likely an item is to be changed.
     """
 
-    def __init__(self, share: float) -> None:
-        self.share = share
+    def __init__(self, probability: float) -> None:
+        self.probability = probability
 
     def __call__(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes an item, or leaves it as it is.
@@ -67,7 +67,7 @@ class Augment(ABC):
         Returns:
             An item of the same kind, with the same label.
         """
-        if self.share < 1 and rng.uniform(epoch, index, 1)[0, 0] >= self.share:
+        if self.probability < 1 and rng.uniform(epoch, index, 1)[0, 0] >= self.probability:
             return item
         return self.change(item, rng, epoch, index)
 
@@ -79,8 +79,8 @@ class Augment(ABC):
 class WordByWord(Augment):
     """Changes the words of all texts of an item in one way."""
 
-    def __init__(self, way: TextChange, share: float) -> None:
-        super().__init__(share)
+    def __init__(self, way: TextChange, probability: float) -> None:
+        super().__init__(probability)
         self.way = way
 
     def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
@@ -119,8 +119,8 @@ class _Editor:
             for number, span in enumerate(spans)
             if number not in changes
         ]
-        for place, (_, words) in enumerate(rewritten):
-            start = edited.landing(place)
+        for position, (_, words) in enumerate(rewritten):
+            start = edited.landing(position)
             placed += [(number, (start + begin, start + end)) for number, begin, end in words]
         placed.sort()
         # A new word beside an old one is outside of entities, as the old one is.
@@ -136,6 +136,6 @@ class _Editor:
         return self.way(passage, Draw(self.rng.stream(name), self.epoch, self.index))
 
 
-def amount(rate: float, words: int) -> int:
+def amount(fraction: float, words: int) -> int:
     """How many words are changed: the share of all, rounded down, but at least one."""
-    return max(1, int(rate * words + 1e-9))  # 0.29 * 100 is a little less than 29
+    return max(1, int(fraction * words + 1e-9))  # 0.29 * 100 is a little less than 29

@@ -4,7 +4,7 @@ Paper: Wei & Zou 2019 (EDA: random deletion).
 The idea: what a text says rarely hangs on a single word, so a text without some of them has the
 same label.
 Where we differ: punctuation stays where it is, and so do entities and answers.
-Example: `Delete(rate=0.1)`, or in a recipe `{kind = "delete", rate = 0.1}`.
+Example: `Delete(fraction=0.1)`, or in a recipe `{kind = "delete", rate = 0.1}`.
 """
 
 from typing import ClassVar
@@ -21,21 +21,21 @@ class Delete(AugmentSpec):
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    rate: float = 0.1
+    fraction: float = 0.1
     """How likely each word is to go."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_chance("rate", self.rate)
+        check_chance("fraction", self.fraction)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what leaves words out."""
-        return WordByWord(self._changes, self.share)
+        return WordByWord(self._changes, self.probability)
 
     def _changes(self, passage: Passage, draw: Draw) -> Changes:
-        drawn = draw.shares("delete", len(passage.free)).tolist()
+        drawn = draw.uniforms("delete", len(passage.free)).tolist()
         pairs = zip(passage.free, drawn, strict=True)
-        going = {word: share for word, share in pairs if share < self.rate}
+        going = {word: share for word, share in pairs if share < self.fraction}
         for group in passage.kept:
             if group and going.keys() >= set(group):
                 del going[max(group, key=going.__getitem__)]

@@ -1,4 +1,4 @@
-"""Edits of a text, and where its places are afterwards.
+"""Edits of a text, and where its positions are afterwards.
 
 An edit says which characters go and what stands there instead. All edits of a text speak of the
 text as it was, so none of them has to know of the others.
@@ -70,14 +70,14 @@ class Edited:
         first = self._moved_begin(begin)
         return first, max(first, self._moved_end(end))
 
-    def _moved_begin(self, place: int) -> int:
-        number = bisect_right(self._ends, place)  # the edits that end here or before
-        if number < len(self._begins) and self._begins[number] < place:
+    def _moved_begin(self, position: int) -> int:
+        number = bisect_right(self._ends, position)  # the edits that end here or before
+        if number < len(self._begins) and self._begins[number] < position:
             return self.landing(number) + self._sizes[number]
-        return place + self._moves[number]
+        return position + self._moves[number]
 
-    def _moved_end(self, place: int) -> int:
-        number = bisect_left(self._begins, place)  # the edits that begin before
-        if number and self._ends[number - 1] > place:
+    def _moved_end(self, position: int) -> int:
+        number = bisect_left(self._begins, position)  # the edits that begin before
+        if number and self._ends[number - 1] > position:
             return self.landing(number - 1)
-        return place + self._moves[number]
+        return position + self._moves[number]

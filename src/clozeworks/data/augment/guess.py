@@ -4,8 +4,8 @@ Paper: Kobayashi 2018 (contextual augmentation: words a language model predicts 
 et al. 2019 (conditional BERT: the model that predicts is BERT).
 The idea: what fits a gap fits the text, whether or not it is a synonym.
 Where we differ: both papers show the label to the model, so that a guess does not change it; a
-plain masked language model does not know it, so `most` keeps to its best guesses.
-Example: `ReplaceByModel(rate=0.1)`, or in a recipe `{kind = "replace_by_model"}`;
+plain masked language model does not know it, so `top_k` keeps to its best guesses.
+Example: `ReplaceByModel(fraction=0.1)`, or in a recipe `{kind = "replace_by_model"}`;
 the job hands in the model.
 """
 
@@ -27,16 +27,16 @@ class ReplaceByModel(AugmentSpec):
 
     paper: ClassVar[str] = "Kobayashi 2018; Wu et al. 2019"
 
-    rate: float = 0.1
+    fraction: float = 0.1
     """Replacements for each word of the text; there is at least one."""
-    most: PositiveInt = 5
+    top_k: PositiveInt = 5
     """How many of the best guesses are drawn from, the word itself not among them."""
     inside_entities: bool = False
     """Whether tagged words are replaced, too; each by one other."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_chance("rate", self.rate)
+        check_chance("fraction", self.fraction)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what replaces words by guesses.
@@ -50,15 +50,17 @@ class ReplaceByModel(AugmentSpec):
                 "needs a masked language model; hand one in with build(guess=...), or "
                 "choose another kind."
             )
-        return WordByWord(lambda passage, draw: self._changes(passage, draw, guess), self.share)
+        return WordByWord(
+            lambda passage, draw: self._changes(passage, draw, guess), self.probability
+        )
 
     def _changes(self, passage: Passage, draw: Draw, guess: Guesser) -> Changes:
         words = passage.free + passage.entities * self.inside_entities
         if not words or MASK in passage.text:  # a gap of its own would be guessed instead
             return {}
         drawn = draw.words("guess", 2 * len(words)).reshape(2, -1)
-        chosen = order(drawn[0])[: amount(self.rate, len(words))]
-        texts = [_with_gap(passage, words[place]) for place in chosen]
+        chosen = order(drawn[0])[: amount(self.fraction, len(words))]
+        texts = [_with_gap(passage, words[position]) for position in chosen]
         guesses = guess(texts)
         if len(guesses) != len(texts):
             raise SettingError(
@@ -66,11 +68,13 @@ class ReplaceByModel(AugmentSpec):
                 "list of words for each; correct the function."
             )
         put: dict[int, tuple[str, ...]] = {}
-        for place, offered in zip(chosen, guesses, strict=True):
-            old = passage.word(words[place])
-            others = [word for word in offered if _is_another(old, word)][: self.most]
+        for position, offered in zip(chosen, guesses, strict=True):
+            old = passage.word(words[position])
+            others = [word for word in offered if _is_another(old, word)][: self.top_k]
             if others:
-                put[words[place]] = (like(old, others[int(below(drawn[1, place], len(others)))]),)
+                put[words[position]] = (
+                    like(old, others[int(below(drawn[1, position], len(others)))]),
+                )
         return put
 
 

@@ -27,7 +27,7 @@ class Insert(AugmentSpec):
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    rate: float = 0.1
+    fraction: float = 0.1
     """New words for each word of the text; there is at least one."""
     words: tuple[str, ...] = ()
     """Words to choose from."""
@@ -38,12 +38,12 @@ class Insert(AugmentSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_chance("rate", self.rate)
+        check_chance("fraction", self.fraction)
         check_one_source(words=self.words, synonyms=self.synonyms, file=self.file)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what puts words in; reads the file."""
-        return WordByWord(self._way(), self.share)
+        return WordByWord(self._way(), self.probability)
 
     def _way(self) -> TextChange:
         if self.words:
@@ -59,12 +59,12 @@ class Insert(AugmentSpec):
         if not free or not offered:
             return {}
         put: dict[int, tuple[str, ...]] = {}
-        drawn = draw.words("insert", 4 * amount(self.rate, len(free))).reshape(-1, 4)
-        places, groups = below(drawn[:, 0], len(free)), below(drawn[:, 1], len(offered))
-        for place, group, choice, side in zip(
-            places, groups, drawn[:, 2], drawn[:, 3], strict=True
+        drawn = draw.words("insert", 4 * amount(self.fraction, len(free))).reshape(-1, 4)
+        positions, groups = below(drawn[:, 0], len(free)), below(drawn[:, 1], len(offered))
+        for position, group, choice, side in zip(
+            positions, groups, drawn[:, 2], drawn[:, 3], strict=True
         ):
-            number = free[place]
+            number = free[position]
             new = offered[group][int(below(choice, len(offered[group])))]
             beside = put.get(number, (passage.word(number),))
             put[number] = (new, *beside) if side < _HALF else (*beside, new)

@@ -25,7 +25,7 @@ class Replace(AugmentSpec):
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    rate: float = 0.1
+    fraction: float = 0.1
     """Replacements for each word of the text; there is at least one."""
     synonyms: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Words, and what may stand for each."""
@@ -36,13 +36,15 @@ class Replace(AugmentSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_chance("rate", self.rate)
+        check_chance("fraction", self.fraction)
         check_one_source(synonyms=self.synonyms, file=self.file)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what replaces words; reads the file."""
         table = Synonyms.of(self.synonyms, self.file)
-        return WordByWord(lambda passage, draw: self._changes(passage, draw, table), self.share)
+        return WordByWord(
+            lambda passage, draw: self._changes(passage, draw, table), self.probability
+        )
 
     def _changes(self, passage: Passage, draw: Draw, table: Synonyms) -> Changes:
         found = table.found(passage, self.inside_entities)
@@ -51,9 +53,9 @@ class Replace(AugmentSpec):
         words = len(passage.free) + len(passage.entities) * self.inside_entities
         drawn = draw.words("replace", 2 * len(found)).reshape(2, -1)
         put: dict[int, tuple[str, ...]] = {}
-        for place in order(drawn[0])[: amount(self.rate, words)]:
-            first, last, others = found[place]
+        for position in order(drawn[0])[: amount(self.fraction, words)]:
+            first, last, others = found[position]
             old = passage.text[passage.spans[first][0] : passage.spans[last][1]]
             put |= dict.fromkeys(range(first, last + 1), ())
-            put[first] = (like(old, others[int(below(drawn[1, place], len(others)))]),)
+            put[first] = (like(old, others[int(below(drawn[1, position], len(others)))]),)
         return put

@@ -4,9 +4,9 @@ Paper: Wei & Zou 2019 (EDA: one of synonym replacement, random insertion, random
 deletion, each changing the same share alpha of the words).
 The idea: ways that harm different things can be mixed, each in a small dose.
 Where we differ: EDA makes some copies of every text once and keeps the texts themselves; here each
-epoch draws anew, and `share` says how often the text itself is left. With n copies that is
+epoch draws anew, and `probability` says how often the text itself is left. With n copies that is
 n / (n + 1).
-Example: `Several.eda(file="near.tsv", rate=0.1, copies=4)`, or in a recipe
+Example: `Several.eda(file="near.tsv", fraction=0.1, copies=4)`, or in a recipe
 `{kind = "several", parts = [{kind = "delete"}, {kind = "swap"}]}`.
 """
 
@@ -41,12 +41,12 @@ class Several(AugmentSpec):
             )
 
     @classmethod
-    def eda(cls, file: str, rate: float = 0.1, copies: int = 4) -> "Several":
+    def eda(cls, file: str, fraction: float = 0.1, copies: int = 4) -> "Several":
         """The four ways of EDA.
 
         Args:
             file: A .tsv or .json file with synonyms.
-            rate: The share of words that is changed, alpha in the paper.
+            fraction: The share of words that is changed, alpha in the paper.
             copies: How many changed texts there are for each that is left as it is.
 
         Raises:
@@ -55,21 +55,21 @@ class Several(AugmentSpec):
         if copies < 1:
             raise SettingError("copies", copies, "it must be at least 1")
         parts = (
-            Replace(file=file, rate=rate),
-            Insert(file=file, rate=rate),
-            Swap(rate=rate),
-            Delete(rate=rate),
+            Replace(file=file, fraction=fraction),
+            Insert(file=file, fraction=fraction),
+            Swap(fraction=fraction),
+            Delete(fraction=fraction),
         )
-        return cls(parts=parts, share=copies / (copies + 1))
+        return cls(parts=parts, probability=copies / (copies + 1))
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what chooses a way for each item."""
-        return _OneOfSeveral([part.build(guess) for part in self.parts], self.share)
+        return _OneOfSeveral([part.build(guess) for part in self.parts], self.probability)
 
 
 class _OneOfSeveral(Augment):
-    def __init__(self, parts: Sequence[Augment], share: float) -> None:
-        super().__init__(share)
+    def __init__(self, parts: Sequence[Augment], probability: float) -> None:
+        super().__init__(probability)
         self.parts = parts
 
     def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:

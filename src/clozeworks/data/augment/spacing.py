@@ -62,10 +62,12 @@ def _rewrite(passage: Passage, run: Sequence[int], changes: Changes) -> Rewrite:
     new, last = "", before
     words: list[tuple[int, int, int]] = []
     for number, gap in zip(run, [left, *inner], strict=True):
-        for place, word in enumerate(changes[number]):
+        for position, word in enumerate(changes[number]):
             # In front of the first word that stands, there is the gap of the whole run.
             new += (
-                _beside(last, word) if place else _fitted(text, gap if words else left, last, word)
+                _beside(last, word)
+                if position
+                else _fitted(text, gap if words else left, last, word)
             )
             words.append((number, len(new), len(new) + len(word)))
             new += word
@@ -112,12 +114,12 @@ def _closed(text: str, left: Span, inner: Sequence[Span], right: Span) -> str:
     return _fitted(text, line_end or smallest, before, after)
 
 
-def _before(text: str, place: int) -> str:
-    return text[max(place - 1, 0) : place]
+def _before(text: str, position: int) -> str:
+    return text[max(position - 1, 0) : position]
 
 
-def _behind(text: str, place: int) -> str:
-    return text[place : place + 1]
+def _behind(text: str, position: int) -> str:
+    return text[position : position + 1]
 
 
 def _closes(mark: str) -> bool:

@@ -4,7 +4,7 @@ Paper: Wei & Zou 2019 (EDA: random swap of any two words).
 The idea: many labels hang on which words there are more than on their order.
 Where we differ: EDA draws the pairs one after the other, so that a later swap can undo an earlier
 one; here no word is swapped twice.
-Example: `Swap(rate=0.1, which="neighbours")`, or in a recipe `{kind = "swap"}`.
+Example: `Swap(fraction=0.1, which="neighbours")`, or in a recipe `{kind = "swap"}`.
 """
 
 from itertools import pairwise
@@ -23,29 +23,29 @@ class Swap(AugmentSpec):
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    rate: float = 0.1
+    fraction: float = 0.1
     """Pairs for each word of the text."""
     which: Literal["any", "neighbours"] = "any"
     """Any two words, or two that stand next to each other."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_chance("rate", self.rate)
+        check_chance("fraction", self.fraction)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what swaps words."""
-        return WordByWord(self._changes, self.share)
+        return WordByWord(self._changes, self.probability)
 
     def _changes(self, passage: Passage, draw: Draw) -> Changes:
         free = passage.free
-        mixed = [free[place] for place in order(draw.words("swap", len(free)))]
+        mixed = [free[position] for position in order(draw.words("swap", len(free)))]
         if self.which == "any":
             pairs = list(zip(mixed[::2], mixed[1::2], strict=False))
         else:
             beside = {first: second for first, second in pairwise(free) if second == first + 1}
             pairs = [(first, beside[first]) for first in mixed if first in beside]
         swapped: dict[int, tuple[str, ...]] = {}
-        most = 2 * amount(self.rate, len(free))
+        most = 2 * amount(self.fraction, len(free))
         for first, second in pairs:
             if len(swapped) < most and first not in swapped and second not in swapped:
                 swapped[first] = (passage.word(second),)

@@ -1,7 +1,7 @@
-"""Follows a chain of places in which each says where the next one is.
+"""Follows a chain of positions in which each says where the next one is.
 
 Cutting text greedily is such a chain: the chunk that begins at sentence i ends where the next one
-begins. Where each *possible* chunk would end is computed for all places at once; only the steps
+begins. Where each *possible* chunk would end is computed for all positions at once; only the steps
 from place to place are taken one by one, at about 0.1 µs each.
 """
 
@@ -16,21 +16,21 @@ GROUP = 1 << 18
 
 
 def chain(count: int, after: Callable[[Int64Array], Int64Array], group: int = GROUP) -> Int64Array:
-    """The places visited from 0 on, up to but not `count`.
+    """The positions visited from 0 on, up to but not `count`.
 
     Args:
-        count: How many places there are.
-        after: Where the next place is for each of some places; always further on.
-        group: How many places are looked at together.
+        count: How many positions there are.
+        after: Where the next place is for each of some positions; always further on.
+        group: How many positions are looked at together.
     """
     visited: list[Int64Array] = []
-    place = 0
-    while place < count:
-        begin, end = place, min(place + group, count)
+    index = 0
+    while index < count:
+        begin, end = index, min(index + group, count)
         following = after(np.arange(begin, end)).tolist()
         steps: list[int] = []
-        while place < end:
-            steps.append(place)
-            place = following[place - begin]
+        while index < end:
+            steps.append(index)
+            index = following[index - begin]
         visited.append(np.array(steps, dtype=np.int64))
     return np.concatenate([*visited, np.zeros(0, np.int64)])

@@ -39,13 +39,13 @@ def remaining(first: Int64Array, second: Int64Array, room: int) -> tuple[Int64Ar
     return np.where(fits, first, kept), np.where(fits, second, room - kept)
 
 
-def heads(rng: RandomStream, copy: int, places: Int64Array, tosses: Int64Array) -> Int64Array:
+def heads(rng: RandomStream, copy: int, positions: Int64Array, tosses: Int64Array) -> Int64Array:
     """How many of a number of fair tosses come up heads, (n,).
 
     Args:
         rng: Where random bits come from.
         copy: The copy they are for.
-        places: The place each pair has its random numbers at, (n,).
+        positions: The place each pair has its random numbers at, (n,).
         tosses: How many tosses, (n,).
     """
     found = np.zeros(len(tosses), dtype=np.int64)
@@ -57,7 +57,7 @@ def heads(rng: RandomStream, copy: int, places: Int64Array, tosses: Int64Array) 
         rows = max(_TOGETHER // count, 1)
         for begin in range(0, len(every), rows):
             chosen = every[begin : begin + rows]
-            bits = rng.words(copy, places[chosen], count).astype(np.uint64)  # (rows, count)
+            bits = rng.words(copy, positions[chosen], count).astype(np.uint64)  # (rows, count)
             wanted = np.clip(tosses[chosen, None] - _WORD * np.arange(count), 0, _WORD)
             bits &= (np.uint64(1) << wanted.astype(np.uint64)) - np.uint64(1)
             found[chosen] = _BITS[bits.view(np.uint8)].sum(axis=1, dtype=np.int64)

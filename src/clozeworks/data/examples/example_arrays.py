@@ -57,7 +57,7 @@ class ExampleArrays:
 
     @cached_property
     def real(self) -> BoolArray:
-        """Which places of the examples as rows hold a token, (B, L)."""
+        """Which positions of the examples as rows hold a token, (B, L)."""
         longest = int(self.lengths.max(initial=0))
         return np.arange(longest) < self.lengths[:, None]
 
@@ -104,11 +104,11 @@ class ExampleArrays:
         )
 
     def tokens_of(self, numbers: Int64Array) -> Int64Array:
-        """The places of the tokens of some examples, one after the other."""
+        """The positions of the tokens of some examples, one after the other."""
         sizes = self.lengths[numbers]
         shift = self.starts[numbers] - (np.cumsum(sizes) - sizes)
-        places: Int64Array = np.arange(sizes.sum()) + np.repeat(shift, sizes)
-        return places
+        positions: Int64Array = np.arange(sizes.sum()) + np.repeat(shift, sizes)
+        return positions
 
     def some(self, numbers: Int64Array) -> "ExampleArrays":
         """Some examples (n,) in this order, each on its own: views are not kept together."""

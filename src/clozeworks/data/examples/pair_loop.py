@@ -22,7 +22,7 @@ from clozeworks.data.examples.chain import GROUP, chain
 from clozeworks.data.examples.cutting import heads, remaining
 from clozeworks.data.examples.index import IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline
-from clozeworks.rng import RandomStream, below, shares
+from clozeworks.rng import RandomStream, below, uniforms
 
 DRAWS = 10
 """How often another document is looked for before the same one is accepted."""
@@ -79,7 +79,7 @@ class PairLoop(ABC):
         words = self._chance.stream("target").words(self._copy, documents, 2)
         # Paper: once per document, not once per pair; both ends of the range can be drawn.
         drawn = SHORTEST + below(words[:, 1], self.room - SHORTEST + 1)
-        targets: Int64Array = np.where(shares(words[:, 0]) < short, drawn, self.room)
+        targets: Int64Array = np.where(uniforms(words[:, 0]) < short, drawn, self.room)
         return targets
 
     @abstractmethod
@@ -139,8 +139,8 @@ class PairLoop(ABC):
             draws = below(again, count)
             # Paper: the last draw counts whatever it is; with one document it is always the same.
             differs = draws != own[same, None]
-            place = np.where(differs.any(axis=1), differs.argmax(axis=1), DRAWS - 2)
-            other[same] = draws[np.arange(len(same)), place]
+            index = np.where(differs.any(axis=1), differs.argmax(axis=1), DRAWS - 2)
+            other[same] = draws[np.arange(len(same)), index]
         begins = documents[other] + below(words[:, _START], documents[other + 1] - documents[other])
         wanted = self.targets[own] - (sentences[splits] - sentences[chunks])
         reached = np.searchsorted(sentences, sentences[begins] + wanted)

@@ -101,8 +101,8 @@ class Separated(Examples):
             first, last = _inside(ends, begins, begins + sizes)
             inner = last - first
             added = added + inner
-            places = ends[_ranges(first, inner)]
-            before.append(places + np.repeat(starts - begins, inner))
+            positions = ends[_ranges(first, inner)]
+            before.append(positions + np.repeat(starts - begins, inner))
         tokens, words = self._split.gather(begins, begins + sizes)
         counts = np.bincount(np.concatenate(before), minlength=len(tokens) + 1)
         text = np.arange(len(tokens)) + np.cumsum(counts)[:-1]
@@ -111,10 +111,10 @@ class Separated(Examples):
         ids = np.full(len(tokens) + int(added.sum()), self._separators.between, dtype=np.int64)
         if self._separators.opening is not None:
             ids[(stops - lengths + len(front))[leading == 1]] = self._separators.opening
-        for place, token in enumerate(front):
-            ids[stops - lengths + place] = token
-        for place, token in enumerate(reversed(closing), 1):
-            ids[stops - place] = token
+        for index, token in enumerate(front):
+            ids[stops - lengths + index] = token
+        for index, token in enumerate(reversed(closing), 1):
+            ids[stops - index] = token
         ids[text] = tokens
         special = np.ones(len(ids), dtype=np.bool_)
         special[text] = False

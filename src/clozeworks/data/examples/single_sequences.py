@@ -103,11 +103,11 @@ class Stretches(Examples):
 def _build(outline: Outline, room: int) -> IndexArrays:
     sentences, documents = outline.sentences, outline.documents
 
-    def after(places: Int64Array) -> Int64Array:
+    def after(positions: Int64Array) -> Int64Array:
         # A sentence that does not fit is a step of its own: no end lies within its room.
-        fitting = np.searchsorted(sentences, sentences[places] + room, side="right") - 1
-        ends = documents[outline.document_of(places) + 1]
-        return np.minimum(np.maximum(fitting, places + 1), ends)
+        fitting = np.searchsorted(sentences, sentences[positions] + room, side="right") - 1
+        ends = documents[outline.document_of(positions) + 1]
+        return np.minimum(np.maximum(fitting, positions + 1), ends)
 
     visited = chain(len(sentences) - 1, after)
     bounds = sentences[np.append(visited, len(sentences) - 1)]

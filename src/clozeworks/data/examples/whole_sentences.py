@@ -139,13 +139,13 @@ def _full(outline: Outline, room: int, closing: int) -> IndexArrays:
     separator = tokens == 0
     costs = np.concatenate([[0], np.cumsum(tokens + closing if closing else tokens + separator)])
 
-    def after(places: Int64Array) -> Int64Array:
-        return np.searchsorted(costs, costs[places] + room + closing, side="right") - 1
+    def after(positions: Int64Array) -> Int64Array:
+        return np.searchsorted(costs, costs[positions] + room + closing, side="right") - 1
 
     first = chain(len(tokens), after)
-    places = np.concatenate([[0], np.cumsum(tokens)])
-    begins, last = places[first], np.append(first[1:], len(tokens)) - 1
-    sizes = np.diff(np.append(begins, places[-1]))
+    positions = np.concatenate([[0], np.cumsum(tokens)])
+    begins, last = positions[first], np.append(first[1:], len(tokens)) - 1
+    sizes = np.diff(np.append(begins, positions[-1]))
     edges = separator[first] + 2 * separator[last]
     filled = sizes > 0
     return {
@@ -160,9 +160,9 @@ def _within(outline: Outline, room: int, closing: int) -> IndexArrays:
     bounds, documents = _pieces(outline, room)
     costs = bounds + closing * np.arange(len(bounds))
 
-    def after(places: Int64Array) -> Int64Array:
-        fitting = np.searchsorted(costs, costs[places] + room + closing, side="right") - 1
-        ends = documents[np.searchsorted(documents, places, side="right")]
+    def after(positions: Int64Array) -> Int64Array:
+        fitting = np.searchsorted(costs, costs[positions] + room + closing, side="right") - 1
+        ends = documents[np.searchsorted(documents, positions, side="right")]
         return np.minimum(fitting, ends)
 
     first = chain(len(bounds) - 1, after)

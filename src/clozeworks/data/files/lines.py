@@ -177,7 +177,7 @@ def _decoded(
     name = canonical_encoding(encoding)
     decoder: codecs.IncrementalDecoder | None = None
     line = 1  # on which the next block begins
-    place = 0  # bytes before the next block
+    index = 0  # bytes before the next block
     held = ""  # a `\r` that may be half of a line end
     wrong: InputError | None = None
     for block in _with_whole_mark(blocks):
@@ -187,7 +187,7 @@ def _decoded(
         if not is_wide(name) and (start := block.find(b"\0")) >= 0:
             block = block[:start]
             ends = _one_kind_of_end(held.encode() + block).count(b"\n")
-            wrong = binary(origin, line + ends, place + start)
+            wrong = binary(origin, line + ends, index + start)
         before = decoder.getstate()
         try:
             text = decoder.decode(block, final=not block)
@@ -205,9 +205,9 @@ def _decoded(
             ) from error
         if name != DEFAULT_ENCODING:  # some encodings can write half a character
             check_characters(text, f"{origin}, read as {name.upper()},")
-        if place == 0:
+        if index == 0:
             text = text.removeprefix("\ufeff")
-        place += len(block)
+        index += len(block)
         if not keep_line_ends and (held or "\r" in text):
             text = held + text
             held = "\r" if text.endswith("\r") and block and not wrong else ""

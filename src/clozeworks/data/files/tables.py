@@ -53,7 +53,7 @@ class Table:
     rows: list[NumberedRow]
     doubtful: int | None = None
 
-    def place(self, number: int) -> str:
+    def location(self, number: int) -> str:
         """Names a row in a message."""
         return f"{self.origin}, {self.unit} {number:,}"
 

@@ -14,15 +14,15 @@ class BadRow:
     """A row that cannot be used as it is.
 
     Attributes:
-        place: The file and the row.
+        source_location: The file and the row.
         what: What is wrong, and what to do.
     """
 
-    place: str
+    source_location: str
     what: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.what}"
+        return f"{self.source_location}: {self.what}"
 
 
 class BadRows:
@@ -41,23 +41,23 @@ class BadRows:
         self.rows: list[BadRow] = []
         self.repaired: list[BadRow] = []
 
-    def add(self, place: str, what: str) -> None:
+    def add(self, source_location: str, what: str) -> None:
         """Notes a bad row.
 
         Args:
-            place: The file and the row.
+            source_location: The file and the row.
             what: What is wrong and what to do, without a full stop.
 
         Raises:
             InputError: If they are not to be dropped and there are many by now.
         """
-        self.rows.append(BadRow(place, what))
+        self.rows.append(BadRow(source_location, what))
         if len(self.rows) >= MOST_BAD_ROWS:
             self.finish(complete=False)
 
-    def repair(self, place: str, what: str) -> None:
+    def repair(self, source_location: str, what: str) -> None:
         """Notes a row that was repaired."""
-        self.repaired.append(BadRow(place, what))
+        self.repaired.append(BadRow(source_location, what))
 
     def finish(self, *, complete: bool = True) -> None:
         """Ends the reading.

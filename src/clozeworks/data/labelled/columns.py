@@ -240,9 +240,9 @@ def _has_header(table: Table, item: type[Item], named: Mapping[str, str]) -> boo
     if not evidence or named:
         return not evidence
     raise InputError(
-        f"{table.place(table.doubtful)} looks like data, not like a header ({evidence}); name the "
-        f"columns by number, for example --columns {_example(table, item.roles)}, or say --header "
-        "(data.header=true in a recipe)."
+        f"{table.location(table.doubtful)} looks like data, not like a header ({evidence}); name "
+        f"the columns by number, for example --columns {_example(table, item.roles)}, or say "
+        "--header (data.header=true in a recipe)."
     )
 
 

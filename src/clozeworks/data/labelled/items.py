@@ -76,8 +76,9 @@ class TextEditor(Protocol):
 class Item:
     """A row of labelled data.
 
-    A subclass is a frozen dataclass with a field `place` (where the row came from) and states what
-    is particular to it. Most of what follows has a default that fits one text with labels.
+    A subclass is a frozen dataclass with a field `source_location` (where the row came from) and
+    states what is particular to it. Most of what follows has a default that fits one text with
+    labels.
     """
 
     __slots__ = ()
@@ -125,7 +126,7 @@ class Item:
     asked_suffixes: ClassVar[tuple[str, ...]] = (".txt", *TABLE_SUFFIXES)
     """Files whose rows a model can be asked about; a line of .txt is a text."""
 
-    place: str
+    source_location: str
 
     # What an item holds.
 
@@ -245,12 +246,12 @@ class Item:
         return lines
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], place: str, bad: "BadRows") -> "Item":
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: "BadRows") -> "Item":
         """An item from the cells of a row, by role.
 
         Args:
             row: The cells of the columns that were found.
-            place: Where the row stands.
+            source_location: Where the row stands.
             bad: Told about what was fixed on the way.
 
         Raises:
@@ -259,9 +260,9 @@ class Item:
         raise NotImplementedError
 
     @classmethod
-    def from_texts(cls, texts: Sequence[str], place: str = "") -> "Item":
+    def from_texts(cls, texts: Sequence[str], source_location: str = "") -> "Item":
         """An item without a label from its texts alone; they are known to be usable."""
-        return cls(*texts, place=place)  # type: ignore[call-arg]
+        return cls(*texts, source_location=source_location)  # type: ignore[call-arg]
 
     @classmethod
     def read_file(
@@ -272,7 +273,7 @@ class Item:
 
     @classmethod
     def written_file(
-        cls, path: "Path", suffix: str, encoding: str, places: Collection[str]
+        cls, path: "Path", suffix: str, encoding: str, source_locations: Collection[str]
     ) -> "WrittenFile | None":
         """The rows of a file with a layout of its own as they were written; None for a table."""
         return None
@@ -332,7 +333,7 @@ class ItemLocations(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
-        return self.items[index].place or f"{self.what} {index + 1:,}"
+        return self.items[index].source_location or f"{self.what} {index + 1:,}"
 
 
 def _shown(gold: object) -> str:

@@ -250,16 +250,16 @@ def read_labels(
     if kind == "none":
         return labels, usable, kind
     advice = _advice(values, kind)
-    for number, (value, place) in enumerate(cells):
+    for number, (value, source_location) in enumerate(cells):
         # Where several labels are written in one cell, an empty one says that none applies.
         if is_empty(value) and not (separator and value == ""):
-            bad.add(place, f"the label is empty; {advice}")
+            bad.add(source_location, f"the label is empty; {advice}")
             usable[number] = False
             continue
         try:
             labels[number] = read_label(value, kind, separator)
         except ValueError as error:
-            bad.add(place, str(error))
+            bad.add(source_location, str(error))
             usable[number] = False
     return labels, usable, kind
 
@@ -277,9 +277,9 @@ def _check_known(train: "Labelled", dev: "Labelled") -> None:
         for label in item.label_names:
             if label not in known:
                 raise InputError(
-                    f"{item.place}: the {dev.item.label_word} {label!r} does not occur in the "
-                    f"training data, which has: {shown(ordered(known))}; correct it, or add such "
-                    "rows to the training data."
+                    f"{item.source_location}: the {dev.item.label_word} {label!r} does not occur "
+                    f"in the training data, which has: {shown(ordered(known))}; correct it, or add "
+                    "such rows to the training data."
                 )
 
 

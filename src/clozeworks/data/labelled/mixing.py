@@ -64,11 +64,11 @@ class Mixed:
     """
 
     def __init__(self, tasks: Sequence[str], mixture: Mixture, seed: int) -> None:
-        places: dict[str, list[int]] = {}
-        for place, name in enumerate(tasks):
-            places.setdefault(name, []).append(place)
-        self.names = tuple(places)
-        self._items = [np.array(own, np.int64) for own in places.values()]
+        positions: dict[str, list[int]] = {}
+        for index, name in enumerate(tasks):
+            positions.setdefault(name, []).append(index)
+        self.names = tuple(positions)
+        self._items = [np.array(own, np.int64) for own in positions.values()]
         sizes = [len(own) for own in self._items]
         self.size = sum(mixture.limited(sizes))
         ends = np.rint(np.cumsum(mixture.rates(sizes)) * self.size).astype(np.int64)
@@ -88,10 +88,10 @@ class Mixed:
     def chosen(self, epoch: int, indices: Int64Array) -> Int64Array:
         """The item of each example of an epoch, (B,)."""
         found = np.empty(len(indices), np.int64)
-        for place, (task, index) in enumerate(
+        for position, (task, index) in enumerate(
             zip(self.task_of(indices).tolist(), indices.tolist(), strict=True)
         ):
             shown = epoch * int(self.counts[task]) + index - int(self._begins[task])
             number, at = divmod(shown, len(self._items[task]))
-            found[place] = self._items[task][self._order(task, number)[at]]
+            found[position] = self._items[task][self._order(task, number)[at]]
         return found

@@ -29,12 +29,12 @@ class OddRow:
     """A row that shows what was found.
 
     Attributes:
-        place: The file and the row.
+        source_location: The file and the row.
         text: What is there.
         note: What there is to say about it: the other row, and what that one says.
     """
 
-    place: str
+    source_location: str
     text: str
     note: str = ""
 
@@ -76,7 +76,8 @@ def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, 
 def _finding(name: str, what: str, found: Sequence[tuple[Item, str]]) -> Finding:
     """Makes a finding of items and notes about them."""
     examples = tuple(
-        OddRow(item.place, " | ".join(item.texts), note) for item, note in found[:_EXAMPLES]
+        OddRow(item.source_location, " | ".join(item.texts), note)
+        for item, note in found[:_EXAMPLES]
     )
     return Finding(name, what, len(found), examples)
 
@@ -88,8 +89,8 @@ def key_of(item: Item) -> tuple[str, ...]:
 
 def _beside(item: Item, other: Item) -> str:
     """The place of another item, without the file if it is the same."""
-    file = item.place.rpartition(", ")[0]
-    return other.place.removeprefix(f"{file}, ")
+    file = item.source_location.rpartition(", ")[0]
+    return other.source_location.removeprefix(f"{file}, ")
 
 
 def repeated(items: Sequence[Item]) -> Iterator[Finding]:
@@ -111,11 +112,15 @@ def repeated(items: Sequence[Item]) -> Iterator[Finding]:
 
 def _shared(items: Sequence[Item], dev: Sequence[Item]) -> Iterator[Finding]:
     known = {key_of(item): item for item in items}
-    both = [(item, f"also in {known[key_of(item)].place}") for item in dev if key_of(item) in known]
+    both = [
+        (item, f"also in {known[key_of(item)].source_location}")
+        for item in dev
+        if key_of(item) in known
+    ]
     yield _finding("in both", "development text that also stands in the training data", both)
     shared = {item.shared_text: item for item in items if item.shared_text is not None}
     same = [
-        (item, f"also in {shared[item.shared_text].place}")
+        (item, f"also in {shared[item.shared_text].source_location}")
         for item in dev
         if item.shared_text is not None and item.shared_text in shared
     ]

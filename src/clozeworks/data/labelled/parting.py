@@ -31,9 +31,9 @@ class SplitFractions:
     test: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, share in (("--dev", self.dev), ("--test", self.test)):
-            if not 0 <= share < 1:
-                raise SettingError(f"{name} is {share}; it must be at least 0 and below 1.")
+        for name, fraction in (("--dev", self.dev), ("--test", self.test)):
+            if not 0 <= fraction < 1:
+                raise SettingError(f"{name} is {fraction}; it must be at least 0 and below 1.")
         if not 0 < self.dev + self.test < 1:
             rule = "one must be above 0" if not self.dev + self.test else "some must be left"
             raise SettingError(
@@ -57,37 +57,37 @@ class Parted:
 
 def parted(
     items: Sequence[Item],
-    shares: SplitFractions,
+    fractions: SplitFractions,
     seed: int,
     titles: Mapping[str, str] | None = None,
 ) -> Parted:
     """Parts items; the result is a function of the arguments.
 
     Args:
-        items: All items; their places differ.
-        shares: How large the parts are, about: groups are not cut.
+        items: All items; their positions differ.
+        fractions: How large the parts are, about: groups are not cut.
         seed: Another seed gives another choice.
         titles: By place, the article that a question is about.
 
     Raises:
         InputError: If a part would be empty.
     """
-    keys, together = _keys(items, shares, titles or {})
+    keys, together = _keys(items, fractions, titles or {})
     numbers: dict[Hashable, int] = {}
     groups = [numbers.setdefault(key, len(numbers)) for key in keys]
     left: list[_Standing] = _standing(items, groups)
-    share_left = 1.0
+    fraction_left = 1.0
     chosen: dict[int, str] = {}
-    for name, share in (("test", shares.test), ("dev", shares.dev)):
-        if share:
+    for name, fraction in (("test", fractions.test), ("dev", fractions.dev)):
+        if fraction:
             try:
-                left, taken = split(left, share / share_left, seed)
+                left, taken = split(left, fraction / fraction_left, seed)
             except InputError as error:
                 raise _too_few(name, len(items)) from error
-            chosen |= {int(item.place): name for item in taken}
-            share_left -= share
+            chosen |= {int(item.source_location): name for item in taken}
+            fraction_left -= fraction
     _keep_labels(items, groups, chosen)
-    names = ["train", *(name for name in ("dev", "test") if getattr(shares, name))]
+    names = ["train", *(name for name in ("dev", "test") if getattr(fractions, name))]
     parts: dict[str, list[Item]] = {name: [] for name in names}
     for item, group in zip(items, groups, strict=True):
         parts[chosen.get(group, "train")].append(item)
@@ -108,7 +108,7 @@ def _too_few(name: str, count: int) -> InputError:
 class _Standing(Item):
     """Stands for a group of items, whose number is its place."""
 
-    place: str
+    source_location: str
     names: tuple[str, ...]
     context: str | None
 
@@ -148,16 +148,16 @@ def _keep_labels(items: Sequence[Item], groups: Sequence[int], chosen: dict[int,
 
 
 def _keys(
-    items: Sequence[Item], shares: SplitFractions, titles: Mapping[str, str]
+    items: Sequence[Item], fractions: SplitFractions, titles: Mapping[str, str]
 ) -> tuple[Sequence[Hashable], Together]:
     """What must be the same in items of one group, and what to call it."""
     if items[0].shared_text is None:
         return [key_of(item) for item in items], "text"
     contexts = [(item.shared_text or "").strip() for item in items]
-    if all(item.place in titles for item in items):
-        articles = _joined([titles[item.place] for item in items], contexts)
+    if all(item.source_location in titles for item in items):
+        articles = _joined([titles[item.source_location] for item in items], contexts)
         # With fewer articles a part could only be much larger than it should be.
-        if len(set(articles)) * min(filter(None, (shares.dev, shares.test))) >= 1:
+        if len(set(articles)) * min(filter(None, (fractions.dev, fractions.test))) >= 1:
             return articles, "article"
     return contexts, "context"
 

@@ -228,11 +228,11 @@ def _read_file(path: Path, item: type[Item], reading: Reading, bad: BadRows) -> 
     items = []
     for number, cells in table.rows:
         row = {column.role: cells[column.number - 1] for column in columns}
-        place = table.place(number)
+        source_location = table.location(number)
         try:
-            items.append(item.from_row(row, place, bad))
+            items.append(item.from_row(row, source_location, bad))
         except ValueError as error:
-            bad.add(place, str(error))
+            bad.add(source_location, str(error))
     return FileItems(items, columns, any(table.names))
 
 

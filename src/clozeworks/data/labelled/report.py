@@ -25,12 +25,12 @@ class Amount:
     Attributes:
         name: The name.
         count: How many.
-        share: Of all.
+        fraction: Of all.
     """
 
     name: str
     count: int
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +39,30 @@ class Spread:
 
     Attributes:
         what: What is counted.
-        least: The smallest.
+        minimum: The smallest.
         mean: The mean.
         median: Half are not above it.
         ninety: 90 % are not above it.
         ninety_nine: 99 % are not above it.
-        most: The largest.
+        maximum: The largest.
     """
 
     what: str
-    least: float
+    minimum: float
     mean: float
     median: float
     ninety: float
     ninety_nine: float
-    most: float
+    maximum: float
 
     @classmethod
     def of(cls, what: str, values: Iterable[float]) -> "Spread":
         """Looks at some numbers, of which there is at least one."""
         array = np.fromiter(values, dtype=np.float64)
         # A length that occurs, not one between two that do.
-        half, ninety, most = np.percentile(array, (50, 90, 99), method="inverted_cdf").tolist()
+        half, ninety, maximum = np.percentile(array, (50, 90, 99), method="inverted_cdf").tolist()
         return cls(
-            what, float(array.min()), float(array.mean()), half, ninety, most, float(array.max())
+            what, float(array.min()), float(array.mean()), half, ninety, maximum, float(array.max())
         )
 
 

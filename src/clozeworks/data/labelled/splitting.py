@@ -18,7 +18,9 @@ from clozeworks.wording import counted
 AnyItem = TypeVar("AnyItem", bound=Item)
 
 
-def split(items: Sequence[AnyItem], share: float, seed: int) -> tuple[list[AnyItem], list[AnyItem]]:
+def split(
+    items: Sequence[AnyItem], fraction: float, seed: int
+) -> tuple[list[AnyItem], list[AnyItem]]:
     """Splits items in two parts; both keep the order of the items.
 
     Where every item has one label, each label with at least two items has one or more in each part;
@@ -27,7 +29,7 @@ def split(items: Sequence[AnyItem], share: float, seed: int) -> tuple[list[AnyIt
 
     Args:
         items: All items.
-        share: The share of the second part, above 0 and below 1.
+        fraction: The share of the second part, above 0 and below 1.
         seed: Another seed gives another choice.
 
     Returns:
@@ -37,23 +39,23 @@ def split(items: Sequence[AnyItem], share: float, seed: int) -> tuple[list[AnyIt
         SettingError: If the share is not between 0 and 1.
         InputError: If the second part would be empty.
     """
-    if not 0 < share < 1:
+    if not 0 < fraction < 1:
         raise SettingError(
-            f"the share of development data is {share}; it must be above 0 and below 1."
+            f"the share of development data is {fraction}; it must be above 0 and below 1."
         )
     rng = RandomStream(seed, "split")
     if items and items[0].shared_text is not None:
-        taken = _whole_contexts([item.shared_text or "" for item in items], share, rng)
+        taken = _whole_contexts([item.shared_text or "" for item in items], fraction, rng)
     else:
-        taken = _stratified(_strata(items), share, rng)
+        taken = _stratified(_strata(items), fraction, rng)
     if not taken:
         raise InputError(
             f"no development data can be taken from {_described(items)}; there must be two items "
             "of a label, or two contexts; add some, or name a development file."
         )
     return (
-        [item for place, item in enumerate(items) if place not in taken],
-        [item for place, item in enumerate(items) if place in taken],
+        [item for index, item in enumerate(items) if index not in taken],
+        [item for index, item in enumerate(items) if index in taken],
     )
 
 
@@ -69,34 +71,34 @@ def _strata(items: Sequence[Item]) -> list[str]:
 
 
 def _grouped(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    """The places of each key, in the order of the first ones."""
+    """The positions of each key, in the order of the first ones."""
     groups: dict[Hashable, list[int]] = {}
-    for place, key in enumerate(keys):
-        groups.setdefault(key, []).append(place)
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
     return groups
 
 
-def _stratified(strata: Sequence[str], share: float, rng: RandomStream) -> set[int]:
-    groups = {name: places for name, places in _grouped(strata).items() if len(places) > 1}
-    wanted = {name: share * len(places) for name, places in groups.items()}
+def _stratified(strata: Sequence[str], fraction: float, rng: RandomStream) -> set[int]:
+    groups = {name: positions for name, positions in _grouped(strata).items() if len(positions) > 1}
+    wanted = {name: fraction * len(positions) for name, positions in groups.items()}
     amounts = {name: max(1, int(amount)) for name, amount in wanted.items()}
     # What rounding down left over goes to those that lost most.
-    rest = round(share * len(strata)) - sum(amounts.values())
+    rest = round(fraction * len(strata)) - sum(amounts.values())
     by_loss = sorted(groups, key=lambda name: (amounts[name] - wanted[name], str(name)))
     for name in by_loss:
         if rest > 0 and amounts[name] < min(wanted[name], len(groups[name]) - 1):
             amounts[name] += 1
             rest -= 1
     taken: set[int] = set()
-    for name, places in groups.items():
-        order = rng.stream(f"label {name}").permutation(0, len(places))
-        taken.update(places[number] for number in order[: amounts[name]].tolist())
+    for name, positions in groups.items():
+        order = rng.stream(f"label {name}").permutation(0, len(positions))
+        taken.update(positions[number] for number in order[: amounts[name]].tolist())
     return taken
 
 
-def _whole_contexts(contexts: Sequence[str], share: float, rng: RandomStream) -> set[int]:
+def _whole_contexts(contexts: Sequence[str], fraction: float, rng: RandomStream) -> set[int]:
     groups = list(_grouped(contexts).values())
-    wanted = max(1, round(share * len(contexts)))
+    wanted = max(1, round(fraction * len(contexts)))
     taken: set[int] = set()
     # One context is left for training, whatever the share.
     for number in rng.stream("contexts").permutation(0, len(groups))[:-1].tolist():

@@ -47,10 +47,10 @@ class WrittenFile:
     format: str = ""
     write: "Callable[[ChosenRows], bytes] | None" = None
 
-    def add_title(self, place: str, title: object) -> None:
+    def add_title(self, source_location: str, title: object) -> None:
         """Notes the article a row belongs to, if it is named."""
         if isinstance(title, str) and title.strip():
-            self.titles[place] = title.strip()
+            self.titles[source_location] = title.strip()
 
 
 ChosenRows = Sequence[tuple[WrittenFile, list[Any]]]
@@ -71,10 +71,17 @@ class WrittenRows:
     header: tuple[str, ...]
     _files: Sequence[WrittenFile]
 
-    def some(self, places: Collection[str]) -> bytes:
-        """A file with the rows that stand at some places, in their order."""
+    def some(self, source_locations: Collection[str]) -> bytes:
+        """A file with the rows that stand at some positions, in their order."""
         chosen = [
-            (file, [row for place, row in file.rows.items() if place in places])
+            (
+                file,
+                [
+                    row
+                    for source_location, row in file.rows.items()
+                    if source_location in source_locations
+                ],
+            )
             for file in self._files
         ]
         return (self._files[0].write or _text)(chosen)
@@ -110,7 +117,9 @@ def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
         # Without one, whether the first row is data would be guessed anew for each part.
         header = _header(data.columns, first.width)
         first.head = ("," if first.suffix == ".csv" else "\t").join(header) + "\n"
-    titles = {place: title for file in read for place, title in file.titles.items()}
+    titles = {
+        source_location: title for file in read for source_location, title in file.titles.items()
+    }
     return WrittenRows(first.suffix, titles, header, read)
 
 
@@ -127,7 +136,7 @@ def _header(columns: Sequence[Column], width: int) -> tuple[str, ...]:
 
 def _read(path: Path, data: Labelled) -> WrittenFile:
     suffix = suffix_of(path, data.item.suffixes, data.task)
-    kept = {item.place for item in data.items}
+    kept = {item.source_location for item in data.items}
     special = data.item.written_file(path, suffix, data.reading.encoding, kept)
     if special is not None:
         return special
@@ -136,7 +145,9 @@ def _read(path: Path, data: Labelled) -> WrittenFile:
         return _parquet_rows(path, origin)
     lines = read_lines(path, encoding=data.reading.encoding)
     if suffix in (".csv", ".tsv"):
-        return _separated(lines, origin, suffix, kept | {row.place for row in data.bad.rows})
+        return _separated(
+            lines, origin, suffix, kept | {row.source_location for row in data.bad.rows}
+        )
     if suffix == ".json":
         held = list(lines)
         if not one_object_per_line(held):
@@ -144,10 +155,10 @@ def _read(path: Path, data: Labelled) -> WrittenFile:
         lines = iter(held)
     file = WrittenFile(".jsonl", "has one object per line")
     for number, line in enumerate(lines, start=1):
-        place = f"{origin}, line {number:,}"
-        if place in kept:
-            file.rows[place] = f"{line}\n"
-            file.add_title(place, json.loads(line).get(_TITLE))
+        source_location = f"{origin}, line {number:,}"
+        if source_location in kept:
+            file.rows[source_location] = f"{line}\n"
+            file.add_title(source_location, json.loads(line).get(_TITLE))
     return file
 
 
@@ -164,13 +175,15 @@ def _separated(
     file = WrittenFile(suffix)
     titled: int | None = None
     for number, cells in separated_rows(noted(), origin, suffix):
-        place = f"{origin}, row {number:,}"
+        source_location = f"{origin}, row {number:,}"
         begin = next(
             at for at, line in enumerate(held) if line
         )  # rows without any cell come before
         written = "\n".join(held[begin:]) + "\n"
         held.clear()
-        if not file.shape and place not in known:  # it became neither an item nor a bad row
+        if (
+            not file.shape and source_location not in known
+        ):  # it became neither an item nor a bad row
             file.shape = f"has the columns {', '.join(cells)}"
             file.head = written
             names = [cell.casefold().strip() for cell in cells]
@@ -179,9 +192,9 @@ def _separated(
         if not file.shape:
             file.width = len(cells)
             file.shape = f"has {file.width:,} columns and no header"
-        file.rows[place] = written
+        file.rows[source_location] = written
         if titled is not None and titled < len(cells):
-            file.add_title(place, cells[titled])
+            file.add_title(source_location, cells[titled])
     return file
 
 
@@ -190,9 +203,9 @@ def _list(value: Any, origin: str) -> WrittenFile:
     file = WrittenFile(".jsonl", "has one object per line")
     objects = value["data"] if isinstance(value, dict) else value
     for number, each in enumerate(objects, start=1):
-        place = f"{origin}, object {number:,}"
-        file.rows[place] = json_line(each)
-        file.add_title(place, each.get(_TITLE) if isinstance(each, dict) else None)
+        source_location = f"{origin}, object {number:,}"
+        file.rows[source_location] = json_line(each)
+        file.add_title(source_location, each.get(_TITLE) if isinstance(each, dict) else None)
     return file
 
 
@@ -202,12 +215,14 @@ def _parquet_rows(path: Path, origin: str) -> WrittenFile:
     with open_file(path) as opened:
         table = parquet.read_table(opened)
     columns = ", ".join(f"{each.name} ({each.type})" for each in table.schema)
-    places = [f"{origin}, row {number:,}" for number in range(1, len(table) + 1)]
+    source_locations = [f"{origin}, row {number:,}" for number in range(1, len(table) + 1)]
     file = WrittenFile(".parquet", f"has the columns {columns}", table, write=_parquet)
-    file.rows.update(zip(places, range(len(table)), strict=True))
+    file.rows.update(zip(source_locations, range(len(table)), strict=True))
     if table.schema.names.count(_TITLE) == 1:
-        for place, title in zip(places, table.column(_TITLE).to_pylist(), strict=True):
-            file.add_title(place, title)
+        for source_location, title in zip(
+            source_locations, table.column(_TITLE).to_pylist(), strict=True
+        ):
+            file.add_title(source_location, title)
     return file
 
 

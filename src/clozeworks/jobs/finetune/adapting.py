@@ -27,7 +27,9 @@ def objective_of(task: Task[Any, Any], recipe: FinetuneRecipe) -> Objective:
     if recipe.adversarial is not None:
         return Adversarial(objective=task, move=recipe.adversarial)
     if (sampling := recipe.scheduled_sampling) is not None:
-        return ScheduledSampling(objective=task, told=sampling.told, choose=sampling.choose)
+        return ScheduledSampling(
+            objective=task, teacher_forcing=sampling.teacher_forcing, choose=sampling.choose
+        )
     return task
 
 
@@ -35,7 +37,9 @@ def told_said(recipe: FinetuneRecipe, steps: int) -> list[str]:
     """How much a model is told in the course of its training, in a sentence if not everything."""
     if recipe.scheduled_sampling is None:
         return []
-    first, last = (recipe.scheduled_sampling.told.share(step) for step in (0, steps - 1))
+    first, last = (
+        recipe.scheduled_sampling.teacher_forcing.probability(step) for step in (0, steps - 1)
+    )
     if last >= 1:
         raise SettingError(
             f"scheduled_sampling is set, and of {steps:,} steps all tell everything; it has no "

@@ -35,7 +35,7 @@ class TaskExamples(Examples):
         task: The task.
         items: Labelled items.
         tokenizer: The model's tokenizer.
-        most: The most tokens the model takes.
+        max_length: The most tokens the model takes.
         change: Changes an item for an epoch; a pure function.
         mixed: Says which item each example is, where several tasks are mixed.
     """
@@ -46,7 +46,7 @@ class TaskExamples(Examples):
         items: Sequence[Any],
         tokenizer: Tokenizer,
         *,
-        most: int | None,
+        max_length: int | None,
         change: Change | None = None,
         mixed: Mixed | None = None,
     ) -> None:
@@ -55,10 +55,10 @@ class TaskExamples(Examples):
         self.task = task
         self.items = items
         self.tokenizer = tokenizer
-        self.most = most
+        self.max_length = max_length
         self.change = change
         self.mixed = mixed
-        limit = task.windows.limit(most)
+        limit = task.windows.limit(max_length)
         self.longest = limit if limit is not None else 1 << 30
 
     @cached_property
@@ -67,7 +67,7 @@ class TaskExamples(Examples):
         wanted = min(len(self.items), _LOOKED_AT)
         chosen = np.linspace(0, len(self.items) - 1, wanted).astype(np.int64)
         some = [self.items[index] for index in chosen]
-        windows = self.task.windows_of(some, self.tokenizer, self.most)
+        windows = self.task.windows_of(some, self.tokenizer, self.max_length)
         return sum(map(len, windows)) / wanted
 
     def size(self, epoch: int) -> int:
@@ -84,7 +84,7 @@ class TaskExamples(Examples):
                 self.change(item, epoch, index)
                 for item, index in zip(items, indices.tolist(), strict=True)
             ]
-        windows = self.task.windows_of(items, self.tokenizer, self.most)
+        windows = self.task.windows_of(items, self.tokenizer, self.max_length)
         targets = [
             target
             for item, own in zip(items, by_item(windows), strict=True)

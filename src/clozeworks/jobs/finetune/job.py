@@ -199,14 +199,14 @@ def _run(
 
 def _check_kind(recipe: FinetuneRecipe, folder: Path) -> None:
     """Refuses a folder that holds another task, or a search."""
-    place = folder / RECIPE
+    path = folder / RECIPE
     if (folder / SEARCH).exists():
         raise OutputError(
             f"{folder} holds a search of settings; name another folder with run=FOLDER, or go on "
             "with the search."
         )
-    if place.exists():
-        before = config.read_json(place).get("task", {})
+    if path.exists():
+        before = config.read_json(path).get("task", {})
         if before.get("kind") != recipe.task["kind"]:
             raise OutputError(
                 f"{folder} holds a run of {before.get('kind', 'another kind')!r}, and the task is "
@@ -226,5 +226,5 @@ def _finish(done: Finetuned) -> None:
         json.dump(done.record(), file, indent=1, ensure_ascii=False)
         file.write("\n")
     # A copy, so that a seed's folder stays whole.
-    with fresh_folder(done.folder / MODEL, overwrite=True) as place:
-        shutil.copytree(done.best.folder / MODEL, place, dirs_exist_ok=True)
+    with fresh_folder(done.folder / MODEL, overwrite=True) as temporary:
+        shutil.copytree(done.best.folder / MODEL, temporary, dirs_exist_ok=True)

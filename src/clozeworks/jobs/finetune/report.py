@@ -85,7 +85,7 @@ def write_report(
     with _noted("The best model could not be asked about the dev set", callback):
         model = load(folder / MODEL, device=device, dtype=torch.float32)
         predictions = predictions or predict(
-            task, model.model, model.tokenizer, items, most=model.max_length
+            task, model.model, model.tokenizer, items, max_length=model.max_length
         )
         sentences = [*task.reading_notes(predictions), trained(recipe.training, model)]
         summary = replace(summary, training=sentences)

@@ -165,14 +165,14 @@ class FinetuneRun:
         if (lora := self.recipe.lora) is not None:
             add_lora(network, lora, seed=self.seed)
         with memory_kept():
-            lanes = MicroBatchThreads(self.ranks.device)
+            workers = MicroBatchThreads(self.ranks.device)
             try:
-                return self._trained(model, network, lanes)
+                return self._trained(model, network, workers)
             finally:
-                lanes.close()
+                workers.close()
 
     def _trained(
-        self, model: LanguageModel, network: Model, lanes: MicroBatchThreads
+        self, model: LanguageModel, network: Model, workers: MicroBatchThreads
     ) -> tuple[Outcome, RunResult | None]:
         recipe, objective = self.recipe, self.objective
         plan, snapshots = self.plan, self.snapshots
@@ -190,15 +190,15 @@ class FinetuneRun:
             model=network,
             loss=objective.loss,
             names=objective.loss_names,
-            stages=Stages([Stage(self._loader(model, lanes), plan.steps)]),
-            held_out=self._held_out(model, lanes),
+            stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
+            held_out=self._held_out(model, workers),
             training=plan.training,
             logging=plan.logging,
             evaluation=plan.evaluation,
             checkpointing=recipe.checkpointing,
             seed=self.seed,
             ranks=self.ranks,
-            lanes=lanes,
+            workers=workers,
             snapshots=snapshots,
             metrics=metrics,
             callback=self.callback,
@@ -265,7 +265,7 @@ class FinetuneRun:
 
     def _answers(self, model: LanguageModel) -> list[Any]:
         task, items = self.data.task, self.data.dev
-        return answers(task, model.model, model.tokenizer, items, most=model.max_length)
+        return answers(task, model.model, model.tokenizer, items, max_length=model.max_length)
 
     def _judged(self, model: LanguageModel) -> EvalResult:
         said = self._answers(model)
@@ -278,34 +278,34 @@ class FinetuneRun:
             said,
         )
 
-    def _loader(self, model: LanguageModel, lanes: MicroBatchThreads) -> Loader[MicroBatches]:
+    def _loader(self, model: LanguageModel, workers: MicroBatchThreads) -> Loader[MicroBatches]:
         examples = TaskExamples(
             self.data.task,
             self.data.train,
             model.tokenizer,
-            most=model.max_length,
+            max_length=model.max_length,
             change=_change(self.recipe.augment, self.seed, self.start),
             mixed=self.data.mixed(self.seed),
         )
         return Loader(
             examples,
-            self._cutter(model, lanes),
+            self._cutter(model, workers),
             seed=self.seed,
             examples=self.plan.batch_size,
             rank=self.ranks.rank,
             ranks=self.ranks.count,
         )
 
-    def _held_out(self, model: LanguageModel, lanes: MicroBatchThreads) -> MicroBatches:
+    def _held_out(self, model: LanguageModel, workers: MicroBatchThreads) -> MicroBatches:
         """This rank's share of the dev set; nothing where answers tell the cost as well."""
         if len(self.data.dev) < self.ranks.count or self.data.task.cost_value:
             return []
         examples = TaskExamples(
-            self.data.task, self.data.dev, model.tokenizer, most=model.max_length
+            self.data.task, self.data.dev, model.tokenizer, max_length=model.max_length
         )
         loader = Loader(
             examples,
-            self._cutter(model, lanes),
+            self._cutter(model, workers),
             seed=self.seed,
             examples=len(self.data.dev),
             rank=self.ranks.rank,
@@ -316,13 +316,13 @@ class FinetuneRun:
 
     def _mean_length(self) -> float:
         return TaskExamples(
-            self.data.task, self.data.train, self.start.tokenizer, most=self.start.max_length
+            self.data.task, self.data.train, self.start.tokenizer, max_length=self.start.max_length
         ).mean_length
 
-    def _cutter(self, model: LanguageModel, lanes: MicroBatchThreads) -> MicroBatcher:
+    def _cutter(self, model: LanguageModel, workers: MicroBatchThreads) -> MicroBatcher:
         source = Vocabularies.of(model.tokenizer)
         most = self.recipe.training.micro_batch_tokens
-        return MicroBatcher(self.objective, self.seed, source, most, lanes.count)
+        return MicroBatcher(self.objective, self.seed, source, most, workers.count)
 
     def _written(self) -> dict[str, Any]:
         plan = self.plan

@@ -250,8 +250,8 @@ class _Searching:
         found = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
         for number, setting in enumerate(settings):
             self.callback.on_message(f"Trial {number}: {_said(setting)}.")
-            place = f"trial {number + 1} of {len(settings)}", self.folder / f"trial-{number}"
-            self.callback.enter(*place)
+            path = f"trial {number + 1} of {len(settings)}", self.folder / f"trial-{number}"
+            self.callback.enter(*path)
             outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
             found = replace(found, outcome=outcome)
             if result is None:
@@ -265,8 +265,8 @@ class _Searching:
             self._reuse(number)
         self.ranks.agreed(0.0)  # the others wait for it
         for number, seed in enumerate(self.recipe.seeds, 1):
-            place = f"seed {number} of {len(self.recipe.seeds)}", self.folder / f"seed-{seed}"
-            self.callback.enter(*place)
+            path = f"seed {number} of {len(self.recipe.seeds)}", self.folder / f"seed-{seed}"
+            self.callback.enter(*path)
             outcome, result = self._seed(best, seed, f"seed-{seed}")
             found = replace(found, outcome=outcome)
             if result is None:
@@ -300,9 +300,9 @@ class _Searching:
 
     def _reported(self, result: RunResult) -> Measured:
         model = load(result.folder / MODEL, device=self.ranks.device)
-        task, most = model.task, model.max_length  # as the seed settled it, threshold and all
+        task, max_length = model.task, model.max_length  # as the seed settled it, threshold and all
         assert task is not None
-        said = answers(task, model.model, model.tokenizer, self.apart, most=most)
+        said = answers(task, model.model, model.tokenizer, self.apart, max_length=max_length)
         self.said[result.seed] = said
         return task.measure(self.apart, said, intervals=True)
 
@@ -336,8 +336,8 @@ class _Searching:
         if not self.ranks.leads:
             return found
         best = found.results[found.best_seed]
-        with fresh_folder(self.folder / MODEL, overwrite=True) as place:
-            shutil.copytree(best.folder / MODEL, place, dirs_exist_ok=True)
+        with fresh_folder(self.folder / MODEL, overwrite=True) as temporary:
+            shutil.copytree(best.folder / MODEL, temporary, dirs_exist_ok=True)
         before = config.read_json(self.folder / SEARCH)
         _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
         # What chose has no say in how good it is: only the other half is told.
@@ -399,7 +399,7 @@ def _said(setting: Mapping[str, float | int]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in setting.items())
 
 
-def _write(place: Path, data: Mapping[str, Any]) -> None:
-    with atomic_file(place, "w") as file:
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    with atomic_file(path, "w") as file:
         json.dump(data, file, indent=1, ensure_ascii=False)
         file.write("\n")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from clozeworks.arrays import Int64Array
-from clozeworks.checkpoints.generation import places_of
+from clozeworks.checkpoints.generation import max_positions_of
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
@@ -48,7 +48,7 @@ def preflight(
     folder: Path,
     network: Model,
     stages: Stages,
-    lanes: MicroBatchThreads,
+    workers: MicroBatchThreads,
     callback: Callback,
 ) -> None:
     """Says what a run is about to do, and refuses what cannot go well.
@@ -71,7 +71,7 @@ def preflight(
         f"{count:,} parameters, {weights}; {counted(steps, 'step')} of {sizes} tokens, "
         f"{total / 1e6:,.1f} million in all, "
         f"{stages.epoch_of(steps):,.1f} epochs; {counted(loader.examples, 'example')} a step on "
-        f"{counted(lanes.count, 'thread')}."
+        f"{counted(workers.count, 'thread')}."
     )
     if recipe.objective.couples_examples and loader.ranks > 1:
         callback.on_message(
@@ -79,7 +79,7 @@ def preflight(
             "the run that one process would make."
         )
     _room(folder, count, recipe.checkpointing.keep, callback)
-    _memory(count, recipe, lanes.count, callback)
+    _memory(count, recipe, workers.count, callback)
     # Rates of a few examples say little.
     looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
     pieces = [piece for step in range(looked) for piece in loader.batch(step)]
@@ -141,7 +141,7 @@ def asked(pieces: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
                 )
             else:
                 sentences.append(f"{name}: {ones:.0%} of {counted(count, 'pair')} are negatives.")
-        elif "places" in pieces[0].targets[name]:
+        elif "positions" in pieces[0].targets[name]:
             sentences.append(f"{name}: {count / tokens:.1%} of the tokens are asked.")
         else:
             each = counted(round(count * ranks / steps), "question")
@@ -181,9 +181,9 @@ def _room(folder: Path, count: int, keep: int, callback: Callback) -> None:
     )
 
 
-def _memory(count: int, recipe: Recipe, lanes: int, callback: Callback) -> None:
+def _memory(count: int, recipe: Recipe, workers: int, callback: Callback) -> None:
     # The weight, two means, and a gradient for each lane; what a piece needs comes on top.
-    needed = count * (4 + 8 + 4 * lanes)
+    needed = count * (4 + 8 + 4 * workers)
     have = available()
     said = f", {size_in_words(have)} are available" if have else ""
     callback.on_message(
@@ -201,24 +201,24 @@ def check_lengths(
     length: int,
     published: Mapping[str, Any] | None = None,
     *,
-    places: str | None = None,
+    max_positions: str | None = None,
 ) -> None:
-    """Complains about examples that are longer than a table of places, or than a config states.
+    """Complains about examples that are longer than a table of positions, or than a config states.
 
     Args:
         model: The model to be saved.
         published: The config that is saved with it.
         objective: What it learns, which may add tables.
         length: The most tokens of an example.
-        places: The key of a config that says how many tokens are taken; None if the model is
+        max_positions: The key of a config that says how many tokens are taken; None if the model is
             trained already, so that nothing in it can be changed.
 
     Raises:
         SettingError: Whose table it is, and what to do.
     """
-    kept = "start from a size, as a trained model keeps its places"
-    config = kept if places is None else f"raise model.config.{places}"
-    tables = [("the model takes at most", places_of(model, published or {}), config)]
+    kept = "start from a size, as a trained model keeps its positions"
+    config = kept if max_positions is None else f"raise model.config.{max_positions}"
+    tables = [("the model takes at most", max_positions_of(model, published or {}), config)]
     used = objective.required_heads(model.heads) | objective.heads(model).keys()
     heads = objective.equip(model).heads
     for head in (heads[name] for name in used if name in heads):

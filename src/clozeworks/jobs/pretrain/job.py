@@ -100,15 +100,17 @@ class _Run:
         objective = stages[0][0]
         model = starting_model(recipe.model, objective, self.corpus, recipe.seed, begun=begun)
         longest, published = max(length for _, length, _ in stages), model.checkpoint.config
-        places = model.family.places if recipe.model.fresh else None
-        check_lengths(model.blueprint, objective, longest, published, places=places)
+        max_positions = model.family.max_positions_key if recipe.model.fresh else None
+        check_lengths(model.blueprint, objective, longest, published, max_positions=max_positions)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
         with memory_kept():
-            lanes = MicroBatchThreads(self.ranks.device, 1 if objective.couples_examples else None)
+            workers = MicroBatchThreads(
+                self.ranks.device, 1 if objective.couples_examples else None
+            )
             try:
-                return self._trained(model, network, objective, stages, lanes)
+                return self._trained(model, network, objective, stages, workers)
             finally:
-                lanes.close()
+                workers.close()
                 if self.board is not None:
                     self.board.close()
 
@@ -118,7 +120,7 @@ class _Run:
         network: Model,
         objective: Objective,
         stages: Sequence[tuple[Objective, int, int]],
-        lanes: MicroBatchThreads,
+        workers: MicroBatchThreads,
     ) -> Pretrained:
         recipe = self.recipe
         snapshot, damaged = self.snapshots.read_latest()
@@ -137,7 +139,7 @@ class _Run:
                     self._loader(
                         "train",
                         stage,
-                        lanes,
+                        workers,
                         self._arranged("train", stage),
                         tokens=tokens,
                         examples=recipe.training.batch_size,
@@ -150,11 +152,11 @@ class _Run:
                 )
             ]
         )
-        held_out = self._held_out(objective, lanes)
+        held_out = self._held_out(objective, workers)
         metrics = None
         if self.ranks.leads:
             if snapshot is None:
-                preflight(recipe, self.folder, network, loaders, lanes, self.callback)
+                preflight(recipe, self.folder, network, loaders, workers, self.callback)
             begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
             self.recorder.start(self.ranks.count, step)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
@@ -173,7 +175,7 @@ class _Run:
             checkpointing=recipe.checkpointing,
             seed=recipe.seed,
             ranks=self.ranks,
-            lanes=lanes,
+            workers=workers,
             snapshots=self.snapshots,
             metrics=metrics,
             callback=self.callback,
@@ -198,13 +200,13 @@ class _Run:
         records = metrics.records if metrics is not None else []
         if metrics is not None:
             metrics.close()
-        place, filling = None, None
+        path, filling = None, None
         if outcome.finished and self.ranks.leads:
-            place, companions = self.folder / MODEL, objective.companions(network)
-            if step < loaders.steps or not place.exists():
+            path, companions = self.folder / MODEL, objective.companions(network)
+            if step < loaders.steps or not path.exists():
                 objective.settle(network, model.model)
                 model.checkpoint.notes |= objective.notes
-                self._export(place, model, companions, outcome, records, baseline)
+                self._export(path, model, companions, outcome, records, baseline)
             networks = {MODEL: model.model, **companions}
             fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]
             filling = next((self.folder / n for n in fills if (self.folder / n).exists()), None)
@@ -213,7 +215,7 @@ class _Run:
         return Pretrained(
             self.folder,
             outcome,
-            place,
+            path,
             records,
             baseline,
             report,
@@ -250,7 +252,7 @@ class _Run:
         return write_report(self.folder, summary, self.callback)
 
     def _arranged(self, part: str, objective: Objective) -> Examples:
-        return objective.arranged().arrange(
+        return objective.chosen_examples().arrange(
             self.corpus.split(part),
             self.corpus.tokenizer,
             self.recipe.seed,
@@ -261,7 +263,7 @@ class _Run:
         self,
         part: str,
         objective: Objective,
-        lanes: MicroBatchThreads,
+        workers: MicroBatchThreads,
         arrangement: Examples,
         *,
         tokens: int | None = None,
@@ -276,7 +278,7 @@ class _Run:
             )
         source = Vocabularies.of(self.corpus.tokenizer, split)
         cutter = MicroBatcher(
-            objective, recipe.seed, source, recipe.training.micro_batch_tokens, lanes.count
+            objective, recipe.seed, source, recipe.training.micro_batch_tokens, workers.count
         )
         return Loader(
             arrangement,
@@ -288,7 +290,7 @@ class _Run:
             ranks=self.ranks.count,
         )
 
-    def _held_out(self, objective: Objective, lanes: MicroBatchThreads) -> MicroBatches:
+    def _held_out(self, objective: Objective, workers: MicroBatchThreads) -> MicroBatches:
         """This rank's share of the text a model is measured on: the same at every step."""
         if VALIDATION not in self.corpus.splits:
             return []
@@ -298,7 +300,7 @@ class _Run:
         if size < self.ranks.count:
             return []
         wanted = max(1, min(max(self.ranks.count, wanted), size))
-        loader = self._loader(VALIDATION, objective, lanes, arrangement, examples=wanted)
+        loader = self._loader(VALIDATION, objective, workers, arrangement, examples=wanted)
         return loader.batch(0)
 
     def _written(self) -> dict[str, Any]:
@@ -311,7 +313,7 @@ class _Run:
 
     def _export(
         self,
-        place: Path,
+        path: Path,
         model: LanguageModel,
         companions: Mapping[str, Model],
         outcome: Outcome,
@@ -324,7 +326,7 @@ class _Run:
         """
         last = [record["evaluation"] for record in records if "evaluation" in record]
         beside = {self.folder / name: model.with_network(own) for name, own in companions.items()}
-        for folder, made in {**beside, place: model}.items():
+        for folder, made in {**beside, path: model}.items():
             made.model.eval()
             card = model_card(
                 made,

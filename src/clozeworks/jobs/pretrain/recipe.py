@@ -242,12 +242,12 @@ def _relengthed(data: Any, length: int) -> Any:
         return data
     return {
         key: {**value, "length": length}
-        if key == "arrangement" and isinstance(value, dict)
+        if key == "examples" and isinstance(value, dict)
         else _relengthed(value, length)
         for key, value in data.items()
     }
 
 
 def _length(objective: Objective) -> int:
-    length: int = config.plain(objective.arranged())["length"]
+    length: int = config.plain(objective.chosen_examples())["length"]
     return length

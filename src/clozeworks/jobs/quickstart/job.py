@@ -157,7 +157,7 @@ def settled(folder: Path, *changes: str) -> Recipe:
 
 
 def _corpus(folder: Path, say: Say) -> Corpus:
-    text, place = folder / TEXT, folder / TOKENIZER
+    text, path = folder / TEXT, folder / TOKENIZER
     if not text.exists():
         documents = python_documentation()
         with atomic_file(text, "w") as file:
@@ -169,9 +169,9 @@ def _corpus(folder: Path, say: Say) -> Corpus:
         f"Python's own documentation, in {text}."
     )
     tokenizer = train_from_iterator(documents, kind="wordpiece", size=4000)
-    place.mkdir(exist_ok=True)
-    tokenizer.save(place)
-    say(f"The tokenizer: WordPiece, {tokenizer.size:,} entries, in {place}.")
+    path.mkdir(exist_ok=True)
+    tokenizer.save(path)
+    say(f"The tokenizer: WordPiece, {tokenizer.size:,} entries, in {path}.")
     settings = BuildSettings(sentences="wrapped", validation=0.02)
     corpus = build_corpus([text], folder / CORPUS, tokenizer, settings).corpus
     parts = corpus.manifest["splits"]

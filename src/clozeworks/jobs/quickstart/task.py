@@ -113,14 +113,14 @@ def _recipe(
 def _sets(folder: Path) -> dict[str, Path]:
     """Files of all training rows, of few of them, and of those to be judged by."""
     folder.mkdir(exist_ok=True)
-    places = {name: folder / f"{name}.csv" for name in ("few", "all", "dev")}
-    if not all(place.exists() for place in places.values()):
+    paths = {name: folder / f"{name}.csv" for name in ("few", "all", "dev")}
+    if not all(index.exists() for index in paths.values()):
         train, dev = split(area_items(), _DEV_SHARE, seed=0)
         _, few = split(train, min(0.5, FEW / len(train)), seed=0)
         for name, items in (("few", few), ("all", train), ("dev", dev)):
-            with atomic_file(places[name], "w") as file:
+            with atomic_file(paths[name], "w") as file:
                 csv.writer(file).writerows([("text", "label"), *map(_row, items)])
-    return places
+    return paths
 
 
 def _row(item: TextItem) -> tuple[str, str]:

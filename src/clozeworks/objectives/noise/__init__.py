@@ -39,6 +39,6 @@ class ChoiceSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives.noise"
 
-    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
+    def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide among all tokens of the batch, in ascending order, (n,)."""
         raise NotImplementedError

@@ -3,16 +3,16 @@
 Paper: Raffel et al. 2020 (T5): 15 % of the tokens in spans of 3 on average.
 The algorithm of the released code (`random_spans_noise_mask`), exactly:
 
-1. of L tokens n = round(share * L) are hidden, at least 1 and at most L - 1, in s = round(n / mean)
-   spans, at least 1; both are rounded in float32, halves to the even neighbour;
+1. of L tokens n = round(fraction * L) are hidden, at least 1 and at most L - 1, in s = round(n /
+   mean) spans, at least 1; both are rounded in float32, halves to the even neighbour;
 2. the n hidden tokens are cut into s spans, each at least one token long, and so are the L - n kept
    ones; every way to cut is equally likely;
 3. the spans take turns, a kept one first.
 
 So the first token is always kept and the last one always hidden, and one span alone is the end of
 the text. With `roll` everything is moved around in a circle, and both may happen to any token.
-Trap: drawing a length for each span does not hide exactly n tokens; cutting at s - 1 places drawn
-one by one gives empty spans, and leaving these out is not uniform.
+Trap: drawing a length for each span does not hide exactly n tokens; cutting at s - 1 positions
+drawn one by one gives empty spans, and leaving these out is not uniform.
 Where the code and this differ: more kept spans than kept tokens are impossible; there the code
 fails, here there are as many spans as there is room for.
 Prefer it for encoder-decoders. `Spans` hides whole words and never puts a rest into one long span.
@@ -43,7 +43,7 @@ class AlternatingSpans(ChoiceSpec):
 
     paper: ClassVar[str] = "Raffel et al. 2020"
 
-    share: Annotated[float, Above(0), Below(1)] = 0.15
+    fraction: Annotated[float, Above(0), Below(1)] = 0.15
     """Of all tokens of text."""
     mean: float | None = 3.0
     """Tokens of a hidden span on average; None: one span for all, the end of the text."""
@@ -58,14 +58,14 @@ class AlternatingSpans(ChoiceSpec):
         """How many tokens are hidden, and in how many spans, (B,) each."""
         # Compat: the code rounds in float32, where 0.15 is a little more than 0.15.
         known = np.maximum(lengths, 2)
-        hidden = np.rint(known.astype(np.float32) * np.float32(self.share)).astype(np.int64)
-        hidden = np.clip(hidden, 1, known - 1)
+        masked = np.rint(known.astype(np.float32) * np.float32(self.fraction)).astype(np.int64)
+        masked = np.clip(masked, 1, known - 1)
         if self.mean is None:
-            return hidden, np.ones_like(hidden)
-        spans = np.rint(hidden.astype(np.float32) / np.float32(self.mean)).astype(np.int64)
-        return hidden, np.minimum(np.maximum(spans, 1), known - hidden)
+            return masked, np.ones_like(masked)
+        spans = np.rint(masked.astype(np.float32) / np.float32(self.mean)).astype(np.int64)
+        return masked, np.minimum(np.maximum(spans, 1), known - masked)
 
-    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
+    def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         lengths = pieces_of_examples(clean)
         text = np.flatnonzero(~clean.special)
@@ -83,10 +83,10 @@ class AlternatingSpans(ChoiceSpec):
             of_hidden: Draws that cut the hidden tokens, (B, L); at least 2 for each text.
             of_kept: Draws that cut the kept ones, (B, L).
         """
-        hidden, spans = self.counts(lengths)
+        masked, spans = self.counts(lengths)
         known = np.maximum(lengths, 2)
         runs = np.stack(
-            [composition(of_kept, known - hidden, spans), composition(of_hidden, hidden, spans)],
+            [composition(of_kept, known - masked, spans), composition(of_hidden, masked, spans)],
             axis=2,
         )  # (B, spans, 2)
         turns = np.broadcast_to(np.array([False, True]), runs.shape)
@@ -105,10 +105,10 @@ def composition(words: Uint32Array, items: Int64Array, parts: Int64Array) -> Int
         items: How many there are, (B,).
         parts: How many parts, 1 to `items`, (B,); rows with fewer than others end with zeros.
     """
-    # The parts - 1 places with the lowest draws among the items - 1 between two items are cuts.
-    places = np.arange(words.shape[1], dtype=np.uint64)
-    keys = (words.astype(np.uint64) << _HALF) | places
-    keys[places >= (items - 1).astype(np.uint64)[:, None]] = _LAST
+    # The parts - 1 positions with the lowest draws among the items - 1 between two items are cuts.
+    positions = np.arange(words.shape[1], dtype=np.uint64)
+    keys = (words.astype(np.uint64) << _HALF) | positions
+    keys[positions >= (items - 1).astype(np.uint64)[:, None]] = _LAST
     most = int(parts.max(initial=1))
     lowest = np.sort(keys, axis=1)[:, : most - 1]  # (B, most - 1)
     cuts = (lowest & np.uint64(0xFFFFFFFF)).astype(np.int64) + 1
@@ -131,7 +131,7 @@ def _rolled(mask: BoolArray, lengths: Int64Array, draws: Uint32Array) -> BoolArr
     return rolled
 
 
-def raw_length(inputs: int, share: float, mean: float) -> tuple[int, int]:
+def raw_length(inputs: int, fraction: float, mean: float) -> tuple[int, int]:
     """The tokens of text that fill an input once spans are hidden, and what its targets have.
 
     `random_spans_helper` of the released code: (512, 0.15, 3) gives 568 and 114. Both inputs and
@@ -139,7 +139,7 @@ def raw_length(inputs: int, share: float, mean: float) -> tuple[int, int]:
 
     Args:
         inputs: The most tokens of an input.
-        share: Of the tokens that are hidden.
+        fraction: Of the tokens that are hidden.
         mean: Tokens of a span.
 
     Raises:
@@ -147,9 +147,9 @@ def raw_length(inputs: int, share: float, mean: float) -> tuple[int, int]:
     """
 
     def both(length: int) -> tuple[int, int]:
-        hidden = round(length * share)
-        spans = round(hidden / mean)
-        return length - hidden + spans + 1, hidden + spans + 1
+        masked = round(length * fraction)
+        spans = round(masked / mean)
+        return length - masked + spans + 1, masked + spans + 1
 
     if inputs < 2:
         raise SettingError("length", inputs, "a token of text and the end need 2", "raise length")
@@ -158,6 +158,6 @@ def raw_length(inputs: int, share: float, mean: float) -> tuple[int, int]:
         length += 1
     targets = both(length)[1]
     # Compat: the code prefers targets as long as the inputs if half of the text is hidden.
-    if share == 0.5 and targets > inputs:
+    if fraction == 0.5 and targets > inputs:
         return length - 1, targets - 1
     return length, targets

@@ -19,11 +19,11 @@ from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
-from clozeworks.rng import shares
+from clozeworks.rng import uniforms
 from clozeworks.spec import Above, AtMost, PositiveInt, Slot, spec
 
 # How many of the tokens are hidden: some, and at most all.
-HiddenFraction = Annotated[float, Above(0), AtMost(1)]
+MaskedFraction = Annotated[float, Above(0), AtMost(1)]
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -74,9 +74,9 @@ class Counted(BudgetSpec):
         keys[clean.rows(clean.special, True)] = _LAST
         keys.sort(axis=1)
         taken = (keys[:, :most] & _LOW).astype(np.int64) + clean.starts[:, None]
-        places = taken[np.arange(most) < counts[:, None]]
-        places.sort()
-        return places
+        positions = taken[np.arange(most) < counts[:, None]]
+        positions.sort()
+        return positions
 
     def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Whole words in a random order; one that would exceed the budget is passed over."""
@@ -101,15 +101,15 @@ class Exact(Counted):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    share: HiddenFraction = 0.15
-    most: PositiveInt | None = None
+    fraction: MaskedFraction = 0.15
+    max_count: PositiveInt | None = None
     """The most tokens of an example; no limit if not given."""
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """min(most, max(1, round(share * length))); special tokens count in the length."""
         # Compat: rint rounds halves to the even neighbour, as Python's round does: 2.5 is 2.
-        counts: Int64Array = np.maximum(1, np.rint(lengths * self.share).astype(np.int64))
-        return counts if self.most is None else np.minimum(self.most, counts)
+        counts: Int64Array = np.maximum(1, np.rint(lengths * self.fraction).astype(np.int64))
+        return counts if self.max_count is None else np.minimum(self.max_count, counts)
 
 
 @spec
@@ -118,11 +118,11 @@ class RandomRounding(Counted):
 
     paper: ClassVar[str] = "Liu et al. 2019"
 
-    share: HiddenFraction = 0.15
+    fraction: MaskedFraction = 0.15
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """int(share * length + a draw from 0 to 1); special tokens count in the length."""
-        return (lengths * self.share + shares(draws)).astype(np.int64)
+        return (lengths * self.fraction + uniforms(draws)).astype(np.int64)
 
 
 @spec
@@ -131,11 +131,11 @@ class Ceiling(Counted):
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    share: HiddenFraction = 0.15
+    fraction: MaskedFraction = 0.15
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
         """ceil(share * pieces)."""
-        counts: Int64Array = np.ceil(pieces * self.share).astype(np.int64)
+        counts: Int64Array = np.ceil(pieces * self.fraction).astype(np.int64)
         return counts
 
 
@@ -145,13 +145,13 @@ class Bernoulli(BudgetSpec):
 
     paper: ClassVar[str] = "Wolf et al. 2020 (the collator of transformers)"
 
-    share: HiddenFraction = 0.15
+    fraction: MaskedFraction = 0.15
 
     def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """Each token of text with the same chance."""
-        heads = (shares(draws.hide) < self.share)[clean.real]
+        heads = (uniforms(draws.hide) < self.fraction)[clean.real]
         return np.flatnonzero(heads & ~clean.special)
 
     def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Each word with the same chance, whatever its length."""
-        return shares(draws.hide[words.rows, words.begins]) < self.share
+        return uniforms(draws.hide[words.rows, words.begins]) < self.fraction

@@ -22,7 +22,7 @@ from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import rows_of, segment_begins
-from clozeworks.rng import fine_shares, shares
+from clozeworks.rng import fine_uniforms, uniforms
 from clozeworks.spec import Probability, spec
 
 
@@ -53,7 +53,7 @@ class Corruption:
     def write(
         self,
         ids: Int64Array,
-        places: Int64Array,
+        positions: Int64Array,
         clean: ExampleArrays,
         draws: Draws,
         source: Vocabularies,
@@ -62,18 +62,18 @@ class Corruption:
 
         Args:
             ids: The tokens of the batch, changed in place, (N,).
-            places: The hidden ones in ascending order, (n,).
+            positions: The hidden ones in ascending order, (n,).
             clean: The batch as it was.
             draws: The random numbers.
             source: The ids of the mask and of random tokens.
         """
-        rows = rows_of(clean, places)
-        within = places - clean.starts[rows]
-        shown = shares(draws.show[rows, within])
+        rows = rows_of(clean, positions)
+        within = positions - clean.starts[rows]
+        shown = uniforms(draws.show[rows, within])
         if self.unit != "token":
-            shown = shown[self._deciding(places, clean)]
+            shown = shown[self._deciding(positions, clean)]
         if self.mask:
-            ids[places[shown < self.mask]] = source.mask()
+            ids[positions[shown < self.mask]] = source.mask()
         random = (shown >= self.mask) & (shown < self.mask + self.random)
         # Among the draws that mean a random token, where in their range one lies is random still.
         # If there are a thousand of them for each token, it says which one, and no more are needed.
@@ -81,15 +81,15 @@ class Corruption:
         if enough and self.unit == "token" and self.random_from != "corpus":
             which = (shown[random] - self.mask) / (self.random or 1.0)
         else:
-            which = fine_shares(draws.four("random", rows[random], within[random]))
-        ids[places[random]] = self._tokens(which, source)
+            which = fine_uniforms(draws.four("random", rows[random], within[random]))
+        ids[positions[random]] = self._tokens(which, source)
 
-    def _deciding(self, places: Int64Array, clean: ExampleArrays) -> Int64Array:
+    def _deciding(self, positions: Int64Array, clean: ExampleArrays) -> Int64Array:
         """The hidden token whose draw counts for each hidden token: the first of its unit, (n,)."""
-        firsts = span_begins(places, segment_begins(clean))
+        firsts = span_begins(positions, segment_begins(clean))
         if self.unit == "word":
-            firsts |= clean.word_starts[places]
-        return np.maximum.accumulate(np.where(firsts, np.arange(len(places)), 0))
+            firsts |= clean.word_starts[positions]
+        return np.maximum.accumulate(np.where(firsts, np.arange(len(positions)), 0))
 
     def _tokens(self, which: Float64Array, source: Vocabularies) -> Int64Array:
         """Random tokens: numbers from 0 up to but not 1 say which."""
@@ -107,14 +107,14 @@ def _spread(which: Float64Array, limit: int) -> Int64Array:
     return np.minimum((which * limit).astype(np.int64), limit - 1)
 
 
-def span_begins(places: Int64Array, segments: BoolArray) -> BoolArray:
+def span_begins(positions: Int64Array, segments: BoolArray) -> BoolArray:
     """Which hidden tokens are the first of a run.
 
     Args:
-        places: The hidden tokens in ascending order, (n,).
+        positions: The hidden tokens in ascending order, (n,).
         segments: Which tokens of the batch begin a segment, (N,).
     """
-    firsts = segments[places]
+    firsts = segments[positions]
     firsts[:1] = True
-    firsts[1:] |= places[1:] != places[:-1] + 1
+    firsts[1:] |= positions[1:] != positions[:-1] + 1
     return firsts

@@ -68,6 +68,6 @@ class Draws:
         Args:
             name: What they are for.
             rows: The tokens' examples, (n,).
-            within: Their places there, (n,).
+            within: Their positions there, (n,).
         """
         return self.rng.stream(name).four(self.epochs[rows], self.indices[rows], within)

@@ -22,7 +22,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Counted, Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords
-from clozeworks.rng import shares
+from clozeworks.rng import uniforms
 from clozeworks.spec import PositiveInt, spec
 
 
@@ -40,15 +40,15 @@ class NGrams(ChoiceSpec):
         """A length for each draw."""
         chances = 1 / np.arange(1, self.longest + 1)
         limits = np.cumsum(chances[:-1] / chances.sum())
-        return 1 + np.searchsorted(limits, shares(draws), side="right")
+        return 1 + np.searchsorted(limits, uniforms(draws), side="right")
 
-    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
+    def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         words = TextWords.of(clean)
         order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
         lengths = draws.more("lengths", draws.hide.shape[1])[words.rows, words.begins]
         counts = self.budget.counts(clean, draws.own)
-        return words.places(_visit(words, order, self.lengths(lengths), counts))
+        return words.positions(_visit(words, order, self.lengths(lengths), counts))
 
 
 def _visit(

@@ -40,7 +40,9 @@ class Corrupted:
     merged: Int64Array
 
 
-def corrupt(clean: ExampleArrays, places: Int64Array, sentinels: Int64Array, end: int) -> Corrupted:
+def corrupt(
+    clean: ExampleArrays, positions: Int64Array, sentinels: Int64Array, end: int
+) -> Corrupted:
     """Shows sentinels for hidden tokens, and asks for these.
 
     What the template put around a text stays in the input; where it stands between two texts it
@@ -49,18 +51,18 @@ def corrupt(clean: ExampleArrays, places: Int64Array, sentinels: Int64Array, end
 
     Args:
         clean: The texts.
-        places: The hidden tokens in ascending order.
+        positions: The hidden tokens in ascending order.
         sentinels: Their ids, the first to be used first.
         end: Closes every target.
     """
     rows = np.repeat(np.arange(len(clean)), clean.lengths)
-    hidden = np.zeros(len(clean.ids), dtype=np.bool_)
-    hidden[places] = True
+    masked = np.zeros(len(clean.ids), dtype=np.bool_)
+    masked[positions] = True
     inner = between_texts(clean, rows)
-    merged = _merge(clean, hidden, inner, rows, len(sentinels))
-    begins = _begins(hidden, inner, rows)
+    merged = _merge(clean, masked, inner, rows, len(sentinels))
+    begins = _begins(masked, inner, rows)
     ids, lengths = [], []
-    for shown, standing in ((~hidden, begins & hidden), (hidden, begins & ~hidden)):
+    for shown, standing in ((~masked, begins & masked), (masked, begins & ~masked)):
         # A sentinel's number is that of the runs of its kind before it in its example.
         number = np.cumsum(standing)
         before = np.concatenate([np.zeros(1, np.int64), number])[clean.starts]
@@ -85,37 +87,37 @@ def between_texts(clean: ExampleArrays, rows: Int64Array) -> BoolArray:
     return inner
 
 
-def _begins(hidden: BoolArray, inner: BoolArray, rows: Int64Array) -> BoolArray:
+def _begins(masked: BoolArray, inner: BoolArray, rows: Int64Array) -> BoolArray:
     """Which tokens are the first of a run of hidden or of kept ones, (N,)."""
-    goes_on = np.zeros_like(hidden)
-    goes_on[1:] = (hidden[1:] == hidden[:-1]) & inner[:-1] & (rows[1:] == rows[:-1])
+    goes_on = np.zeros_like(masked)
+    goes_on[1:] = (masked[1:] == masked[:-1]) & inner[:-1] & (rows[1:] == rows[:-1])
     begins: BoolArray = inner & ~goes_on
     return begins
 
 
 def _merge(
-    clean: ExampleArrays, hidden: BoolArray, inner: BoolArray, rows: Int64Array, most: int
+    clean: ExampleArrays, masked: BoolArray, inner: BoolArray, rows: Int64Array, most: int
 ) -> Int64Array:
     """Hides what stands between the spans an example has too many; says how many there were."""
     merged = np.zeros(len(clean), dtype=np.int64)
-    for row in np.flatnonzero(_runs(hidden, inner, rows, len(clean)) > most):
+    for row in np.flatnonzero(_runs(masked, inner, rows, len(clean)) > most):
         own = slice(int(clean.starts[row]), int(clean.starts[row] + clean.lengths[row]))
-        before, text = hidden[own].copy(), ~clean.special[own]
+        before, text = masked[own].copy(), ~clean.special[own]
         begins = np.flatnonzero(_begins(before, inner[own], rows[own]) & before)
         stop = np.flatnonzero(before)[-1]
         # Kept text at both ends takes a sentinel more than spans do; then one more is merged.
         for left in range(min(most, len(begins)), 0, -1):
-            hidden[own] = before
-            hidden[own][begins[left - 1] : stop + 1] |= text[begins[left - 1] : stop + 1]
+            masked[own] = before
+            masked[own][begins[left - 1] : stop + 1] |= text[begins[left - 1] : stop + 1]
             merged[row] = len(begins) - left
-            if _runs(hidden[own], inner[own], np.zeros_like(rows[own]), 1)[0] <= most:
+            if _runs(masked[own], inner[own], np.zeros_like(rows[own]), 1)[0] <= most:
                 break
     return merged
 
 
-def _runs(hidden: BoolArray, inner: BoolArray, rows: Int64Array, examples: int) -> Int64Array:
+def _runs(masked: BoolArray, inner: BoolArray, rows: Int64Array, examples: int) -> Int64Array:
     """The sentinels each example needs, (B,): for its hidden runs, or for its kept ones."""
-    begins = _begins(hidden, inner, rows)
-    both = (np.bincount(rows[begins & kind], minlength=examples) for kind in (hidden, ~hidden))
+    begins = _begins(masked, inner, rows)
+    both = (np.bincount(rows[begins & kind], minlength=examples) for kind in (masked, ~masked))
     runs: Int64Array = np.maximum(*both)
     return runs

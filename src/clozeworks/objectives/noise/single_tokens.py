@@ -24,6 +24,6 @@ class SingleTokens(ChoiceSpec):
 
     budget: BudgetSpec = Exact()
 
-    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
+    def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         return self.budget.tokens(clean, draws)

@@ -28,7 +28,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Counted, Exact
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import segment_begins
-from clozeworks.rng import below, shares
+from clozeworks.rng import below, uniforms
 from clozeworks.spec import PositiveInt, spec
 
 
@@ -42,15 +42,15 @@ class SpacedSpans(ChoiceSpec):
     """The most tokens of a span."""
     context: PositiveInt = 6
     """Tokens of context for each token of a span."""
-    budget: Counted = Exact(share=1 / 6)
+    budget: Counted = Exact(fraction=1 / 6)
 
     def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length in tokens for each draw."""
         chances = 1 / np.arange(1, self.longest + 1)
         limits = np.cumsum(chances[:-1] / chances.sum())
-        return 1 + np.searchsorted(limits, shares(draws), side="right")
+        return 1 + np.searchsorted(limits, uniforms(draws), side="right")
 
-    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
+    def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to ask for."""
         counts = self.budget.counts(clean, draws.own).tolist()
         begins = segment_begins(clean)
@@ -74,12 +74,18 @@ class SpacedSpans(ChoiceSpec):
                 end = begin + min(size, left)
                 if end >= len(text):
                     break
-                own = [place for place in text[begin:end] if segment[place] == segment[text[begin]]]
+                own = [
+                    position
+                    for position in text[begin:end]
+                    if segment[position] == segment[text[begin]]
+                ]
                 taken[own] = True
                 left -= len(own)
                 now = end + size * self.context - ahead
             if left:
-                rest = np.array([place for place in text if not taken[place]], dtype=np.int64)
+                rest = np.array(
+                    [position for position in text if not taken[position]], dtype=np.int64
+                )
                 chosen = np.argsort(draws.hide[row, rest - start], kind="stable")[:left]
                 taken[rest[chosen]] = True
         return np.flatnonzero(taken)

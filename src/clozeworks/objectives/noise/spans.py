@@ -30,7 +30,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Counted
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
-from clozeworks.rng import below, shares
+from clozeworks.rng import below, uniforms
 from clozeworks.spec import Above, Below, PositiveInt, spec
 
 
@@ -50,9 +50,9 @@ class Spans(ChoiceSpec):
         """A length in words for each draw."""
         chances = self.p * (1 - self.p) ** np.arange(self.longest)
         limits = np.cumsum(chances[:-1] / chances.sum())
-        return 1 + np.searchsorted(limits, shares(draws), side="right")
+        return 1 + np.searchsorted(limits, uniforms(draws), side="right")
 
-    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
+    def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         counts = self.budget.counts(clean, draws.own).tolist()
         possible = _Possible(clean)
@@ -60,7 +60,7 @@ class Spans(ChoiceSpec):
         # number; this is nearly always enough.
         words = draws.more("spans", 16 + draws.hide.shape[1] // 16 * 2)
         spans = possible.spans(self.lengths(words[:, 0::2]), words[:, 1::2], slice(None))
-        hidden = bytearray(len(clean.ids))
+        masked = bytearray(len(clean.ids))
         for row, (left, mine) in enumerate(zip(counts, spans, strict=True)):
             used = 0
             while left:
@@ -70,15 +70,15 @@ class Spans(ChoiceSpec):
                     mine = possible.spans(lengths, words[:, 1::2], slice(row, row + 1))[0]
                 anchor, start, end = mine[used]
                 used += 1
-                if hidden[anchor]:
+                if masked[anchor]:
                     continue
-                for place in range(start, end):
-                    if not hidden[place]:
-                        hidden[place] = 1
+                for position in range(start, end):
+                    if not masked[position]:
+                        masked[position] = 1
                         left -= 1
                         if not left:
                             break
-        return np.flatnonzero(np.frombuffer(hidden, dtype=np.bool_))
+        return np.flatnonzero(np.frombuffer(masked, dtype=np.bool_))
 
 
 class _Possible:
@@ -104,10 +104,10 @@ class _Possible:
             return [[] for _ in lengths]
         among = below(anchors, self._pieces[rows, None]) + self._before[rows, None]
         # An example without text asks for no span; any token will do.
-        places = self._text[np.minimum(among, len(self._text) - 1)]
+        positions = self._text[np.minimum(among, len(self._text) - 1)]
         words = self._words
-        first = np.searchsorted(words.starts, places, side="right") - 1
+        first = np.searchsorted(words.starts, positions, side="right") - 1
         last = np.minimum(first + lengths, words.segment_ends[first]) - 1
-        triples = np.stack([places, words.starts[first], words.ends[last]], axis=2)
+        triples = np.stack([positions, words.starts[first], words.ends[last]], axis=2)
         spans: list[list[list[int]]] = triples.tolist()
         return spans

@@ -27,7 +27,7 @@ class WholeWords(ChoiceSpec):
 
     budget: BudgetSpec = Exact()
 
-    def places(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
+    def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to hide."""
         words = TextWords.of(clean)
-        return words.places(self.budget.words(clean, draws, words))
+        return words.positions(self.budget.words(clean, draws, words))

@@ -31,9 +31,9 @@ def pieces_of_examples(clean: ExampleArrays) -> Int64Array:
     return pieces
 
 
-def rows_of(clean: ExampleArrays, places: Int64Array) -> Int64Array:
+def rows_of(clean: ExampleArrays, positions: Int64Array) -> Int64Array:
     """The example each of some tokens belongs to, (n,)."""
-    return np.repeat(np.arange(len(clean)), clean.lengths)[places]
+    return np.repeat(np.arange(len(clean)), clean.lengths)[positions]
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class TextWords:
             starts - clean.starts[rows],
         )
 
-    def places(self, taken: BoolArray) -> Int64Array:
+    def positions(self, taken: BoolArray) -> Int64Array:
         """All tokens of the taken words (U,), in ascending order."""
         starts = self.starts[taken]
         sizes = self.ends[taken] - starts
         before = np.cumsum(sizes) - sizes
-        places: Int64Array = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
-        return places
+        positions: Int64Array = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
+        return positions
 
     def in_order(self, draws: Uint32Array, examples: int) -> list[list[int]]:
         """The words of each example in the order of a draw (U,) for each."""

@@ -24,7 +24,7 @@ def check_names(labels: Sequence[str]) -> None:
             raise SettingError(f"labels holds {label!r} twice; each may stand once; remove one.")
 
 
-def right_label(label: Label, labels: Sequence[str], place: str) -> int:
+def right_label(label: Label, labels: Sequence[str], source_location: str) -> int:
     """The number of an item's label.
 
     Raises:
@@ -32,7 +32,7 @@ def right_label(label: Label, labels: Sequence[str], place: str) -> int:
     """
     if isinstance(label, str) and label in labels:
         return labels.index(label)
-    where = place or "the item"
+    where = source_location or "the item"
     if label is None:
         raise InputError(f"{where} has no label; give it one of: {shown(labels)}.")
     near = get_close_matches(str(label), labels, n=1)
@@ -43,7 +43,7 @@ def right_label(label: Label, labels: Sequence[str], place: str) -> int:
     )
 
 
-def number_of(label: Label, place: str) -> float:
+def number_of(label: Label, source_location: str) -> float:
     """The number an item is labelled with.
 
     Raises:
@@ -54,15 +54,15 @@ def number_of(label: Label, place: str) -> float:
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        where = place or "the item"
+        where = source_location or "the item"
         raise InputError(f"{where}: the label is {label!r}; it must be a number; correct it.")
     return value
 
 
-def shown(labels: Sequence[str], most: int = 12) -> str:
+def shown(labels: Sequence[str], limit: int = 12) -> str:
     """Labels in a message."""
-    more = f" and {len(labels) - most:,} more" if len(labels) > most else ""
-    return ", ".join(labels[:most]) + more
+    more = f" and {len(labels) - limit:,} more" if len(labels) > limit else ""
+    return ", ".join(labels[:limit]) + more
 
 
 def published_labels(labels: Sequence[str]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def published_labels(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def labels_of(config: Mapping[str, Any], count: int, place: str) -> tuple[str, ...]:
+def labels_of(config: Mapping[str, Any], count: int, source_location: str) -> tuple[str, ...]:
     """The labels a published config names, in the order of the head.
 
     Raises:
@@ -88,13 +88,14 @@ def labels_of(config: Mapping[str, Any], count: int, place: str) -> tuple[str, .
         by_number = {}
     if sorted(by_number) != list(range(count)):
         raise CheckpointError(
-            f"{place}: id2label names {len(stated):,} labels; the head has {count:,}, and they "
-            f"must be numbered from 0 to {count - 1:,}; correct config.json."
+            f"{source_location}: id2label names {len(stated):,} labels; the head has {count:,}, "
+            f"and they must be numbered from 0 to {count - 1:,}; correct config.json."
         )
     labels = tuple(by_number[number] for number in range(count))
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
         raise CheckpointError(
-            f"{place}: id2label names {twice!r} twice; labels must differ; correct config.json."
+            f"{source_location}: id2label names {twice!r} twice; labels must differ; correct "
+            "config.json."
         )
     return labels

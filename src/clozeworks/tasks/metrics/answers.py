@@ -92,8 +92,8 @@ def squad(
         doubt = np.asarray(doubts, dtype=np.float64)[asked]
         spoken = np.array([bool(text) for text in predicted])[asked]
         for name, column in (("exact_match", scores[:, 0]), ("f1", scores[:, 1])):
-            best, place = best_threshold(column, doubt, answerable, spoken)
-            found |= {f"best_{name}": best, f"best_{name}_threshold": place}
+            best, index = best_threshold(column, doubt, answerable, spoken)
+            found |= {f"best_{name}": best, f"best_{name}_threshold": index}
         if threshold is not None:
             scores = np.where((doubt > threshold)[:, None], ~answerable[:, None], scores)
     measured = _measured(
@@ -129,10 +129,10 @@ def cmrc(
         InputError: They are not as many, there are none, or a question has no right answer.
     """
     check_lengths(len(gold), len(predicted))
-    for place, texts in enumerate(gold, start=1):
+    for index, texts in enumerate(gold, start=1):
         if not texts:
             raise InputError(
-                f"gold, question {place:,}, has no answer; by the rules of CMRC each has one; "
+                f"gold, question {index:,}, has no answer; by the rules of CMRC each has one; "
                 "leave the question out, or measure by the rules of SQuAD."
             )
     asked = np.array([text is not None for text in predicted])
@@ -273,8 +273,8 @@ def _measured(
 
     def values(sums: Float64Array) -> Values:
         found = {}
-        for place, name in enumerate(groups):
-            count, exact, f1 = sums[:, 3 * place : 3 * place + 3].T
+        for index, name in enumerate(groups):
+            count, exact, f1 = sums[:, 3 * index : 3 * index + 3].T
             found[f"{name}exact_match"] = ratio(exact, count)
             found[f"{name}f1"] = ratio(f1, count)
         return found

@@ -124,7 +124,7 @@ def intervals_of(
 
     def values(counts: Float64Array) -> Values:
         drawn = (np.repeat(items, row) for row in counts.astype(np.int64))
-        return {name: np.array([function(places) for places in drawn], dtype=np.float64)}
+        return {name: np.array([function(positions) for positions in drawn], dtype=np.float64)}
 
     return intervals_from_counts(size, values, draws=draws, seed=seed)
 

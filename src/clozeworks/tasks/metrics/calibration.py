@@ -47,9 +47,9 @@ def calibration_bins(
         bins: How many bins.
     """
     edges = np.linspace(0, 1, bins + 1)
-    places = np.searchsorted(edges[1:-1], confidence, side="left")
-    counts = np.bincount(places, minlength=bins).astype(np.float64)
-    sums = (np.bincount(places, weights=part, minlength=bins) for part in (confidence, right))
+    positions = np.searchsorted(edges[1:-1], confidence, side="left")
+    counts = np.bincount(positions, minlength=bins).astype(np.float64)
+    sums = (np.bincount(positions, weights=part, minlength=bins) for part in (confidence, right))
     sure, true = (ratio(part.astype(np.float64), counts) for part in sums)
     rows = zip(edges, edges[1:], counts, sure, true, strict=False)
     return tuple(Bin(float(a), float(b), int(n), float(s), float(t)) for a, b, n, s, t in rows)

@@ -30,7 +30,7 @@ def one_label(
     predicted: Sequence[int] | NDArray[np.generic],
     labels: Sequence[str],
     *,
-    shares: NDArray[np.floating] | None = None,
+    probabilities: NDArray[np.floating] | None = None,
     positive: str | None = None,
     unnamed: NDArray[np.bool_] | None = None,
     intervals: bool = False,
@@ -46,7 +46,7 @@ def one_label(
         gold: The number of the right label, (n,).
         predicted: The number of the given one, (n,).
         labels: The names of the labels.
-        shares: The probabilities, (n, C), for log loss and calibration.
+        probabilities: The probabilities, (n, C), for log loss and calibration.
         positive: Which of two labels is the positive one; the last if not given.
         unnamed: Which of the given labels stand for something that is none, (n,); Matthews
             correlation counts that as one more label.
@@ -58,7 +58,7 @@ def one_label(
         UnknownName: The positive label is not one of two.
     """
     due, given = check_numbers(gold, predicted, labels)
-    sure = None if shares is None else _checked(shares, len(due), len(labels))
+    sure = None if probabilities is None else _checked(probabilities, len(due), len(labels))
     named = given if unnamed is None else np.where(unnamed, len(labels), given)
     pairs = _Pairs(due, given, named, labels, _positive(labels, positive))
     tallies = pairs.tallies(pairs.counts)
@@ -218,20 +218,20 @@ def _positive(labels: Sequence[str], positive: str | None) -> int | None:
     return list(labels).index(positive)
 
 
-def _checked(shares: NDArray[np.floating], count: int, size: int) -> Float64Array:
-    if np.shape(shares) != (count, size):
+def _checked(probabilities: NDArray[np.floating], count: int, size: int) -> Float64Array:
+    if np.shape(probabilities) != (count, size):
         raise InputError(
-            f"shares has the shape {np.shape(shares)}; for {count:,} items and {size:,} labels it "
-            f"must be {(count, size)}; give the probability of each label."
+            f"probabilities has the shape {np.shape(probabilities)}; for {count:,} items and "
+            f"{size:,} labels it must be {(count, size)}; give the probability of each label."
         )
-    sure = np.asarray(shares, dtype=np.float64)
+    sure = np.asarray(probabilities, dtype=np.float64)
     total = sure.sum(axis=1)
     fine = (sure >= 0).all(axis=1) & (np.abs(total - 1) <= _TOLERANCE)
     if not fine.all():
-        place = int(fine.argmin())
+        index = int(fine.argmin())
         raise InputError(
-            f"shares, item {place + 1:,}, are {sure[place].tolist()}; none may be below 0, and "
-            "they must add up to 1; give probabilities, not scores."
+            f"probabilities, item {index + 1:,}, are {sure[index].tolist()}; none may be below 0, "
+            "and they must add up to 1; give probabilities, not scores."
         )
     return sure
 

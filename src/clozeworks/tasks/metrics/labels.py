@@ -139,8 +139,8 @@ def per_label(
         tallies = Tallies(table.diagonal(), table.sum(axis=0), table.sum(axis=1))
     columns = (tallies.precision, tallies.recall, tallies.f1, tallies.due.astype(np.int64))
     return tuple(
-        LabelScores(label, *(column[place].item() for column in columns))
-        for place, label in enumerate(labels)
+        LabelScores(label, *(column[index].item() for column in columns))
+        for index, label in enumerate(labels)
     )
 
 
@@ -222,6 +222,6 @@ def label_notes(tallies: Tallies, labels: Sequence[str], *, absent_count: bool) 
 
 
 def _named(which: NDArray[np.bool_], labels: Sequence[str]) -> str:
-    names = [labels[place] for place in np.flatnonzero(which).tolist()]
+    names = [labels[index] for index in np.flatnonzero(which).tolist()]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

@@ -129,15 +129,15 @@ def best_of(measured: Sequence[Measured], cost: str | None = None) -> int:
         cost: Which value is what an item costs; None if none is.
     """
     best = 0
-    for place, each in enumerate(measured):
+    for index, each in enumerate(measured):
         before = measured[best]
-        if not place:
+        if not index:
             continue
         if cost is not None and each.value == before.value:
             better = each.values[cost] < before.values[cost]
         else:
             better = each.better_than(before)
-        best = place if better else best
+        best = index if better else best
     return best
 
 

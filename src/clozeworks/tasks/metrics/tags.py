@@ -35,10 +35,10 @@ def token_accuracy(
     """
     check_lengths(len(gold), len(predicted))
     rows = []
-    for place, (due, given) in enumerate(zip(gold, predicted, strict=True), start=1):
+    for index, (due, given) in enumerate(zip(gold, predicted, strict=True), start=1):
         if len(due) != len(given):
             raise InputError(
-                f"predicted, sentence {place:,}, has {len(given):,} tags and gold {len(due):,}; "
+                f"predicted, sentence {index:,}, has {len(given):,} tags and gold {len(due):,}; "
                 "each word needs one of both; give O to words the model did not see."
             )
         right = sum(a == b for a, b in zip(due, given, strict=True))

@@ -62,14 +62,14 @@ def measure_tasks(
         under the task's name.
     """
     check_lengths(len(items), len(texts))
-    order = sorted(range(len(items)), key=lambda place: items[place].task)
+    order = sorted(range(len(items)), key=lambda index: items[index].task)
     found: dict[str, Measured] = {}
-    for name, own in groupby(order, key=lambda place: items[place].task):
-        places = list(own)
+    for name, own in groupby(order, key=lambda index: items[index].task):
+        positions = list(own)
         found[name] = measure_written(
-            [_right(items[place]) for place in places],
-            [texts[place] for place in places],
-            formats[places[0]],
+            [_right(items[index]) for index in positions],
+            [texts[index] for index in positions],
+            formats[positions[0]],
             metric=metric,
             intervals=intervals,
         )
@@ -135,13 +135,13 @@ def _words(
     Compat: as T5's code has it in F1 and in Matthews correlation.
     """
     due = [form.words.index(right[0]) if right[0] in form.words else None for right in gold]
-    kept = [place for place, right in enumerate(due) if right is not None]
+    kept = [index for index, right in enumerate(due) if right is not None]
     said = [form.read(text) for text in texts]
     right, given, unnamed = [], [], []
-    for place in kept:
-        number = due[place]
+    for index in kept:
+        number = due[index]
         assert number is not None
-        label = said[place]
+        label = said[index]
         unnamed.append(label is None)
         right.append(number)
         given.append(
@@ -212,8 +212,8 @@ def plain_texts(
             "bleu": bleu_from(bleu),
             "chrf": chrf_from(chrf),
             **{
-                name: rouge[:, place] / count
-                for place, name in enumerate(("rouge_1", "rouge_2", "rouge_l"))
+                name: rouge[:, index] / count
+                for index, name in enumerate(("rouge_1", "rouge_2", "rouge_l"))
             },
             "exact_match": right[:, 0] / count,
         }
@@ -285,7 +285,7 @@ def chrf_counts(target: str, text: str) -> list[float]:
     found: list[float] = []
     for order in range(1, _CHARACTERS + 1):
         mine, theirs = (
-            Counter(each[place : place + order] for place in range(len(each) - order + 1))
+            Counter(each[index : index + order] for index in range(len(each) - order + 1))
             for each in (said, due)
         )
         # Compat: n-grams longer than the target do not count against a text.

@@ -169,7 +169,7 @@ class Mistakes:
         return sum(self.kinds.values())
 
 
-def worst_mistakes(mistakes: Sequence[Mistake], most: int = MOST_MISTAKES) -> Mistakes:
+def worst_mistakes(mistakes: Sequence[Mistake], limit: int = MOST_MISTAKES) -> Mistakes:
     """Counts mistakes by kind and keeps the worst; a frequent kind does not hide the others."""
     ordered = sorted(mistakes, key=lambda mistake: -mistake.weight)
     seen: Counter[str] = Counter()
@@ -177,6 +177,6 @@ def worst_mistakes(mistakes: Sequence[Mistake], most: int = MOST_MISTAKES) -> Mi
     for mistake in ordered:
         turns.append(seen[mistake.kind])
         seen[mistake.kind] += 1
-    by_turn = sorted(range(len(ordered)), key=lambda number: turns[number])[:most]
+    by_turn = sorted(range(len(ordered)), key=lambda number: turns[number])[:limit]
     kept = sorted((ordered[number] for number in by_turn), key=lambda each: -each.weight)
     return Mistakes(dict(seen.most_common()), tuple(kept))

@@ -39,7 +39,7 @@ def record_of(
     if "text" in asked and "text" in predicted:  # one is read, the other written for it
         asked["source"] = asked.pop("text")
     right = {"gold": item.gold_json()} if gold else {}
-    where = {"source_location": item.place} if item.place else {}
+    where = {"source_location": item.source_location} if item.source_location else {}
     return {**asked, **predicted, **right, **where}
 
 

@@ -53,7 +53,7 @@ class QuestionItem(Item):
         answers: The answers that count as right; empty if there is none, or if it is not known.
         impossible: Whether the context is known to hold no answer.
         id: What the file calls it.
-        place: Where it came from, for messages.
+        source_location: Where it came from, for messages.
     """
 
     question: str
@@ -61,7 +61,7 @@ class QuestionItem(Item):
     answers: tuple[AnswerSpan, ...] = field(default=())
     impossible: bool = False
     id: str = ""
-    place: str = ""
+    source_location: str = ""
 
     command: ClassVar[str] = "answer"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -142,14 +142,16 @@ class QuestionItem(Item):
         return replace(self, question=question, context=context, answers=answers)
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> "QuestionItem":
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "QuestionItem":
         """A row that holds a question and its context."""
         impossible = row.get("impossible")
         if isinstance(impossible, str):
             impossible = impossible.strip().lower() in ("1", "true", "yes")
         name = "" if row.get("id") is None else str(row["id"])
         question, context, answers = row.get("question"), row.get("context"), row.get("answers")
-        return _item(question, context, answers, row.get("start"), impossible, name, place, bad)
+        return _item(
+            question, context, answers, row.get("start"), impossible, name, source_location, bad
+        )
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
@@ -163,7 +165,7 @@ class QuestionItem(Item):
 
     @classmethod
     def written_file(
-        cls, path: Path, suffix: str, encoding: str, places: Collection[str]
+        cls, path: Path, suffix: str, encoding: str, source_locations: Collection[str]
     ) -> WrittenFile | None:
         """A document with the layout of SQuAD, as it was written."""
         document = _document(path, suffix, encoding)
@@ -205,16 +207,16 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
         bad: Told about questions that cannot be used.
     """
     items = []
-    for place, _, paragraph, question in squad_questions(value, origin):
+    for source_location, _, paragraph, question in squad_questions(value, origin):
         if not isinstance(question, dict):
-            bad.add(place, f"this is {json_type(question)}; it must be an object; fix it")
+            bad.add(source_location, f"this is {json_type(question)}; it must be an object; fix it")
             continue
         cells = (question.get("question"), paragraph.get("context"), question.get("answers"))
         impossible, name = question.get("is_impossible"), str(question.get("id", ""))
         try:
-            items.append(_item(*cells, None, impossible, name, place, bad))
+            items.append(_item(*cells, None, impossible, name, source_location, bad))
         except ValueError as error:
-            bad.add(place, str(error))
+            bad.add(source_location, str(error))
     return items
 
 
@@ -237,8 +239,10 @@ def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, An
             for question in asked if isinstance(asked, list) else [None]:
                 number += 1
                 name = str(question.get("id", "")) if isinstance(question, dict) else ""
-                place = f"{origin}, question {number:,}" + (f" (id {name})" if name else "")
-                yield place, article, paragraph, question
+                source_location = f"{origin}, question {number:,}" + (
+                    f" (id {name})" if name else ""
+                )
+                yield source_location, article, paragraph, question
 
 
 def _item(
@@ -248,7 +252,7 @@ def _item(
     start: object,
     impossible: object,
     name: str,
-    place: str,
+    source_location: str,
     bad: BadRows,
 ) -> QuestionItem:
     for what, text in (("question", question), ("context", context)):
@@ -260,15 +264,15 @@ def _item(
         raise ValueError(
             "the question is marked as impossible and has an answer; take one of them out"
         )
-    spans = tuple(_span(context, text, begin, place, bad) for text, begin in stated or ())
+    spans = tuple(_span(context, text, begin, source_location, bad) for text, begin in stated or ())
     # Several people often gave the same answer.
     unique = tuple(dict.fromkeys(spans))
     none = bool(impossible) or (stated is not None and not stated)
-    return QuestionItem(question, context, unique, none, name, place)
+    return QuestionItem(question, context, unique, none, name, source_location)
 
 
 def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | None:
-    """Texts and places as the file states them; None if it does not state any."""
+    """Texts and positions as the file states them; None if it does not state any."""
     if answers is None:
         return None
     if isinstance(answers, str):
@@ -280,7 +284,7 @@ def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | N
         if isinstance(texts, str):
             return [(texts, _place(starts))]
         if not isinstance(texts, list) or (starts is not None and len(starts) != len(texts)):
-            raise ValueError("the answers have no list of texts and of as many places; fix them")
+            raise ValueError("the answers have no list of texts and of as many positions; fix them")
         return [
             (_text(text), _place(begin))
             for text, begin in zip(texts, starts or [None] * len(texts), strict=True)
@@ -316,7 +320,9 @@ def _is_whole(text: str) -> bool:
     return text.strip().removeprefix("-").isdecimal()
 
 
-def _span(context: str, answer: str, begin: int | None, place: str, bad: BadRows) -> AnswerSpan:
+def _span(
+    context: str, answer: str, begin: int | None, source_location: str, bad: BadRows
+) -> AnswerSpan:
     shown = repr(answer if len(answer) <= _SHORT else answer[:_SHORT] + "…")
     if not answer.strip():
         raise ValueError("an answer is empty; write it, or leave it out")
@@ -326,7 +332,8 @@ def _span(context: str, answer: str, begin: int | None, place: str, bad: BadRows
     if first >= 0 and context.find(answer, first + 1) < 0:
         if begin is not None:
             bad.repair(
-                place, f"the answer {shown} stood at {first:,}, not at {begin:,}; it was moved"
+                source_location,
+                f"the answer {shown} stood at {first:,}, not at {begin:,}; it was moved",
             )
         return AnswerSpan(answer, first)
     if first < 0:
@@ -343,11 +350,11 @@ def _written_squad(value: Any, origin: str) -> WrittenFile:
     shape = f"has the layout of SQuAD{said}" + (" as a list" if rest is None else "")
     file = WrittenFile(".json", shape, value, write=_squad_document)
     numbers: dict[int, int] = {}
-    for place, article, _, question in squad_questions(value, origin):
-        file.rows[place] = question
+    for source_location, article, _, question in squad_questions(value, origin):
+        file.rows[source_location] = question
         if isinstance(article, dict):
             number = numbers.setdefault(id(article), len(numbers) + 1)
-            file.add_title(place, article.get("title") or f"{origin}, article {number:,}")
+            file.add_title(source_location, article.get("title") or f"{origin}, article {number:,}")
     return file
 
 

@@ -21,7 +21,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.encoding import Encoded, lengths
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
-from clozeworks.text.valid import place_of
+from clozeworks.text.valid import location_of
 from clozeworks.text.windows import most_context, sliding_windows
 
 # The least tokens of the moving text a window must have room for.
@@ -57,18 +57,18 @@ class Windows:
                 "follows from the other; leave one out."
             )
 
-    def limit(self, most: int | None) -> int | None:
+    def limit(self, max_length: int | None) -> int | None:
         """The tokens of a window in a model that takes at most so many.
 
         Raises:
             SettingError: The model takes fewer than was asked for.
         """
         if self.length is None:
-            return most
-        if most is not None and self.length > most:
+            return max_length
+        if max_length is not None and self.length > max_length:
             raise SettingError(
-                f"windows.length is {self.length:,}; this model takes at most {most:,} tokens; "
-                "lower it."
+                f"windows.length is {self.length:,}; this model takes at most {max_length:,} "
+                "tokens; lower it."
             )
         return self.length
 
@@ -99,7 +99,7 @@ class TokenWindow:
         first: The number of the first moving token among all tokens of the moving text.
         before: How many tokens stand before the moving text in this window.
         count: How many moving tokens this window has.
-        asked: The places of the tokens whose scores are wanted, counted within the window; None
+        asked: The positions of the tokens whose scores are wanted, counted within the window; None
             for all of them.
         about: What each asked token is about, such as the number of its word.
     """
@@ -117,7 +117,7 @@ class TokenWindow:
 
     @property
     def wanted(self) -> Int64Array:
-        """The places of the tokens whose scores are wanted."""
+        """The positions of the tokens whose scores are wanted."""
         return np.arange(len(self)) if self.asked is None else self.asked
 
     @property
@@ -132,10 +132,10 @@ def read_windows(
     pairs: Sequence[str] | None = None,
     *,
     windows: Windows,
-    most: int | None,
+    max_length: int | None,
     moves: MovingSide = "only",
     offsets: bool = False,
-    places: Sequence[str] | None = None,
+    source_locations: Sequence[str] | None = None,
 ) -> list[TokenWindow]:
     """Encodes texts; those that are too long become several windows.
 
@@ -144,10 +144,10 @@ def read_windows(
         texts: The texts.
         pairs: The second text of each, if there are two.
         windows: How long a window is and how far they overlap.
-        most: The most tokens the model takes.
+        max_length: The most tokens the model takes.
         moves: Which text is read through windows: the only one, the second of two, or the longer.
         offsets: Whether offsets are wanted.
-        places: Where each item came from, for messages.
+        source_locations: Where each item came from, for messages.
 
     Returns:
         The windows of all items in order; each item has at least one.
@@ -155,7 +155,7 @@ def read_windows(
     Raises:
         InputError: What must stand in every window leaves no room.
     """
-    limit = windows.limit(most)
+    limit = windows.limit(max_length)
     every = tokenizer.encode(texts, pairs, offsets=offsets)
     found: list[TokenWindow] = []
     for number, whole in enumerate(every):
@@ -166,12 +166,17 @@ def read_windows(
         if not offsets:  # which text a token belongs to is known only with them
             pair = None if pairs is None else [pairs[number]]
             whole = tokenizer.encode([texts[number]], pair, offsets=True)[0]
-        found += _cut(whole, number, limit, windows, moves, place_of(number, places))
+        found += _cut(whole, number, limit, windows, moves, location_of(number, source_locations))
     return found
 
 
 def _cut(
-    whole: Encoded, number: int, limit: int, windows: Windows, moves: MovingSide, place: str
+    whole: Encoded,
+    number: int,
+    limit: int,
+    windows: Windows,
+    moves: MovingSide,
+    source_location: str,
 ) -> list[TokenWindow]:
     assert whole.part is not None
     counts = lengths(whole.part)
@@ -182,16 +187,16 @@ def _cut(
         alone = moves == "only"
         other = "special ones" if alone else "special ones and the text that is not cut"
         raise InputError(
-            f"{place}: {fixed:,} tokens stand in every window ({other}), and a window has "
-            f"{limit:,}; there must be room for {_LEAST} of the long text; "
+            f"{source_location}: {fixed:,} tokens stand in every window ({other}), and a window "
+            f"has {limit:,}; there must be room for {_LEAST} of the long text; "
             f"{'' if alone else 'shorten the other text, or '}raise windows.length."
         )
     before = whole.part.index(moving)
     behind = range(before + counts[moving], len(whole))
     found = []
     for begin, _, end in sliding_windows(counts[moving], room, windows.shared(room)):
-        places = [*range(before), *range(before + begin, before + end), *behind]
-        found.append(TokenWindow(number, whole.pick(places), begin, before, end - begin))
+        positions = [*range(before), *range(before + begin, before + end), *behind]
+        found.append(TokenWindow(number, whole.pick(positions), begin, before, end - begin))
     return found
 
 

@@ -66,12 +66,12 @@ def promoted(tags: Sequence[ParsedTag]) -> list[EntitySpan]:
     """The entities of a sentence as conlleval reads them; every tag but O is part of one."""
     found = []
     begin = 0
-    for place, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
+    for index, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
         if _is_one(previous, tag):
             continue
         if previous.role != OUTSIDE:
-            found.append(EntitySpan(previous.type, begin, place))
-        begin = place
+            found.append(EntitySpan(previous.type, begin, index))
+        begin = index
     return found
 
 
@@ -83,15 +83,15 @@ def _is_one(previous: ParsedTag, tag: ParsedTag) -> bool:
 
 
 def _insist_on_rules(tags: Sequence[ParsedTag], labels: Sequence[str], scheme: Scheme) -> None:
-    place = scheme.fault(tags)
-    if place is None:
+    position = scheme.fault(tags)
+    if position is None:
         return
-    if place == len(tags):
-        what = f"word {place:,}: the sentence ends with {labels[-1]}"
-    elif place == 0:
+    if position == len(tags):
+        what = f"word {position:,}: the sentence ends with {labels[-1]}"
+    elif position == 0:
         what = f"word 1: the sentence begins with {labels[0]}"
     else:
-        what = f"word {place + 1:,}: {labels[place]} stands behind {labels[place - 1]}"
+        what = f"word {position + 1:,}: {labels[position]} stands behind {labels[position - 1]}"
     raise InputError(
         f"{what}; {scheme.name} does not allow it; correct the tag, choose another scheme, or "
         "read it as conlleval does with invalid='promote'."

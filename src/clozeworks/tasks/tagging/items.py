@@ -52,14 +52,14 @@ class WordsItem(Item):
         text: The text.
         spans: Where each word stands in it: begin and end, in order, without overlap.
         tags: One for each word; None if they are not known.
-        place: Where it came from, for messages.
+        source_location: Where it came from, for messages.
         found: Whether the words were found in the text; otherwise they were given, and stay.
     """
 
     text: str
     spans: tuple[Span, ...]
     tags: tuple[str, ...] | None = None
-    place: str = ""
+    source_location: str = ""
     found: bool = field(default=False, repr=False)
 
     command: ClassVar[str] = "tag"
@@ -83,7 +83,7 @@ class WordsItem(Item):
 
     @classmethod
     def of_words(
-        cls, words: Sequence[str], tags: Sequence[str] | None = None, place: str = ""
+        cls, words: Sequence[str], tags: Sequence[str] | None = None, source_location: str = ""
     ) -> "WordsItem":
         """Makes a text of words: spaces between them, but not between Chinese characters."""
         text, spans = "", []
@@ -92,12 +92,12 @@ class WordsItem(Item):
             text += " " if apart else ""
             spans.append((len(text), len(text) + len(word)))
             text += word
-        return cls(text, tuple(spans), None if tags is None else tuple(tags), place)
+        return cls(text, tuple(spans), None if tags is None else tuple(tags), source_location)
 
     @classmethod
-    def of_text(cls, text: str, place: str = "") -> "WordsItem":
+    def of_text(cls, text: str, source_location: str = "") -> "WordsItem":
         """Finds the words of a text."""
-        return cls(text, tuple(words_of(text)), place=place, found=True)
+        return cls(text, tuple(words_of(text)), source_location=source_location, found=True)
 
     def by_character(self) -> "WordsItem":
         """The same text with each character as a word; what is one to the eye stays one."""
@@ -192,17 +192,19 @@ class WordsItem(Item):
         return sentences, f"{said}; blank lines end sentences."
 
     @classmethod
-    def from_texts(cls, texts: Sequence[str], place: str = "") -> "WordsItem":
+    def from_texts(cls, texts: Sequence[str], source_location: str = "") -> "WordsItem":
         """A raw text; its words are found."""
-        return cls.of_text(texts[0], place)
+        return cls.of_text(texts[0], source_location)
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> "WordsItem":
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "WordsItem":
         """A row that holds a list of words and a list of tags."""
         words, tags = row["words"], row.get("tags")
         if wrong := _wrong_lists(words, tags, "tags" in row):
             raise ValueError(wrong)
-        return cls.of_words(words, None if tags is None else [str(tag) for tag in tags], place)
+        return cls.of_words(
+            words, None if tags is None else [str(tag) for tag in tags], source_location
+        )
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
@@ -216,12 +218,14 @@ class WordsItem(Item):
 
     @classmethod
     def written_file(
-        cls, path: Path, suffix: str, encoding: str, places: Collection[str]
+        cls, path: Path, suffix: str, encoding: str, source_locations: Collection[str]
     ) -> WrittenFile | None:
         """Words in columns as they were written: sentences with a blank line after each."""
         if suffix not in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
             return None
-        return _written(read_lines(path, encoding=encoding), printable(path), suffix, places)
+        return _written(
+            read_lines(path, encoding=encoding), printable(path), suffix, source_locations
+        )
 
     @classmethod
     def settle(
@@ -236,8 +240,8 @@ class WordsItem(Item):
         tagged = any(item.gold is not None for item in items)
         if bare is not None and tagged:
             raise InputError(
-                f"{bare.place}: the words have no tags, and those of another file have; tag them, "
-                "or leave this file out."
+                f"{bare.source_location}: the words have no tags, and those of another file have; "
+                "tag them, or leave this file out."
             )
         return items, "tags" if any(item.gold for item in items) else NO_LABELS
 
@@ -256,11 +260,11 @@ class _RawText(WordsItem):
     asked_roles: ClassVar[tuple[str, ...]] = ("text",)
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> WordsItem:
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> WordsItem:
         """A text, cut into words."""
         if wrong := wrong_text(row["text"], "text"):
             raise ValueError(wrong)
-        return WordsItem.of_text(row["text"], place)
+        return WordsItem.of_text(row["text"], source_location)
 
 
 def _peeked(lines: Iterator[str]) -> tuple[Iterator[str], bool]:
@@ -285,7 +289,7 @@ def _bare_sentences(
     for number, line in enumerate(chain(lines, [""]), start=1):
         if ends_sentence(line):
             if words:
-                yield WordsItem.of_words(words, place=f"{origin}, line {begin:,}")
+                yield WordsItem.of_words(words, source_location=f"{origin}, line {begin:,}")
             words = []
             continue
         if conllu and line.startswith("#"):
@@ -459,7 +463,7 @@ def _wrong(cells: Sequence[str], width: int, conllu: bool, word: int, tag: int |
 
 
 def _name(number: int) -> str:
-    return next((name for name, place in _CONLLU_NAMES.items() if place == number), "")
+    return next((name for name, index in _CONLLU_NAMES.items() if index == number), "")
 
 
 def _how(role: str, named: Mapping[str, str]) -> How:
@@ -490,7 +494,7 @@ def _wrong_lists(words: object, tags: object, tagged: bool) -> str:
 
 
 def _written(
-    lines: Iterator[str], origin: str, suffix: str, places: Collection[str]
+    lines: Iterator[str], origin: str, suffix: str, source_locations: Collection[str]
 ) -> WrittenFile:
     """Sentences, a blank line behind each; marks of documents are left out."""
     plain = "" if suffix == CONLLU_SUFFIX else "columns of words"
@@ -499,13 +503,20 @@ def _written(
 
     def end() -> None:
         # The place of a sentence is its first word; comments and ranges may stand before it.
-        named = next(((place, line) for place, line in block if place in places), None)
+        named = next(
+            (
+                (source_location, line)
+                for source_location, line in block
+                if source_location in source_locations
+            ),
+            None,
+        )
         if named is not None:
-            place, line = named
+            source_location, line = named
             tabs = "\t" in line
             width = len(line.split("\t") if tabs else _BLANKS.split(line.strip(" ")))
             file.shape = file.shape or f"has {width} columns with {'tabs' if tabs else 'spaces'}"
-            file.rows[place] = "\n".join(line for _, line in block) + "\n\n"
+            file.rows[source_location] = "\n".join(line for _, line in block) + "\n\n"
         block.clear()
 
     for number, line in enumerate(lines, start=1):

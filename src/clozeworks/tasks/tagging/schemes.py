@@ -79,9 +79,9 @@ class Scheme:
 
     def fault(self, tags: Sequence[ParsedTag]) -> int | None:
         """The first word whose tag breaks the rules, or the number of words if the end does."""
-        for place, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
+        for index, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
             if not self.may_follow(previous, tag):
-                return place
+                return index
         return None
 
     def spans(self, tags: Sequence[ParsedTag]) -> list[EntitySpan]:
@@ -93,12 +93,12 @@ class Scheme:
         self.insist_on_entities()
         found = []
         begin: int | None = None
-        for place, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
+        for index, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
             if begin is not None and self.continues(previous, tag):
                 continue
             if begin is not None and previous.role in self.ends:
-                found.append(EntitySpan(previous.type, begin, place))
-            begin = place if self.may_begin(previous, tag) else None
+                found.append(EntitySpan(previous.type, begin, index))
+            begin = index if self.may_begin(previous, tag) else None
         return found
 
     def tags(

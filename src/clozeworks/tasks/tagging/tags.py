@@ -81,12 +81,12 @@ class Spelling:
             InputError: A label is not written this way.
         """
         tags = []
-        for place, label in enumerate(labels):
+        for index, label in enumerate(labels):
             tag = self.read(label)
             if tag is None:
                 example = self.write(ParsedTag("B", "PER"))
                 raise InputError(
-                    f"word {place + 1:,}: the tag is {label!r}; it must be O or be written like "
+                    f"word {index + 1:,}: the tag is {label!r}; it must be O or be written like "
                     f"{example}; correct it."
                 )
             tags.append(tag)

@@ -90,8 +90,8 @@ def marginals(
     for word in reversed(range(len(scores))):
         both[word] += after
         after = _log_sum((after + scores[word])[:, None] + move.T)
-    shares = np.exp(both - both.max(axis=1, keepdims=True))
-    probabilities: Float64Array = shares / shares.sum(axis=1, keepdims=True)
+    weights = np.exp(both - both.max(axis=1, keepdims=True))
+    probabilities: Float64Array = weights / weights.sum(axis=1, keepdims=True)
     return probabilities
 
 

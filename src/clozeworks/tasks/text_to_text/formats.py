@@ -64,11 +64,11 @@ class Format:
         given = item.texts
         if not isinstance(item, self.item_type):
             raise InputError(
-                f"{item.place or 'the item'} does not fit the format {self.name!r}, which is for "
-                f"{self.item_type.command}; give such items, or another format."
+                f"{item.source_location or 'the item'} does not fit the format {self.name!r}, "
+                f"which is for {self.item_type.command}; give such items, or another format."
             )
         named = zip(self.texts, self.order, strict=True)
-        parts = [f"{name} {self.clean(given[place])}" for name, place in named]
+        parts = [f"{name} {self.clean(given[index])}" for name, index in named]
         targets = self._targets(item)
         return SourceItem(
             source=" ".join([self.begins, *parts]).strip(),
@@ -76,7 +76,7 @@ class Format:
             task=self.name,
             prefix="",
             others=tuple(targets[1:]),
-            place=item.place,
+            source_location=item.source_location,
         )
 
     def _targets(self, item: Any) -> list[str]:
@@ -85,9 +85,9 @@ class Format:
             return list(dict.fromkeys(texts))
         if item.label is None:
             return []
-        return [self.word(item.label, item.place)]
+        return [self.word(item.label, item.source_location)]
 
-    def word(self, label: Label, place: str) -> str:
+    def word(self, label: Label, source_location: str) -> str:
         """What is written for a label.
 
         Raises:
@@ -95,7 +95,7 @@ class Format:
         """
         if self.number:
             # Paper: rounded to the nearest fifth, which makes 21 words from 1 to 5.
-            return f"{round(number_of(label, place) * 5) / 5:.1f}"
+            return f"{round(number_of(label, source_location) * 5) / 5:.1f}"
         written = str(label).strip()
         if written == _SECRET:
             return NO_LABEL
@@ -104,8 +104,8 @@ class Format:
         if written.isdecimal() and int(written) < len(self.words):
             return self.words[int(written)]
         raise InputError(
-            f"{place or 'the item'}: the label is {label!r}; the format {self.name!r} has words "
-            f"for: {shown(self.words)}, or their numbers from 0; correct it."
+            f"{source_location or 'the item'}: the label is {label!r}; the format {self.name!r} "
+            f"has words for: {shown(self.words)}, or their numbers from 0; correct it."
         )
 
     def read(self, text: str) -> Label:
@@ -136,13 +136,13 @@ def _labels(
     name: str, texts: Sequence[str], words: Sequence[str], metric: str = "accuracy"
 ) -> Format:
     """A format for one text or two, the names of its texts in the order of the file."""
-    order = tuple(sorted(range(len(texts)), key=lambda place: texts[place]))
+    order = tuple(sorted(range(len(texts)), key=lambda index: texts[index]))
     return Format(
         name=name,
         item_type=TextItem if len(texts) == 1 else PairItem,
         metric=metric,
         begins=name,
-        texts=tuple(f"{texts[place]}:" for place in order),
+        texts=tuple(f"{texts[index]}:" for index in order),
         order=order,
         words=tuple(words),
         number=not words,

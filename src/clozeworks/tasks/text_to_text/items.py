@@ -95,14 +95,16 @@ class WritingItem(Item):
         return f"another target in {where}"
 
     @classmethod
-    def from_texts(cls, texts: Sequence[str], place: str = "") -> "SourceItem":
+    def from_texts(cls, texts: Sequence[str], source_location: str = "") -> "SourceItem":
         """A source without a target."""
-        return SourceItem(texts[0], place=place)
+        return SourceItem(texts[0], source_location=source_location)
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], place: str, bad: BadRows) -> "SourceItem | ChatItem":
+    def from_row(
+        cls, row: Mapping[str, Any], source_location: str, bad: BadRows
+    ) -> "SourceItem | ChatItem":
         """A row with a source or with messages, and with or without a target."""
-        return _chat(row, place) if "messages" in row else _written(row, place)
+        return _chat(row, source_location) if "messages" in row else _written(row, source_location)
 
     @classmethod
     def settle(
@@ -113,7 +115,7 @@ class WritingItem(Item):
         if len(bare) == len(items):
             return items, NO_LABELS
         for item in bare:
-            bad.add(item.place, _lacking(item))
+            bad.add(item.source_location, _lacking(item))
         return [item for item in items if item.gold is not None], "targets"
 
     @classmethod
@@ -132,7 +134,7 @@ class SourceItem(WritingItem):
         task: Which of several tasks it belongs to; empty if there is one only.
         prefix: What stands before the source; None for what stands before all.
         others: Further texts that are as right as the target.
-        place: Where it came from, for messages.
+        source_location: Where it came from, for messages.
     """
 
     source: str
@@ -140,7 +142,7 @@ class SourceItem(WritingItem):
     task: str = ""
     prefix: str | None = None
     others: tuple[str, ...] = ()
-    place: str = ""
+    source_location: str = ""
 
     def inputs(self) -> dict[str, Any]:
         """The source, and the task where there are several."""
@@ -168,12 +170,12 @@ class ChatItem(WritingItem):
     Attributes:
         turns: What was said, in order.
         task: Which of several tasks it belongs to; empty if there is one only.
-        place: Where it came from, for messages.
+        source_location: Where it came from, for messages.
     """
 
     turns: tuple[Turn, ...]
     task: str = ""
-    place: str = ""
+    source_location: str = ""
 
     @property
     def target(self) -> str | None:
@@ -212,12 +214,12 @@ def _lacking(item: Item) -> str:
     return "it has no target, and other rows have one; give it one"
 
 
-def _written(row: Mapping[str, Any], place: str) -> SourceItem | ChatItem:
+def _written(row: Mapping[str, Any], source_location: str) -> SourceItem | ChatItem:
     source, target, more = row.get("source"), row.get("target"), row.get("input")
     if isinstance(target, list | dict):  # what was said next, or the whole chat
         before = () if isinstance(target, list) and len(target) > 1 else (_text(source, "source"),)
         turns = (*(Turn("user", text) for text in before), *_turns(target, "target"))
-        return ChatItem(turns, _name(row), place)
+        return ChatItem(turns, _name(row), source_location)
     text = _text(source, "source")
     if isinstance(more, str) and more.strip():
         text = f"{text}\n{_text(more, 'input')}"
@@ -227,18 +229,18 @@ def _written(row: Mapping[str, Any], place: str) -> SourceItem | ChatItem:
         target=None if target is None else _text(target, "target"),
         task=_name(row),
         prefix=None if prefix is None else _text(prefix, "prefix", may_be_empty=True),
-        place=place,
+        source_location=source_location,
     )
 
 
-def _chat(row: Mapping[str, Any], place: str) -> ChatItem:
+def _chat(row: Mapping[str, Any], source_location: str) -> ChatItem:
     turns = _turns(row["messages"], "messages")
     following = row.get("target")
     if isinstance(following, str):
         turns += (Turn(ASSISTANT, _text(following, "target")),)
     elif following is not None:
         turns += _turns(following, "target")
-    return ChatItem(turns, _name(row), place)
+    return ChatItem(turns, _name(row), source_location)
 
 
 def _turns(value: Any, what: str) -> tuple[Turn, ...]:

@@ -33,7 +33,7 @@ from clozeworks.tasks.text_to_text.items import ASSISTANT, ChatItem, Writable
 from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-PLACES = "places"
+POSITIONS = "positions"
 
 
 @spec
@@ -95,12 +95,12 @@ class RowSettings:
     Attributes:
         tokenizer: The model's tokenizer.
         lengths: The most tokens.
-        most: The most tokens the model takes.
+        max_length: The most tokens the model takes.
     """
 
     tokenizer: Tokenizer
     lengths: TextLengths
-    most: int | None
+    max_length: int | None
 
     @property
     def end(self) -> int:
@@ -120,22 +120,24 @@ class RowSettings:
         """The tokens of what is to be written with the end behind them, and whether it was cut."""
         assert item.target is not None
         ids = self.tokenizer.encode([item.target], special=False)[0].ids
-        most = self.lengths.target
-        long = most is not None and len(ids) + 1 > most
+        max_length = self.lengths.target
+        long = max_length is not None and len(ids) + 1 > max_length
         if long:
-            assert most is not None
-            self.refuse_unless_cut(item, "target", len(ids) + 1, most, "as task.lengths says")
-            ids = ids[: most - 1]
+            assert max_length is not None
+            self.refuse_unless_cut(item, "target", len(ids) + 1, max_length, "as task.lengths says")
+            ids = ids[: max_length - 1]
         return [*ids, self.end], long
 
-    def refuse_unless_cut(self, item: Writable, what: str, count: int, most: int, why: str) -> None:
+    def refuse_unless_cut(
+        self, item: Writable, what: str, count: int, max_length: int, why: str
+    ) -> None:
         """Complains about a text that is too long and may not be cut."""
         if self.lengths.cut:
             return
         raise InputError(
-            f"{item.place or 'the item'}: the {what} has {count:,} tokens; it may have {most:,}, "
-            f"{why}; shorten it, have it cut with task.lengths.cut=true, or drop such rows with "
-            "--skip-bad-rows."
+            f"{item.source_location or 'the item'}: the {what} has {count:,} tokens; it may have "
+            f"{max_length:,}, {why}; shorten it, have it cut with task.lengths.cut=true, or drop "
+            "such rows with --skip-bad-rows."
         )
 
 
@@ -160,15 +162,18 @@ class Apart:
         """
         if isinstance(item, ChatItem):
             text = reading.tokenizer.chat.render(
-                asked_messages(item), asks=True, place=item.place or "the chat"
+                asked_messages(item), asks=True, source_location=item.source_location or "the chat"
             )
-        source, most = reading.tokenizer.encode([text])[0], reading.lengths.source or reading.most
-        long = most is not None and len(source) > most
+        source, max_length = (
+            reading.tokenizer.encode([text])[0],
+            reading.lengths.source or reading.max_length,
+        )
+        long = max_length is not None and len(source) > max_length
         if long:
-            assert most is not None
+            assert max_length is not None
             why = "as task.lengths says" if reading.lengths.source else "as the tokenizer says"
-            reading.refuse_unless_cut(item, "source", len(source), most, why)
-            source = reading.tokenizer.encode([text], max_length=most, truncate=True)[0]
+            reading.refuse_unless_cut(item, "source", len(source), max_length, why)
+            source = reading.tokenizer.encode([text], max_length=max_length, truncate=True)[0]
         if not answer or item.target is None:
             return TokenRow(source.ids, [False] * len(source), long)
         ids, cut = reading.target(item)
@@ -199,20 +204,22 @@ class PrefixRows:
             return self._chat(item, reading, answer=answer)
         prompt = self._prompt(text + self.between, reading.tokenizer)
         ids, cut = reading.target(item) if answer and item.target is not None else ([], False)
-        if reading.most is not None and ids:
+        if reading.max_length is not None and ids:
             # Where texts are cut, at least a quarter is the source's if it is as long.
-            kept = min(len(prompt), max(reading.most // 4, 1)) if reading.lengths.cut else 1
-            longest = max(reading.most - kept, 1)
+            kept = min(len(prompt), max(reading.max_length // 4, 1)) if reading.lengths.cut else 1
+            longest = max(reading.max_length - kept, 1)
             if len(ids) > longest:
-                why = f"since the model takes {reading.most:,} with the source"
+                why = f"since the model takes {reading.max_length:,} with the source"
                 reading.refuse_unless_cut(item, "target", len(ids), longest, why)
                 ids, cut = [*ids[: longest - 1], ids[-1]], True
-        most, room = reading.lengths.source, _left(reading, max(len(ids), 1))
-        most = min((each for each in (most, room) if each is not None), default=None)
-        if most is not None and len(prompt) > most:
-            why = "as task.lengths says" if most == reading.lengths.source else "which is left"
-            reading.refuse_unless_cut(item, "source", len(prompt), most, why)
-            prompt, cut = self._shorter(text, most, reading.tokenizer), True
+        max_length, room = reading.lengths.source, _left(reading, max(len(ids), 1))
+        max_length = min((each for each in (max_length, room) if each is not None), default=None)
+        if max_length is not None and len(prompt) > max_length:
+            why = (
+                "as task.lengths says" if max_length == reading.lengths.source else "which is left"
+            )
+            reading.refuse_unless_cut(item, "source", len(prompt), max_length, why)
+            prompt, cut = self._shorter(text, max_length, reading.tokenizer), True
         _check_any(prompt, item)
         asked = [False] * len(prompt) + [True] * len(ids)
         return TokenRow([*prompt, *ids], asked, cut)
@@ -225,22 +232,24 @@ class PrefixRows:
             ids = ids[:-1]
         return ids
 
-    def _shorter(self, text: str, most: int, tokenizer: Tokenizer) -> list[int]:
+    def _shorter(self, text: str, max_length: int, tokenizer: Tokenizer) -> list[int]:
         """The beginning of the source, and whole what stands between it and the target."""
         behind = tokenizer.encode([self.between], special=False)[0].ids if self.between else []
-        return [*self._prompt(text, tokenizer)[: max(most - len(behind), 0)], *behind][:most]
+        return [*self._prompt(text, tokenizer)[: max(max_length - len(behind), 0)], *behind][
+            :max_length
+        ]
 
     def _chat(self, item: ChatItem, reading: RowSettings, *, answer: bool) -> TokenRow:
-        place = item.place or "the chat"
+        source_location = item.source_location or "the chat"
         tokenizer, chat = reading.tokenizer, reading.tokenizer.chat
         ids: list[int] = []
         asked: list[bool] = []
         if not answer or item.target is None:
-            text = chat.render(asked_messages(item), asks=True, place=place)
+            text = chat.render(asked_messages(item), asks=True, source_location=source_location)
             ids = tokenizer.encode([text], special=False)[0].ids
             asked = [False] * len(ids)
         else:
-            for piece in chat.pieces(messages(item), place):
+            for piece in chat.pieces(messages(item), source_location):
                 more = tokenizer.encode([piece.text], special=False)[0].ids
                 if piece.asked:
                     more, count = turn_end(more, reading)
@@ -248,10 +257,10 @@ class PrefixRows:
                 else:
                     asked += [False] * len(more)
                 ids += more
-        if reading.most is not None and len(ids) > reading.most:
+        if reading.max_length is not None and len(ids) > reading.max_length:
             raise InputError(
-                f"{place} has {len(ids):,} tokens; the model takes {reading.most:,}; leave out "
-                "turns, or drop such rows with --skip-bad-rows."
+                f"{source_location} has {len(ids):,} tokens; the model takes "
+                f"{reading.max_length:,}; leave out turns, or drop such rows with --skip-bad-rows."
             )
         _check_any(ids, item)
         return TokenRow(ids, asked)
@@ -259,22 +268,22 @@ class PrefixRows:
     def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
         """Each asked token is named from the place before it."""
         asked = tokens >= 0
-        places = np.flatnonzero(asked) - 1
+        positions = np.flatnonzero(asked) - 1
         # Two rows never touch: before the first asked token of a row stands its prompt.
-        begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+        begins = np.flatnonzero(np.diff(positions, prepend=-2) != 1)
         return {
             ANSWERS: tokens[asked],
-            READ: builder.ids[places],
+            READ: builder.ids[positions],
             LENGTHS: _counts(builder.clean, asked),
-            RUNS: np.diff(begins, append=len(places)),
-            PLACES: places,
+            RUNS: np.diff(begins, append=len(positions)),
+            POSITIONS: positions,
         }
 
     def vectors(self, model: Model, tensors: BatchTensors, part: Any, read: Tensor) -> Tensor:
-        """Those of the places before, (n, W)."""
-        ids = tensors.ids.index_put((part[PLACES],), read)
-        hidden: Tensor = model(ids, tensors.layout, tensors.types)
-        return hidden[part[PLACES]]
+        """Those of the positions before, (n, W)."""
+        ids = tensors.ids.index_put((part[POSITIONS],), read)
+        hidden_states: Tensor = model(ids, tensors.layout, tensors.types)
+        return hidden_states[part[POSITIONS]]
 
 
 def turn_end(ids: list[int], reading: RowSettings) -> tuple[list[int], int]:
@@ -284,7 +293,7 @@ def turn_end(ids: list[int], reading: RowSettings) -> tuple[list[int], int]:
     puts between turns. Where a template marks no end, one is put there.
     """
     special = reading.tokenizer.special_ids
-    first = next((place for place, token in enumerate(ids) if token in special), None)
+    first = next((index for index, token in enumerate(ids) if token in special), None)
     if first is None:
         return [*ids, reading.end], len(ids) + 1
     return ids, first + 1
@@ -306,12 +315,13 @@ def _counts(clean: ExampleArrays, asked: NDArray[np.bool_]) -> NDArray[np.int64]
 
 def _left(reading: RowSettings, taken: int) -> int | None:
     """The tokens that are left of those the model takes."""
-    return None if reading.most is None else max(reading.most - taken, 0)
+    return None if reading.max_length is None else max(reading.max_length - taken, 0)
 
 
 def _check_any(ids: list[int], item: Writable) -> None:
     if not ids:
         raise InputError(
-            f"{item.place or 'the item'}: nothing is left of the source as tokens; a text is "
-            "written behind another; give it words the tokenizer knows, or raise task.lengths."
+            f"{item.source_location or 'the item'}: nothing is left of the source as tokens; a "
+            "text is written behind another; give it words the tokenizer knows, or raise "
+            "task.lengths."
         )

@@ -268,7 +268,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
         """A vocabulary is the same whatever is written."""
         return None
 
-    def item_of(self, text: str, place: str = "") -> Item:
+    def item_of(self, text: str, source_location: str = "") -> Item:
         """A text that is asked about: a source, or what a format writes as one.
 
         Raises:
@@ -276,12 +276,12 @@ class TextToText(Task[Item, Composed], TeacherForced):
         """
         found = None if self.format is None else format_of(self.format)
         if found is None or found.item_type is WritingItem:
-            return SourceItem(text, place=place)
+            return SourceItem(text, source_location=source_location)
         if found.item_type is TextItem:
-            return TextItem(text, place=place)
+            return TextItem(text, source_location=source_location)
         raise InputError(
-            f"{place or 'the text'} is one text, and the format {found.name!r} writes two as one; "
-            "ask with a PairItem or a QuestionItem."
+            f"{source_location or 'the text'} is one text, and the format {found.name!r} writes "
+            "two as one; ask with a PairItem or a QuestionItem."
         )
 
     def format_for(self, item: Item) -> Format | None:
@@ -300,8 +300,8 @@ class TextToText(Task[Item, Composed], TeacherForced):
         found = self.format_for(item)
         if found is None:
             raise InputError(
-                f"{item.place or 'the item'} is a {type(item).__name__}, and the task has no "
-                "format to write it; give a SourceItem or a ChatItem, or set task.format."
+                f"{item.source_location or 'the item'} is a {type(item).__name__}, and the task "
+                "has no format to write it; give a SourceItem or a ChatItem, or set task.format."
             )
         return found.item(item)
 
@@ -322,10 +322,10 @@ class TextToText(Task[Item, Composed], TeacherForced):
         return self.rows.row(asked, self.text_of(asked), reading, answer=answer)
 
     def windows_of(
-        self, items: Sequence[Item], tokenizer: Tokenizer, most: int | None
+        self, items: Sequence[Item], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
         """One window for each item: all it reads and all it is to write."""
-        reading = RowSettings(tokenizer, self.lengths, most)
+        reading = RowSettings(tokenizer, self.lengths, max_length)
         found = []
         for number, item in enumerate(items):
             row = self.row_of(item, reading)
@@ -337,8 +337,8 @@ class TextToText(Task[Item, Composed], TeacherForced):
         """The tokens to write, -1 for those that are read."""
         if self.as_asked(item).target is None:
             raise InputError(
-                f"{item.place or 'the item'} has no target; a model learns from what is right; "
-                "give it one."
+                f"{item.source_location or 'the item'} has no target; a model learns from what is "
+                "right; give it one."
             )
         found = []
         for window in windows:
@@ -359,20 +359,26 @@ class TextToText(Task[Item, Composed], TeacherForced):
         return self.rows.vectors(model, tensors, tensors.targets[self.name], read)
 
     def generation(
-        self, model: Model, tokenizer: Tokenizer, items: Sequence[Item], most: int | None
+        self, model: Model, tokenizer: Tokenizer, items: Sequence[Item], max_length: int | None
     ) -> GenerationRequest:
         """A prompt for every item, which is answered token by token."""
         self.check(model.blueprint)
-        apart, reading = self.between is None, self._reading(tokenizer, most)
+        apart, reading = self.between is None, self._reading(tokenizer, max_length)
         asked = [self.as_asked(item) for item in items]
         rows = [self.row_of(item, reading, answer=False) for item in asked]
         ends = self._ends(asked, reading)
-        places = [item.place or f"item {number:,}" for number, item in enumerate(asked, start=1)]
+        source_locations = [
+            item.source_location or f"item {number:,}" for number, item in enumerate(asked, start=1)
+        ]
         prompts = [
             EncodedPrompt(
-                row.ids, self._room(row, most, place), ends[isinstance(item, ChatItem)], (), place
+                row.ids,
+                self._room(row, max_length, source_location),
+                ends[isinstance(item, ChatItem)],
+                (),
+                source_location,
             )
-            for item, row, place in zip(asked, rows, places, strict=True)
+            for item, row, source_location in zip(asked, rows, source_locations, strict=True)
         ]
 
         def read(number: int, texts: list[Written]) -> Composed:
@@ -385,22 +391,22 @@ class TextToText(Task[Item, Composed], TeacherForced):
         start = Vocabularies.of(tokenizer).start() if apart else None
         return GenerationRequest(prompts, start, tokenizer.size, self.writing.search(), read)
 
-    def _reading(self, tokenizer: Tokenizer, most: int | None) -> RowSettings:
+    def _reading(self, tokenizer: Tokenizer, max_length: int | None) -> RowSettings:
         """How prompts are read; where they may be cut, what is written keeps its room."""
-        if self.between is not None and self.lengths.cut and most is not None:
-            most = max(most - (self.writing.max_new_tokens or USUAL), 1) + 1
-        return RowSettings(tokenizer, self.lengths, most)
+        if self.between is not None and self.lengths.cut and max_length is not None:
+            max_length = max(max_length - (self.writing.max_new_tokens or USUAL), 1) + 1
+        return RowSettings(tokenizer, self.lengths, max_length)
 
-    def _room(self, row: TokenRow, most: int | None, place: str) -> int:
+    def _room(self, row: TokenRow, max_length: int | None, source_location: str) -> int:
         """How many tokens may be written behind a prompt."""
         wanted = self.writing.max_new_tokens or USUAL
-        if self.between is None or most is None:
+        if self.between is None or max_length is None:
             return wanted
-        room = min(wanted, most - len(row.ids))
+        room = min(wanted, max_length - len(row.ids))
         if room < 1:
             raise InputError(
-                f"{place} has {len(row.ids):,} tokens; the model takes {most:,}, and what it "
-                "writes counts too; shorten it."
+                f"{source_location} has {len(row.ids):,} tokens; the model takes {max_length:,}, "
+                "and what it writes counts too; shorten it."
             )
         return room
 
@@ -466,7 +472,9 @@ class TextToText(Task[Item, Composed], TeacherForced):
             texts = (marked(self.text_of(asked)),)
             shown = f"{answer.score:.1%} confident"
             kind, gold = self._kind_of_mistake(asked, answer, right), " | ".join(right)
-            found.append(Mistake(item.place, kind, gold, answer.text, answer.score, shown, texts))
+            found.append(
+                Mistake(item.source_location, kind, gold, answer.text, answer.score, shown, texts)
+            )
         return found
 
     def _kind_of_mistake(self, asked: Writable, answer: Composed, right: Sequence[str]) -> str:
@@ -485,7 +493,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
     def from_input(self, item: Any) -> Any:
         """A bare text as the model's format takes it."""
         bare = isinstance(item, SourceItem) and item.prefix is None and item.target is None
-        return self.item_of(item.source, item.place) if bare else item
+        return self.item_of(item.source, item.source_location) if bare else item
 
     def shown(self, item: Any, answer: Composed, top: int = 1) -> ShownPrediction:
         """The text that was written, as a whole."""
@@ -496,9 +504,9 @@ class TextToText(Task[Item, Composed], TeacherForced):
         total = f"{len(answers):,} items of the dev set"
         cut = sum(answer.cut for answer in answers)
         endless = sum(not answer.ended for answer in answers)
-        beams, most = self.writing.num_beams, self.writing.max_new_tokens or 0
+        beams, max_length = self.writing.num_beams, self.writing.max_new_tokens or 0
         how = f"beam search with {beams} beams" if beams > 1 else "greedy decoding"
-        sentences = [f"Texts are generated by {how}, up to {most:,} tokens."]
+        sentences = [f"Texts are generated by {how}, up to {max_length:,} tokens."]
         sentences.append(f"{cut:,} of {total} were cut." if cut else "No input was cut.")
         if endless:
             sentences.append(f"{endless:,} of {total} reached that length before their end.")
@@ -512,8 +520,8 @@ class TextToText(Task[Item, Composed], TeacherForced):
         if self.writing.num_beams > 1:
             length = self.writing.length_penalty
             search = f", num_beams={self.writing.num_beams}, length_penalty={length}"
-        most = self.writing.max_new_tokens
-        return f'output = model.generate("a text", chat=True, max_new_tokens={most}{search})'
+        max_length = self.writing.max_new_tokens
+        return f'output = model.generate("a text", chat=True, max_new_tokens={max_length}{search})'
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """How transformers writes the same."""
@@ -552,8 +560,8 @@ class TextToText(Task[Item, Composed], TeacherForced):
         for item in asked:
             if item.target is None:
                 raise InputError(
-                    f"{item.place or 'the item'} has no target; what is written is measured "
-                    "beside it; give it one."
+                    f"{item.source_location or 'the item'} has no target; what is written is "
+                    "measured beside it; give it one."
                 )
         forms = [self.format_for(item) for item in asked]
         texts = [answer.text for answer in answers]

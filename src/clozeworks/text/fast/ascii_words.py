@@ -107,7 +107,7 @@ class AsciiWords:
         second[more] = eights[begin[more] + 8] & _KEPT[np.minimum(sizes[more] - 8, 8)]
         long = np.flatnonzero(sizes > LONGEST_WORD)
         text = letters.tobytes()
-        long_words = [text[begin[place] : end[place]].decode() for place in long.tolist()]
+        long_words = [text[begin[position] : end[position]].decode() for position in long.tolist()]
         return WordTable(first, second, long, long_words, counts)
 
 

@@ -115,12 +115,12 @@ class PlainText:
         of_ascii = is_ascii
         ascii_codes = np.zeros(0, np.int64)
         if is_ascii.any():
-            found = self._ascii_codes([units[place] for place in np.flatnonzero(is_ascii)])
+            found = self._ascii_codes([units[position] for position in np.flatnonzero(is_ascii)])
             ascii_codes, counts[is_ascii] = found
             of_ascii = np.repeat(is_ascii, counts)
         codes = np.zeros(len(of_ascii), np.int64)
         codes[of_ascii] = ascii_codes
-        codes[~of_ascii] = self._known([units[place] for place in np.flatnonzero(~is_ascii)])
+        codes[~of_ascii] = self._known([units[position] for position in np.flatnonzero(~is_ascii)])
         return codes, counts
 
     def _ascii_codes(self, texts: list[str]) -> tuple[Int64Array, Int64Array]:
@@ -143,9 +143,9 @@ class PlainText:
         codes = self._memory.codes_of(chunks)
         missing = np.flatnonzero(codes < 0).tolist()
         if missing:
-            new = list(dict.fromkeys(chunks[place] for place in missing))
+            new = list(dict.fromkeys(chunks[position] for position in missing))
             self._memory.learn(new, self._new(new))
-            codes[missing] = self._memory.codes_of([chunks[place] for place in missing])
+            codes[missing] = self._memory.codes_of([chunks[position] for position in missing])
         return codes
 
     def ids_and_offsets(

@@ -47,8 +47,10 @@ class WordMemory:
         begins = self._offsets[codes]
         sizes = self._offsets[codes + 1] - begins
         ends = np.cumsum(sizes)
-        places = np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)
-        return self._flat[places], sizes
+        positions = np.repeat(begins - ends + sizes, sizes) + np.arange(
+            ends[-1] if len(ends) else 0
+        )
+        return self._flat[positions], sizes
 
     def learn(self, words: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Remembers words that were not known."""

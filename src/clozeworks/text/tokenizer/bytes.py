@@ -33,13 +33,13 @@ BYTES = {
 }
 
 
-def byte_tokens(config: Mapping[str, Any] | None = None, place: str = "") -> Backend:
+def byte_tokens(config: Mapping[str, Any] | None = None, source_location: str = "") -> Backend:
     """Makes the tokenizer whose tokens are bytes.
 
     Args:
         config: `tokenizer_config.json`, which may name the first three tokens and count the
             sentinels.
-        place: Where the config is, for messages.
+        source_location: Where the config is, for messages.
 
     Raises:
         TokenizerError: If the number of sentinels is not a number, or too large.
@@ -48,9 +48,10 @@ def byte_tokens(config: Mapping[str, Any] | None = None, place: str = "") -> Bac
     count = config.get("extra_ids", SENTINELS)
     if type(count) is not int or count < 0:
         raise TokenizerError(
-            f"{place}: extra_ids is {count!r}; it must be a whole number of at least 0; correct it."
+            f"{source_location}: extra_ids is {count!r}; it must be a whole number of at least 0; "
+            "correct it."
         )
-    check_sentinels(count, place)
+    check_sentinels(count, source_location)
     first = [_token(config.get(key), usual) for key, usual in NAMES.items()]
     pieces = [token.content for token in first]
     pieces += sorted(BYTES, key=lambda sign: BYTES[sign])

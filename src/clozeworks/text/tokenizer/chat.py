@@ -54,14 +54,14 @@ class ChatTemplate:
     special: Mapping[str, str]
 
     def render(
-        self, messages: Sequence[Message], *, asks: bool = False, place: str = "the chat"
+        self, messages: Sequence[Message], *, asks: bool = False, source_location: str = "the chat"
     ) -> str:
         """A chat as one text.
 
         Args:
             messages: Turns: role and content.
             asks: Whether the beginning of the assistant's next turn is added.
-            place: Where the chat came from, for messages.
+            source_location: Where the chat came from, for messages.
 
         Raises:
             TokenizerError: If the template cannot be read.
@@ -85,13 +85,15 @@ class ChatTemplate:
             ) from error
         except Exception as error:  # Somebody else's program may fail in any way.
             raise InputError(
-                f"{place}: the chat template does not take this chat "
+                f"{source_location}: the chat template does not take this chat "
                 f"({str(error) or type(error).__name__}); change the chat's roles and their order, "
                 "or the template."
             ) from error
         return written
 
-    def pieces(self, messages: Sequence[Message], place: str = "the chat") -> list[ChatSegment]:
+    def pieces(
+        self, messages: Sequence[Message], source_location: str = "the chat"
+    ) -> list[ChatSegment]:
         """A chat in stretches: what the assistant says, with the end of its turn, and the rest.
 
         What is read before a turn of the assistant is exactly what it would be asked with.
@@ -104,13 +106,13 @@ class ChatTemplate:
         for number, message in enumerate(messages):
             if message["role"] != ASSISTANT:
                 continue
-            before = self.render(messages[:number], asks=True, place=place)
-            whole = self.render(messages[: number + 1], place=place)
+            before = self.render(messages[:number], asks=True, source_location=source_location)
+            whole = self.render(messages[: number + 1], source_location=source_location)
             if not before.startswith(written) or not whole.startswith(before):
                 raise InputError(
-                    f"{place}: the chat template writes turn {number + 1} in another way once more "
-                    "follows, so what the assistant says cannot be told from the rest; give chats "
-                    "of one question and one answer, or another template."
+                    f"{source_location}: the chat template writes turn {number + 1} in another way "
+                    "once more follows, so what the assistant says cannot be told from the rest; "
+                    "give chats of one question and one answer, or another template."
                 )
             found.append(ChatSegment(before[len(written) :], False))
             found.append(ChatSegment(whole[len(before) :], True))

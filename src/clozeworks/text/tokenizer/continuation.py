@@ -56,16 +56,16 @@ class Continuation:
             count -= ids[begin] not in self._silent
         return begin
 
-    def end_of_run(self, ids: Sequence[int], place: int) -> int:
+    def end_of_run(self, ids: Sequence[int], position: int) -> int:
         """The first place from this one on where a cut does not lie within a run of bytes.
 
         Args:
             ids: Token ids.
-            place: How many of them stand before the cut.
+            position: How many of them stand before the cut.
         """
-        while 0 < place < len(ids) and {ids[place - 1], ids[place]} <= self._inner:
-            place += 1
-        return place
+        while 0 < position < len(ids) and {ids[position - 1], ids[position]} <= self._inner:
+            position += 1
+        return position
 
     def whole(self, before: Sequence[int], ids: Sequence[int]) -> str:
         """The text that ids add after others, the space between them with it."""

@@ -54,28 +54,28 @@ class Encoded:
             encoding.sequence_ids,
         )
 
-    def pick(self, places: list[int]) -> "Encoded":
-        """Keeps the tokens at some places.
+    def pick(self, positions: list[int]) -> "Encoded":
+        """Keeps the tokens at some positions.
 
         Args:
-            places: Indices into the lists, in order.
+            positions: Indices into the lists, in order.
         """
         return Encoded(
-            _chosen(self.ids, places),
-            _chosen(self.types, places),
-            _chosen(self.special, places),
-            None if self.offsets is None else _chosen(self.offsets, places),
-            None if self.words is None else _chosen(self.words, places),
-            None if self.part is None else _chosen(self.part, places),
+            _chosen(self.ids, positions),
+            _chosen(self.types, positions),
+            _chosen(self.special, positions),
+            None if self.offsets is None else _chosen(self.offsets, positions),
+            None if self.words is None else _chosen(self.words, positions),
+            None if self.part is None else _chosen(self.part, positions),
         )
 
 
-def _chosen(values: list[Value], places: list[int]) -> list[Value]:
-    return [values[place] for place in places]
+def _chosen(values: list[Value], positions: list[int]) -> list[Value]:
+    return [values[position] for position in positions]
 
 
-def places_within(parts: list[int | None], first: range, second: range) -> list[int]:
-    """Lists the places of the special tokens and of a stretch of each text.
+def positions_within(parts: list[int | None], first: range, second: range) -> list[int]:
+    """Lists the positions of the special tokens and of a stretch of each text.
 
     Args:
         parts: The text each token belongs to, None for special tokens.
@@ -84,15 +84,15 @@ def places_within(parts: list[int | None], first: range, second: range) -> list[
     """
     seen = [0, 0]
     stretch = (first, second)
-    places = []
-    for place, part in enumerate(parts):
+    positions = []
+    for position, part in enumerate(parts):
         if part is None:
-            places.append(place)
+            positions.append(position)
             continue
         if seen[part] in stretch[part]:
-            places.append(place)
+            positions.append(position)
         seen[part] += 1
-    return places
+    return positions
 
 
 def lengths(parts: Iterable[int | None]) -> tuple[int, int]:
@@ -139,4 +139,4 @@ def cut(encoded: Encoded, parts: list[int | None], max_length: int) -> Encoded:
             "raise max_length",
         )
     first, second = share(*lengths(parts), max_length - special)
-    return encoded.pick(places_within(parts, range(first), range(second)))
+    return encoded.pick(positions_within(parts, range(first), range(second)))

@@ -148,37 +148,37 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """The fields of a message: number and value."""
-    place = 0
-    while place < len(data):
-        key, place = _number(data, place)
+    position = 0
+    while position < len(data):
+        key, position = _number(data, position)
         kind = key & 7
         if kind == _NUMBER:
-            value, place = _number(data, place)
+            value, position = _number(data, position)
             yield key >> 3, value
             continue
         if kind == _LONG:
-            size, place = _number(data, place)
+            size, position = _number(data, position)
         elif kind in (_EIGHT, _FOUR):
             size = 8 if kind == _EIGHT else 4
         else:
-            raise ValueError(f"byte {place:,} begins no field")
-        if place + size > len(data):
-            raise ValueError(f"a field ends {place + size - len(data):,} bytes after the end")
-        yield key >> 3, data[place : place + size]
-        place += size
+            raise ValueError(f"byte {position:,} begins no field")
+        if position + size > len(data):
+            raise ValueError(f"a field ends {position + size - len(data):,} bytes after the end")
+        yield key >> 3, data[position : position + size]
+        position += size
 
 
-def _number(data: bytes, place: int) -> tuple[int, int]:
+def _number(data: bytes, position: int) -> tuple[int, int]:
     """A number of seven bits a byte, lowest first, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):
-        if place >= len(data):
+        if position >= len(data):
             raise ValueError("it ends within a number")
-        value |= (data[place] & 0x7F) << shift
-        place += 1
-        if data[place - 1] < 0x80:
-            return value, place
-    raise ValueError(f"byte {place:,} goes on with a number that is too long")
+        value |= (data[position] & 0x7F) << shift
+        position += 1
+        if data[position - 1] < 0x80:
+            return value, position
+    raise ValueError(f"byte {position:,} goes on with a number that is too long")
 
 
 def _as_bytes(value: Any) -> bytes:

@@ -72,17 +72,18 @@ T5_TOKENS = SpecialTokens(
 LLAMA_TOKENS = SpecialTokens(first="<|begin_of_text|>", last="<|end_of_text|>")
 
 
-def check_sentinels(count: int, place: Path | str) -> None:
+def check_sentinels(count: int, source_location: Path | str) -> None:
     """Complains about more sentinels than anybody has.
 
     Args:
         count: `extra_ids` of `tokenizer_config.json`.
-        place: Where that file is.
+        source_location: Where that file is.
 
     Raises:
         TokenizerError: If there are too many sentinels.
     """
     if count > MOST_SENTINELS:
         raise TokenizerError(
-            f"{place}: extra_ids is {count:,}; it must be at most {MOST_SENTINELS:,}; correct it."
+            f"{source_location}: extra_ids is {count:,}; it must be at most {MOST_SENTINELS:,}; "
+            "correct it."
         )

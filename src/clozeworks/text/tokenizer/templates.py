@@ -51,12 +51,12 @@ def template(tokenizer: "Tokenizer", texts: int) -> Template:
     special: list[list[int]] = [[] for _ in range(texts + 1)]
     special_types: list[list[int]] = [[] for _ in range(texts + 1)]
     text_types = [0] * texts
-    place = 0
+    position = 0
     for token, kind, part in zip(item.ids, item.types, item.part, strict=True):
         if part is None:
-            special[place].append(token)
-            special_types[place].append(kind)
+            special[position].append(token)
+            special_types[position].append(kind)
         else:
-            place = part + 1
+            position = part + 1
             text_types[part] = kind
     return Template(tuple(map(tuple, special)), tuple(map(tuple, special_types)), tuple(text_types))

@@ -15,7 +15,7 @@ from clozeworks.text.tokenizer import files
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.tokenizer.chat_template import ChatMethods
 from clozeworks.text.tokenizer.continuation import Continuation
-from clozeworks.text.tokenizer.encoding import Encoded, cut, lengths, places_within
+from clozeworks.text.tokenizer.encoding import Encoded, cut, lengths, positions_within
 from clozeworks.text.tokenizer.fingerprint import fingerprint
 from clozeworks.text.tokenizer.folders import holds_tokenizer, read_folder, special_names
 from clozeworks.text.tokenizer.saving import NO_LIMIT, write
@@ -222,14 +222,14 @@ class Tokenizer(ChatMethods):
         """
         return self._continuation.begin_of_last(ids, count)
 
-    def end_of_run(self, ids: Sequence[int], place: int) -> int:
+    def end_of_run(self, ids: Sequence[int], position: int) -> int:
         """The first place from this one on where a cut does not lie within a run of bytes.
 
         Args:
             ids: Token ids.
-            place: How many of them stand before the cut.
+            position: How many of them stand before the cut.
         """
-        return self._continuation.end_of_run(ids, place)
+        return self._continuation.end_of_run(ids, position)
 
     def encode(
         self,
@@ -240,7 +240,7 @@ class Tokenizer(ChatMethods):
         truncate: bool = False,
         special: bool = True,
         offsets: bool = False,
-        places: Sequence[str] | None = None,
+        source_locations: Sequence[str] | None = None,
         advice: str = SHORTEN,
     ) -> list[Encoded]:
         """Turns texts, or pairs of texts, into tokens.
@@ -252,7 +252,7 @@ class Tokenizer(ChatMethods):
             truncate: Whether longer texts are cut at the end, of a pair the longer text first.
             special: Whether special tokens are added.
             offsets: Whether offsets, words and parts are given too; this is slower.
-            places: Where each text came from, for messages: `reviews.csv, row 8,412`.
+            source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             advice: What a message says to do about a text that is too long.
 
         Raises:
@@ -285,7 +285,7 @@ class Tokenizer(ChatMethods):
         if max_length is None:
             return encoded
         if not truncate:
-            check_lengths(list(map(len, encoded)), max_length, places, advice)
+            check_lengths(list(map(len, encoded)), max_length, source_locations, advice)
             return encoded
         return [
             item if len(item) <= max_length else cut(item, encoding.sequence_ids, max_length)
@@ -333,7 +333,7 @@ class Tokenizer(ChatMethods):
         for begin, _, end in sliding_windows(moving, room, overlap):
             stretch = range(begin, end)
             chosen = (stretch, range(0)) if pair is None else (range(counts[0]), stretch)
-            found.append(whole.pick(places_within(whole.part, *chosen)))
+            found.append(whole.pick(positions_within(whole.part, *chosen)))
         return found
 
     def mark_gaps(self, text: str) -> str:

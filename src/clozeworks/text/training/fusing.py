@@ -120,10 +120,10 @@ class FewestFused:
                     best, origin = costs[first] + 1, first
             costs.append(best)
             before.append(origin)
-        found, place = [], len(ends) - 1
-        while place:
-            found.append(ends[place])
-            place = before[place]
+        found, position = [], len(ends) - 1
+        while position:
+            found.append(ends[position])
+            position = before[position]
         return found[::-1]
 
     def piece(self, word: str, begin: int, end: int) -> str:
@@ -210,10 +210,10 @@ class Fusing:
         begins: list[Sequence[int]] = [range(len(cut)) for cut in self._cuts]
         for length in range(1, LONGEST_RUN + 1):
             counts: Counter[str] = Counter()
-            for number, places in enumerate(begins):
-                for place in places:
-                    if place + length <= len(self._cuts[number]):
-                        counts[self._run(number, place, length)] += self._counts[number]
+            for number, positions in enumerate(begins):
+                for position in positions:
+                    if position + length <= len(self._cuts[number]):
+                        counts[self._run(number, position, length)] += self._counts[number]
             frequent = {run: total for run, total in counts.items() if total >= self._least}
             if length == 1:
                 missing = {r: total for r, total in frequent.items() if not self._cutter.knows(r)}
@@ -223,19 +223,19 @@ class Fusing:
             # A longer run occurs no more often than the one it begins with.
             begins = [
                 [
-                    place
-                    for place in places
-                    if place + length < len(self._cuts[number])
-                    and self._run(number, place, length) in frequent
+                    position
+                    for position in positions
+                    if position + length < len(self._cuts[number])
+                    and self._run(number, position, length) in frequent
                 ]
-                for number, places in enumerate(begins)
+                for number, positions in enumerate(begins)
             ]
         return found
 
-    def _run(self, number: int, place: int, length: int) -> str:
+    def _run(self, number: int, position: int, length: int) -> str:
         cut = self._cuts[number]
-        begin = cut[place - 1] if place else 0
-        return self._cutter.piece(self._words[number], begin, cut[place + length - 1])
+        begin = cut[position - 1] if position else 0
+        return self._cutter.piece(self._words[number], begin, cut[position + length - 1])
 
     def _where(self, piece: str) -> list[int]:
         """The words in which a piece could stand."""
@@ -263,9 +263,9 @@ class Fusing:
             self._costs[number] = self._cost(word, cut)
             for begin in sorted(set(cut[:-1]) - set(old)):
                 entry = (self._cutter.piece(word, begin, len(word)), number)
-                place = bisect_left(self._begins, entry)
-                if self._begins[place : place + 1] != [entry]:
-                    self._begins.insert(place, entry)
+                position = bisect_left(self._begins, entry)
+                if self._begins[position : position + 1] != [entry]:
+                    self._begins.insert(position, entry)
 
     def _uses(self) -> Counter[str]:
         """How often each piece is used; in a word that stays unknown none is."""

@@ -30,11 +30,11 @@ def learn_merges(
     words = [list(pieces) for pieces in cuts]
     counts = list(cuts.values())
     pairs: Counter[MergePair] = Counter()
-    places: defaultdict[MergePair, set[int]] = defaultdict(set)
+    positions: defaultdict[MergePair, set[int]] = defaultdict(set)
     for number, pieces in enumerate(words):
         for pair in pairwise(pieces):
             pairs[pair] += counts[number]
-            places[pair].add(number)
+            positions[pair].add(number)
     made = set(taken)
     heap = [_entry(pair, total) for pair, total in pairs.items() if total >= least]
     heapq.heapify(heap)
@@ -47,12 +47,12 @@ def learn_merges(
         made.add(piece)
         merges.append(pair)
         changed: set[MergePair] = set()
-        for number in places.pop(pair):
+        for number in positions.pop(pair):
             words[number], change = _join(words[number], pair)
             for other, times in change.items():
                 pairs[other] += times * counts[number]
                 if times > 0:
-                    places[other].add(number)
+                    positions[other].add(number)
             changed.update(change)
         for other in changed:
             if pairs[other] >= least:
@@ -70,18 +70,18 @@ def _join(pieces: list[str], pair: MergePair) -> tuple[list[str], Counter[MergeP
     joined: list[str] = []
     change: Counter[MergePair] = Counter()
     piece = pair[0] + pair[1]
-    place = 0
-    while place < len(pieces):
-        if pieces[place] != pair[0] or pieces[place + 1 : place + 2] != [pair[1]]:
-            joined.append(pieces[place])
-            place += 1
+    position = 0
+    while position < len(pieces):
+        if pieces[position] != pair[0] or pieces[position + 1 : position + 2] != [pair[1]]:
+            joined.append(pieces[position])
+            position += 1
             continue
         if joined:
             change[joined[-1], pair[0]] -= 1
             change[joined[-1], piece] += 1
         joined.append(piece)
-        place += 2
-        if place < len(pieces):
-            change[pair[1], pieces[place]] -= 1
-            change[piece, pieces[place]] += 1
+        position += 2
+        if position < len(pieces):
+            change[pair[1], pieces[position]] -= 1
+            change[piece, pieces[position]] += 1
     return joined, change

@@ -68,51 +68,57 @@ def find_seeds(
     shift = np.repeat(np.arange(len(sizes)), sizes)
     weights = np.repeat(counts, sizes).astype(np.float64)
 
-    places = np.arange(len(raw))
+    positions = np.arange(len(raw))
     names = characters
     levels: list[tuple[Int64Array, Int64Array, Int64Array, Float64Array]] = []
     for length in range(2, LONGEST_PIECE + 1):
         dense = np.full(len(raw) + 1, -1, dtype=np.int64)
-        dense[places] = names
-        keep = (places + length <= stop[places]) & (dense[places + 1] >= 0)
-        places, names = places[keep], names[keep]
-        if not len(places):
+        dense[positions] = names
+        keep = (positions + length <= stop[positions]) & (dense[positions + 1] >= 0)
+        positions, names = positions[keep], names[keep]
+        if not len(positions):
             break
-        keys = names * len(letters) + characters[places + length - 1]
+        keys = names * len(letters) + characters[positions + length - 1]
         _, example, names = np.unique(keys, return_index=True, return_inverse=True)
-        total = np.bincount(names, weights=weights[places]).astype(np.float64)
+        total = np.bincount(names, weights=weights[positions]).astype(np.float64)
         frequent = total >= least
         renamed = np.where(frequent, np.cumsum(frequent) - 1, -1)[names]
-        example, total = places[example[frequent]], total[frequent]
-        places, names = places[renamed >= 0], renamed[renamed >= 0]
-        levels.append((places, names, example, total))
+        example, total = positions[example[frequent]], total[frequent]
+        positions, names = positions[renamed >= 0], renamed[renamed >= 0]
+        levels.append((positions, names, example, total))
 
     joined = "".join(words)
     found = [
-        (-float(count) * (level + 2), joined[place : place + level + 2], level, index, int(place))
+        (
+            -float(count) * (level + 2),
+            joined[position : position + level + 2],
+            level,
+            index,
+            int(position),
+        )
         for level, (_, _, example, total) in enumerate(levels)
-        for index, (place, count) in enumerate(zip(example, total, strict=True))
+        for index, (position, count) in enumerate(zip(example, total, strict=True))
     ]
     found.sort()
     found = found[:limit]
     texts = [*alphabet, *(text for _, text, _, _, _ in found)]
     numbers = [np.full(len(total), -1, dtype=np.int64) for _, _, _, total in levels]
     origin = np.zeros(len(texts), dtype=np.int64)
-    for number, (_, _, level, index, place) in enumerate(found, len(alphabet)):
+    for number, (_, _, level, index, position) in enumerate(found, len(alphabet)):
         numbers[level][index] = number
-        origin[number] = place
+        origin[number] = position
 
     occurrences = [(np.arange(len(raw)), characters, 1)]
-    for level, (places, names, _, _) in enumerate(levels):
+    for level, (positions, names, _, _) in enumerate(levels):
         pieces = numbers[level][names]
-        occurrences.append((places[pieces >= 0], pieces[pieces >= 0], level + 2))
+        occurrences.append((positions[pieces >= 0], pieces[pieces >= 0], level + 2))
     lengths = np.array([len(text) for text in texts])
     by_length = np.lexsort((np.arange(len(texts)), -lengths))
     by_length = by_length[lengths[by_length] > 1]
     inner: dict[tuple[int, int], Int64Array] = {}
-    for places, pieces, length in occurrences:
+    for positions, pieces, length in occurrences:
         dense = np.full(len(raw) + 1, -1, dtype=np.int64)
-        dense[places] = pieces
+        dense[positions] = pieces
         for end in range(length, LONGEST_PIECE + 1):
             rows = by_length[: int((lengths[by_length] >= end).sum())]
             inside = dense[origin[rows] + end - length]
@@ -120,8 +126,10 @@ def find_seeds(
             inner[end, length] = np.where(inside == rows, -1, inside)
     return Seeds(
         texts,
-        np.concatenate([places + shift[places] for places, _, _ in occurrences]),
-        np.concatenate([places + shift[places] + length for places, _, length in occurrences]),
+        np.concatenate([positions + shift[positions] for positions, _, _ in occurrences]),
+        np.concatenate(
+            [positions + shift[positions] + length for positions, _, length in occurrences]
+        ),
         np.concatenate([pieces for _, pieces, _ in occurrences]),
         inner,
         by_length,

@@ -22,14 +22,16 @@ SYNONYMS = {
     "a": ("one",),
 }
 WAYS = {
-    "delete": Delete(rate=0.4),
-    "swap": Swap(rate=0.3),
-    "neighbours": Swap(rate=0.3, which="neighbours"),
-    "insert": Insert(rate=0.3, words=("very", "很", "quite so")),
-    "insert synonyms": Insert(rate=0.3, synonyms=SYNONYMS),
-    "replace": Replace(rate=0.5, synonyms=SYNONYMS),
-    "guess": ReplaceByModel(rate=0.3),
-    "several": Several(parts=(Delete(rate=0.2), Swap(), Replace(synonyms=SYNONYMS)), share=0.8),
+    "delete": Delete(fraction=0.4),
+    "swap": Swap(fraction=0.3),
+    "neighbours": Swap(fraction=0.3, which="neighbours"),
+    "insert": Insert(fraction=0.3, words=("very", "很", "quite so")),
+    "insert synonyms": Insert(fraction=0.3, synonyms=SYNONYMS),
+    "replace": Replace(fraction=0.5, synonyms=SYNONYMS),
+    "guess": ReplaceByModel(fraction=0.3),
+    "several": Several(
+        parts=(Delete(fraction=0.2), Swap(), Replace(synonyms=SYNONYMS)), probability=0.8
+    ),
 }
 TEXT = 'The old cat sat (very still), in New York, on "a mat": 我很高兴，在北京。 Yes 😀!'
 

@@ -42,7 +42,7 @@ def outcomes(specs, items, places):
                 found[name, kind, epoch, index] = repr(new)
     return ascii(sorted(found.items()))
 """
-PLACES = [(epoch, index) for epoch in (0, 1, 2) for index in (0, 1, 2**33)]
+POSITIONS = [(epoch, index) for epoch in (0, 1, 2) for index in (0, 1, 2**33)]
 
 
 def test_every_kind_is_tried(ways):
@@ -76,13 +76,13 @@ def test_another_process_gives_the_same(ways, items, seed):
     specs = {name: config.plain(spec) for name, spec in ways.items()}
     here: dict = {}
     exec(SCRIPT, here)
-    code = f"{SCRIPT}\nprint(outcomes({specs!r}, {items!r}, {PLACES[::-1]!r}))"
+    code = f"{SCRIPT}\nprint(outcomes({specs!r}, {items!r}, {POSITIONS[::-1]!r}))"
     source = str(Path(clozeworks.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": seed}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == here["outcomes"](specs, items, PLACES)
+    assert done.stdout.strip() == here["outcomes"](specs, items, POSITIONS)
 
 
 def test_each_place_and_each_seed_draws_anew(augment, items):
@@ -106,7 +106,9 @@ def test_items_are_not_changed_in_place(augment, items, rng):
 @pytest.mark.parametrize("value", [0.0, -0.1, 1.5, float("nan")])
 def test_chances_are_above_0_and_at_most_1(ways, value):
     for spec in ways.values():
-        for name in {"share", "rate"} & {field.name for field in dataclasses.fields(spec)}:
+        for name in {"probability", "fraction"} & {
+            field.name for field in dataclasses.fields(spec)
+        }:
             with pytest.raises(SettingError) as caught:
                 dataclasses.replace(spec, **{name: value})
             assert str(caught.value) == (

@@ -43,7 +43,7 @@ def test_all_else_is_as_it_was(augment, rng, items):
 
 def test_both_texts_of_a_pair_are_changed_each_in_its_own_way(rng):
     text = "one two three four five six seven eight"
-    augment = Delete(rate=0.5).build()
+    augment = Delete(fraction=0.5).build()
     pairs = [augment(PairItem(text, text), rng, 0, index) for index in range(30)]
     assert sum(pair.first != text for pair in pairs) > 20
     assert sum(pair.second != text for pair in pairs) > 20
@@ -102,7 +102,7 @@ def test_entities_and_their_tags_stay(augment_of, item, index):
 
 def test_two_entities_would_become_one_if_all_between_them_were_deleted():
     item = WordsItem.of_words(["Ann", "and", "Bob"], ["PER", "O", "PER"])
-    augment = Delete(rate=1.0).build()
+    augment = Delete(fraction=1.0).build()
     assert augment(item, CHANCE, 0, 0) == item
     longer = WordsItem.of_words(["so", "Ann", "and", "then", "Bob"], ["O", "PER", "O", "O", "PER"])
     left = {augment(longer, CHANCE, 0, index).words for index in range(30)}
@@ -111,29 +111,29 @@ def test_two_entities_would_become_one_if_all_between_them_were_deleted():
     careless = dataclasses.replace(
         Passage.of_words(longer.text, longer.spans, longer.tags), kept=()
     )
-    assert set(Delete(rate=1.0)._changes(careless, Draw(CHANCE, 0, 0))) == {0, 2, 3}
+    assert set(Delete(fraction=1.0)._changes(careless, Draw(CHANCE, 0, 0))) == {0, 2, 3}
 
 
 def test_a_comma_between_entities_keeps_them_apart():
     item = WordsItem.of_words(["Ann", ",", "then", "Bob"], ["PER", "O", "O", "PER"])
-    assert Delete(rate=1.0).build()(item, CHANCE, 0, 0).words == ("Ann", ",", "Bob")
+    assert Delete(fraction=1.0).build()(item, CHANCE, 0, 0).words == ("Ann", ",", "Bob")
 
 
 def test_words_of_entities_are_replaced_only_if_that_is_wanted():
     item = WordsItem.of_words(["old", "Ann", "Lee"], ["O", "B-PER", "I-PER"])
     table = {"old": ("aged",), "Ann": ("Eve",), "Ann Lee": ("Bob",), "lee": ("doe",)}
-    assert Replace(rate=1.0, synonyms=table).build()(item, CHANCE, 0, 0).words == (
+    assert Replace(fraction=1.0, synonyms=table).build()(item, CHANCE, 0, 0).words == (
         "aged",
         "Ann",
         "Lee",
     )
-    new = Replace(rate=1.0, synonyms=table, inside_entities=True).build()(item, CHANCE, 0, 0)
+    new = Replace(fraction=1.0, synonyms=table, inside_entities=True).build()(item, CHANCE, 0, 0)
     assert (new.words, new.tags) == (("aged", "Eve", "Doe"), item.tags)
 
 
 def test_words_of_entities_are_guessed_only_if_that_is_wanted():
     item = WordsItem.of_words(["old", "Ann", "Lee"], ["O", "B-PER", "I-PER"])
-    spec = ReplaceByModel(rate=1.0)
+    spec = ReplaceByModel(fraction=1.0)
     for inside, words in ((False, ("x", "Ann", "Lee")), (True, ("x", "X", "X"))):
         augment = dataclasses.replace(spec, inside_entities=inside).build(
             lambda texts: [["x"]] * len(texts)
@@ -145,7 +145,7 @@ def test_words_of_entities_are_guessed_only_if_that_is_wanted():
 def test_tags_move_with_their_words():
     item = WordsItem.of_words([*"abc", "Ann", *"def"], [*"OOO", "PER", *"OOO"])
     for index in range(30):
-        new = Delete(rate=0.5).build()(item, CHANCE, 0, index)
+        new = Delete(fraction=0.5).build()(item, CHANCE, 0, index)
         assert [tag for word, tag in zip(new.words, new.tags, strict=True) if word == "Ann"] == [
             "PER"
         ]
@@ -154,7 +154,7 @@ def test_tags_move_with_their_words():
 
 def test_words_without_tags_are_all_free():
     item = WordsItem.of_words(["one", "two", "three", "four"])
-    changed = [Swap(rate=0.5).build()(item, CHANCE, 0, index) for index in range(20)]
+    changed = [Swap(fraction=0.5).build()(item, CHANCE, 0, index) for index in range(20)]
     assert all(sorted(new.words) == sorted(item.words) and new.tags is None for new in changed)
     assert len({new.words for new in changed}) == 3  # two pairs of four words
 
@@ -193,10 +193,10 @@ def test_answers_that_touch_others_survive(augment, rng, items):
 
 def test_white_space_of_an_answer_is_not_taken():
     item = QuestionItem("Who?", "one two three", (AnswerSpan("two ", 4),))
-    new = Delete(rate=1.0).build()(item, CHANCE, 0, 0)
+    new = Delete(fraction=1.0).build()(item, CHANCE, 0, 0)
     assert new.context == "one two three"  # `three` is held, `one` is the last that is free
     longer = QuestionItem("Who?", "zero one two three four", (AnswerSpan("two ", 9),))
-    contexts = {Delete(rate=1.0).build()(longer, CHANCE, 0, i).context for i in range(20)}
+    contexts = {Delete(fraction=1.0).build()(longer, CHANCE, 0, i).context for i in range(20)}
     assert contexts == {"zero two three", "one two three", "two three four"}
 
 
@@ -212,7 +212,7 @@ def test_a_text_never_becomes_empty(augment_of, text, index):
 
 
 def test_the_word_that_stays_is_any():
-    augment = Delete(rate=1.0).build()
+    augment = Delete(fraction=1.0).build()
     left = [augment(TextItem("one, two three."), CHANCE, 0, i).text for i in range(300)]
     counts = {text: len(list(group)) for text, group in groupby(sorted(left))}
     assert set(counts) == {"one,.", ", two.", ", three."} and min(counts.values()) > 70

@@ -192,8 +192,8 @@ def test_settings_that_cannot_be_used():
     assert refusal(Several.eda, file="near.tsv", copies=0, error=SettingError) == (
         "copies is 0; it must be at least 1."
     )
-    assert refusal(ReplaceByModel, most=0, error=SettingError) == (
-        "most is 0; it must be at least 1."
+    assert refusal(ReplaceByModel, top_k=0, error=SettingError) == (
+        "top_k is 0; it must be at least 1."
     )
 
 
@@ -204,7 +204,7 @@ def test_a_guess_needs_a_model(rng):
     )
     assert refusal(ReplaceByModel().build, error=SettingError) == needed
     assert refusal(Several(parts=(Delete(), ReplaceByModel())).build, error=SettingError) == needed
-    augment = ReplaceByModel(rate=1.0).build(lambda texts: [["x"]])
+    augment = ReplaceByModel(fraction=1.0).build(lambda texts: [["x"]])
     assert refusal(augment, TextItem("one two"), rng, 0, 0, error=SettingError) == (
         "guess gave words for 1 of 2 texts; it must give a list of words for each; correct the "
         "function."

@@ -27,9 +27,9 @@ def changed(spec, text, count, epoch=0, seed=1, guess=None):
 
 
 @cache
-def deleted(epoch=0, count=1_500, rate=0.2):
+def deleted(epoch=0, count=1_500, fraction=0.2):
     """Which of ten words are gone, (items, 10)."""
-    texts = changed(Delete(rate=rate), TEN, count, epoch)
+    texts = changed(Delete(fraction=fraction), TEN, count, epoch)
     return np.array([[word not in text.split() for word in TEN.split()] for text in texts])
 
 
@@ -44,7 +44,7 @@ class TestDelete:
         assert is_even(gone.sum(0))
         # The usual other rule: always the same number.
         assert not self.is_binomial(np.full(len(gone), 2))
-        assert not self.is_binomial(deleted(rate=0.24).sum(1))
+        assert not self.is_binomial(deleted(fraction=0.24).sum(1))
 
     @staticmethod
     def is_binomial(numbers):
@@ -67,17 +67,17 @@ class TestDelete:
         return chi2_contingency(table).pvalue > 1e-3
 
     def test_punctuation_stays(self):
-        for text in changed(Delete(rate=0.9), "One, two; (three) four.", 30):
+        for text in changed(Delete(fraction=0.9), "One, two; (three) four.", 30):
             assert [mark for mark in text if mark in ",;()."] == list(",;().")
 
 
 class TestSwap:
     def test_any_two_words_are_equally_likely(self):
-        assert is_even(self.pairs(Swap(rate=0.1)))
-        assert not is_even(self.pairs(Swap(rate=0.1, which="neighbours")))
+        assert is_even(self.pairs(Swap(fraction=0.1)))
+        assert not is_even(self.pairs(Swap(fraction=0.1, which="neighbours")))
 
     def test_any_two_neighbours_are_equally_likely(self):
-        counts = np.array(self.pairs(Swap(rate=0.1, which="neighbours")))
+        counts = np.array(self.pairs(Swap(fraction=0.1, which="neighbours")))
         near = np.array([b == a + 1 for a, b in combinations(range(6), 2)])
         assert counts[~near].sum() == 0
         assert is_even(counts[near])
@@ -95,13 +95,13 @@ class TestSwap:
         return [counts[pair] for pair in combinations(range(6), 2)]
 
     def test_no_word_is_swapped_twice(self):
-        for text in changed(Swap(rate=1.0, which="neighbours"), TEN, 30):
+        for text in changed(Swap(fraction=1.0, which="neighbours"), TEN, 30):
             assert sorted(text.split()) == TEN.split()
             assert text != TEN
 
     @pytest.mark.parametrize(("rate", "moved"), [(0.1, 2), (0.3, 6), (0.5, 10), (1.0, 10)])
     def test_the_rate_counts_pairs(self, rate, moved):
-        for text in changed(Swap(rate=rate), TEN, 20):
+        for text in changed(Swap(fraction=rate), TEN, 20):
             assert sum(a != b for a, b in zip(text.split(), TEN.split(), strict=True)) == moved
 
     def test_no_neighbours_across_punctuation(self):
@@ -134,7 +134,7 @@ class TestInsert:
         assert set(changed(Insert(synonyms={"q": ("queue",)}), SIX, 5)) == {SIX}
 
     def test_the_rate_counts_new_words(self):
-        for text in changed(Insert(words=("x",), rate=0.5), TEN, 10):
+        for text in changed(Insert(words=("x",), fraction=0.5), TEN, 10):
             assert text.split().count("x") == 5
             assert [word for word in text.split() if word != "x"] == TEN.split()
 
@@ -162,16 +162,16 @@ class TestReplace:
     )
     def test_words_and_phrases_whatever_their_capital_letters(self, text, now):
         table = {"big": ("huge",), "New York": ("Gotham",), "高兴": ("快乐",), "i": ("we",)}
-        assert changed(Replace(rate=1.0, synonyms=table), text, 1) == [now]
+        assert changed(Replace(fraction=1.0, synonyms=table), text, 1) == [now]
 
     def test_the_longest_wins(self):
         table = {"new": ("old",), "new york": ("Gotham",), "new york city": ("Metropolis",)}
-        spec = Replace(rate=1.0, synonyms={**table, "york": ("leeds",), "city": ("town",)})
+        spec = Replace(fraction=1.0, synonyms={**table, "york": ("leeds",), "city": ("town",)})
         text = "new york city, new york, new, york, city"
         assert set(changed(spec, text, 5)) == {"Metropolis, Gotham, old, leeds, town"}
 
     def test_the_rate_counts_words(self):
-        spec = Replace(rate=0.29, synonyms={letter: (letter * 2,) for letter in TEN.split()})
+        spec = Replace(fraction=0.29, synonyms={letter: (letter * 2,) for letter in TEN.split()})
         text = " ".join([TEN] * 10)
         for new in changed(spec, text, 5):
             assert sum(len(word) == 2 for word in new.split()) == 29
@@ -185,7 +185,7 @@ class TestGuess:
             asked.extend(texts)
             return [["##s", "b", ".", "x y", "x", "y", "z"]] * len(texts)
 
-        counts = Counter(changed(ReplaceByModel(rate=0.5, most=2), "a, b", 400, guess=guess))
+        counts = Counter(changed(ReplaceByModel(fraction=0.5, top_k=2), "a, b", 400, guess=guess))
         assert set(asked) == {"[MASK], b", "a, [MASK]"} and len(asked) == 400
         # The word itself, pieces, marks and phrases are not among the best two.
         assert set(counts) == {"b, b", "x, b", "a, x", "a, y"}
@@ -204,42 +204,43 @@ class TestGuess:
 
 class TestSeveral:
     def test_the_ways_are_equally_likely(self):
-        parts = tuple(Replace(rate=1.0, synonyms={"a": (letter,)}) for letter in "xyz")
+        parts = tuple(Replace(fraction=1.0, synonyms={"a": (letter,)}) for letter in "xyz")
         counts = Counter(changed(Several(parts=parts), "a", 900))
         assert set(counts) == set("xyz") and is_even(list(counts.values()))
 
     def test_a_share_below_one_makes_a_way_rarer(self):
-        often = Replace(rate=1.0, synonyms={"a": ("x",)})
-        rare = Replace(rate=1.0, synonyms={"a": ("y",)}, share=0.5)
+        often = Replace(fraction=1.0, synonyms={"a": ("x",)})
+        rare = Replace(fraction=1.0, synonyms={"a": ("y",)}, probability=0.5)
         counts = Counter(changed(Several(parts=(often, rare)), "a", 1_000))
         assert chisquare([counts["x"], counts["y"], counts["a"]], [500, 250, 250]).pvalue > 1e-3
 
     def test_shares_multiply(self):
-        parts = (Replace(rate=1.0, synonyms={"a": ("x",)}, share=0.5),)
-        counts = Counter(changed(Several(parts=parts, share=0.5), "a", 800))
+        parts = (Replace(fraction=1.0, synonyms={"a": ("x",)}, probability=0.5),)
+        counts = Counter(changed(Several(parts=parts, probability=0.5), "a", 800))
         assert chisquare([counts["x"], counts["a"]], [200, 600]).pvalue > 1e-3
 
     def test_eda(self, tmp_path):
         file = tmp_path / "near.tsv"
         file.write_text("a\tx\n", encoding="utf-8")
-        spec = Several.eda(file=str(file), rate=0.2, copies=3)
-        assert spec.share == 0.75
+        spec = Several.eda(file=str(file), fraction=0.2, copies=3)
+        assert spec.probability == 0.75
         assert [type(part) for part in spec.parts] == [Replace, Insert, Swap, Delete]
-        assert {part.rate for part in spec.parts} == {0.2}
+        assert {part.fraction for part in spec.parts} == {0.2}
         assert any("x" in text for text in changed(spec, SIX, 20))
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 5])
 def test_the_share_is_that_of_items_that_are_changed(epoch):
     for share in (0.25, 0.8):
-        texts = changed(Swap(share=share), SIX, 800, epoch)
+        texts = changed(Swap(probability=share), SIX, 800, epoch)
         hit = sum(text != SIX for text in texts)
         assert abs(hit - 800 * share) < 3.3 * np.sqrt(800 * share * (1 - share))
 
 
 def test_each_epoch_changes_other_items():
     first, second = (
-        [text != SIX for text in changed(Swap(share=0.5), SIX, 300, epoch)] for epoch in (0, 1)
+        [text != SIX for text in changed(Swap(probability=0.5), SIX, 300, epoch)]
+        for epoch in (0, 1)
     )
     same = sum(one == other for one, other in zip(first, second, strict=True))
     assert abs(same - 150) < 3.3 * np.sqrt(300 / 4)

@@ -37,7 +37,7 @@ def bad(labelled):
 
     def check(place, what, name, content, task="classify", **options):
         read = labelled(name, content, task, skip=True, **options)
-        assert [(row.place, row.what) for row in read.bad.rows] == [(place, what)]
+        assert [(row.source_location, row.what) for row in read.bad.rows] == [(place, what)]
         with pytest.raises(ClozeworksError) as caught:
             labelled(name, content, task, **options)
         assert str(caught.value) == f"{place}: {what}, or drop the row with --skip-bad-rows."

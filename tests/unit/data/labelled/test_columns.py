@@ -146,13 +146,13 @@ class TestHeaders:
     def test_numbers_tell_data_from_a_header(self, labelled):
         numbers = {"first": "3", "second": "4", "label": "1"}
         read = labelled("a.tsv", SNLI, "compare", columns=numbers)
-        assert (len(read.items), read.items[0].place) == (3, "a.tsv, row 1")
+        assert (len(read.items), read.items[0].source_location) == (3, "a.tsv, row 1")
         assert read.found == (
             "Columns: first=3 (as named), second=4 (as named), label=1 (as named); there is no "
             "header; the label is one name."
         )
         read = labelled("a.tsv", COLA, columns={"text": "4", "label": "2"})
-        assert (len(read.items), read.items[0].place) == (2, "a.tsv, row 2")
+        assert (len(read.items), read.items[0].source_location) == (2, "a.tsv, row 2")
         content = "kommentar,urteil\ngut,ja\nschlecht,nein\nbesser,ja\n"
         assert len(labelled("a.csv", content, columns={"text": "1", "label": "2"}).items) == 3
 

@@ -21,11 +21,13 @@ def texts(*pairs):
 def checked(items, shares, seed=0, titles=None):
     """Parts items, and insists that each is in one part, in the order it had."""
     found = parted(items, shares, seed, titles)
-    order = {item.place: number for number, item in enumerate(items)}
+    order = {item.source_location: number for number, item in enumerate(items)}
     for some in found.parts.values():
         assert some
-        assert [order[item.place] for item in some] == sorted(order[item.place] for item in some)
-    places = Counter(item.place for some in found.parts.values() for item in some)
+        assert [order[item.source_location] for item in some] == sorted(
+            order[item.source_location] for item in some
+        )
+    places = Counter(item.source_location for some in found.parts.values() for item in some)
     assert places == Counter(order.keys())
     return found
 
@@ -112,7 +114,10 @@ def test_a_label_that_training_would_lack_is_trained_on():
 
 
 def questions(contexts):
-    return [QuestionItem(f"q{n}", f"context {c}", place=f"q {n}") for n, c in enumerate(contexts)]
+    return [
+        QuestionItem(f"q{n}", f"context {c}", source_location=f"q {n}")
+        for n, c in enumerate(contexts)
+    ]
 
 
 @given(contexts=st.lists(st.integers(0, 30), min_size=30), seed=st.integers(0, 99))
@@ -130,20 +135,20 @@ def test_questions_about_a_context_are_in_one_part(contexts, seed):
 
 def test_questions_about_an_article_are_in_one_part():
     items = questions([number // 2 for number in range(400)])
-    titles = {item.place: f"title {number // 10}" for number, item in enumerate(items)}
+    titles = {item.source_location: f"title {number // 10}" for number, item in enumerate(items)}
     found = checked(items, SplitFractions(), 0, titles)
     assert found.together == "article"
     assert sizes(found) == {"train": 320, "dev": 40, "test": 40}
-    seen = [{titles[item.place] for item in some} for some in found.parts.values()]
+    seen = [{titles[item.source_location] for item in some} for some in found.parts.values()]
     assert sum(map(len, seen)) == 40
     # A context that two articles share makes them one.
-    shared = [*items, QuestionItem("q", "context 0", place="q last")]
+    shared = [*items, QuestionItem("q", "context 0", source_location="q last")]
     found = checked(shared, SplitFractions(), 0, titles | {"q last": "title 39"})
     for some in found.parts.values():
-        held = {(titles | {"q last": "title 39"})[item.place] for item in some}
+        held = {(titles | {"q last": "title 39"})[item.source_location] for item in some}
         assert len(held & {"title 0", "title 39"}) in (0, 2)
     # Too few articles for such small parts, or one that is not known.
-    few = {item.place: f"title {number // 50}" for number, item in enumerate(items)}
+    few = {item.source_location: f"title {number // 50}" for number, item in enumerate(items)}
     assert checked(items, SplitFractions(), 0, few).together == "context"
     assert checked(items, SplitFractions(0.2, 0), 0, few).together == "article"
     assert checked(items, SplitFractions(0.2, 0), 0, {**few, "q 0": "x"}).together == "article"

@@ -59,7 +59,7 @@ def test_squad_has_no_columns(wrong):
 def test_questions_without_answers(labelled):
     question = {"question": "Where?"}
     read = labelled("a.json", squad(question), "answer")
-    assert read.items == [QuestionItem("Where?", CONTEXT, place="a.json, question 1")]
+    assert read.items == [QuestionItem("Where?", CONTEXT, source_location="a.json, question 1")]
     assert read.kind == "none"
 
 
@@ -80,7 +80,7 @@ def test_flat_rows(labelled, folder):
             expected = QuestionItem("Where?", CONTEXT, spans, False, "7", f"{name}, {unit} 1")
             assert read.items == [expected]
     read = labelled("a.json", f"{content}\n{content}\n", "answer")
-    assert [item.place for item in read.items] == ["a.json, line 1", "a.json, line 2"]
+    assert [item.source_location for item in read.items] == ["a.json, line 1", "a.json, line 2"]
     empty = {"text": [], "answer_start": []}
     assert labelled("a.jsonl", json.dumps({**row, "answers": empty}), "answer").items[0].impossible
     columns = {name: [value] for name, value in row.items()}
@@ -140,7 +140,7 @@ def test_places_are_not_counted_from_the_end(labelled):
         ({**asked(), "answers": 3}, "the answers are a number; write a list of answers"),
         (
             {**asked(), "answers": {"text": ["a"], "answer_start": []}},
-            "the answers have no list of texts and of as many places; fix them",
+            "the answers have no list of texts and of as many positions; fix them",
         ),
     ],
 )

@@ -57,9 +57,9 @@ def test_places_are_rows_of_a_spreadsheet_and_lines_of_json(labelled):
     }
     for name, expected in places.items():
         items = labelled(name, TABLES[name]).items
-        assert (items[0].place, items[-1].place) == expected
+        assert (items[0].source_location, items[-1].source_location) == expected
     items = labelled("a.csv", 'text,label\n"two\nlines",a\n\nthird,b\n').items
-    assert [(item.text, item.place) for item in items] == [
+    assert [(item.text, item.source_location) for item in items] == [
         ("two\nlines", "a.csv, row 2"),
         ("third", "a.csv, row 4"),
     ]

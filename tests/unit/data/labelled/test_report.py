@@ -57,8 +57,8 @@ def test_contradictions_of_pairs_tags_and_answers():
     notes = [each.note for each in found([one, two, three])["contradictions"].examples]
     assert notes == ["'York' is O, in line 1 I-LOC", "cut into other words in line 1"]
     asked = [
-        QuestionItem("q", "c", impossible=True, place="f, question 1"),
-        QuestionItem("q", "c", place="f, question 2"),
+        QuestionItem("q", "c", impossible=True, source_location="f, question 1"),
+        QuestionItem("q", "c", source_location="f, question 2"),
     ]
     assert found(asked)["contradictions"].examples[0].note == "other answers in question 1"
 
@@ -66,8 +66,8 @@ def test_contradictions_of_pairs_tags_and_answers():
 def test_in_both_parts():
     odd = found(texts("one", "two"), [TextItem("two", "b", "d.csv, row 9")])
     assert odd["in both"].examples == (OddRow("d.csv, row 9", "two", "also in f.csv, row 3"),)
-    asked = [QuestionItem("q", "c", place="f, question 1")]
-    odd = found(asked, [QuestionItem("p", "c", place="d, question 1")])
+    asked = [QuestionItem("q", "c", source_location="f, question 1")]
+    odd = found(asked, [QuestionItem("p", "c", source_location="d, question 1")])
     assert set(odd) == {"context in both"}
     assert odd["context in both"].count == 1
 
@@ -97,10 +97,10 @@ def test_rows_count_once_and_examples_are_three():
     pairs = [PairItem(f"a{n} ", f" b{n}", "x", f"f, row {n}") for n in range(5)]
     odd = found(pairs)
     assert odd["outer spaces"].count == 5
-    assert [each.place for each in odd["outer spaces"].examples] == [
+    assert [each.source_location for each in odd["outer spaces"].examples] == [
         f"f, row {n}" for n in range(3)
     ]
-    asked = [QuestionItem(f"q{n}", "same context ", place=str(n)) for n in range(5)]
+    asked = [QuestionItem(f"q{n}", "same context ", source_location=str(n)) for n in range(5)]
     assert found(asked)["outer spaces"].count == 1
 
 
@@ -116,7 +116,7 @@ def test_classes(labelled):
     assert part.labels == (Amount("9", 2, 2 / 3), Amount("10", 1, 1 / 3))
     assert (part.rows, part.bad) == (3, 1)
     assert part.bad_rows == ("a.csv, row 5: the text is empty; give it one",)
-    assert [(s.what, s.least, s.most) for s in part.lengths] == [
+    assert [(s.what, s.minimum, s.maximum) for s in part.lengths] == [
         *(("characters", 2, 7), ("words", 1, 2)),
     ]
     assert report.warnings == (
@@ -143,7 +143,7 @@ def test_tags(labelled):
         "I-Y": 2,
         "O": 2,
     }
-    assert [(s.what, s.most) for s in part.lengths] == [("characters", 11), ("words", 6)]
+    assert [(s.what, s.maximum) for s in part.lengths] == [("characters", 11), ("words", 6)]
     assert report_on(labelled("a.bio", "a NOUN\nb VERB\n", "tag")).train.types == ()
 
 
@@ -162,7 +162,7 @@ def test_tokens(labelled):
     tokenizer = train_from_iterator(["one two three"] * 3, kind="wordpiece", size=60)
     train = labelled("a.csv", "text,label\none,a\none two three one two,b\n")
     part = report_on(train, tokenizer=tokenizer, window=5).train
-    assert (part.lengths[-1].what, part.lengths[-1].least, part.lengths[-1].most) == (
+    assert (part.lengths[-1].what, part.lengths[-1].minimum, part.lengths[-1].maximum) == (
         *("tokens", 3, 7),
     )
     assert part.over_window == Amount("over 5 tokens", 1, 0.5)

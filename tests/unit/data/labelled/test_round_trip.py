@@ -60,7 +60,7 @@ def test_conll(tmp_path, sentences, between):
     path.write_bytes(content.encode())
     read = read_labelled(path, "tag").items
     assert [list(zip(item.words, item.tags, strict=True)) for item in read] == sentences
-    places = [item.place for item in read]
+    places = [item.source_location for item in read]
     begins = [1 + sum(len(s) + 1 for s in sentences[:n]) for n in range(len(sentences))]
     assert places == [f"{path}, line {begin:,}" for begin in begins]
     assert all(isinstance(item, WordsItem) for item in read)

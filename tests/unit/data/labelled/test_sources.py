@@ -51,7 +51,7 @@ def test_csv_columns_by_name_by_content_and_by_number(tmp_path):
     assert found.found == "Columns: source=en (by what it holds), target=de (by what it holds)."
     other = read_labelled(path, TASK, Reading({"source": "de", "target": "1"}))
     assert other.items[0] == SourceItem(
-        "Ein Mann schläft.", "A man sleeps.", place=f"{path}, row 2"
+        "Ein Mann schläft.", "A man sleeps.", source_location=f"{path}, row 2"
     )
 
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_used_is_said(tmp_path, row, sentence):
     kept = {"messages": [{"role": "user", "content": "hi"}]} if "messages" in row else None
     kept = kept or {"source": "a", "target": "b"}
     read_labelled(lines(tmp_path, kept, row), TASK, bad=bad)
-    assert bad.rows[0].place == f"{tmp_path / 'rows.jsonl'}, line 2"
+    assert bad.rows[0].source_location == f"{tmp_path / 'rows.jsonl'}, line 2"
     assert bad.rows[0].what.startswith(sentence)
 
 

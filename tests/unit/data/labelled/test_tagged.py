@@ -34,7 +34,7 @@ def sentences(read):
 def test_columns(labelled, name):
     read = labelled(name, CONLL, "tag")
     assert sentences(read) == [[("EU", "B-ORG"), ("rejects", "O")], [("Peter", "B-PER")]]
-    assert [item.place for item in read.items] == [f"{name}, line 3", f"{name}, line 6"]
+    assert [item.source_location for item in read.items] == [f"{name}, line 3", f"{name}, line 6"]
     assert (read.kind, read.found) == (
         *("tags", "Columns: words=1 (by its place), tags=4 (by its place)."),
     )
@@ -72,7 +72,7 @@ def test_words_without_tags(labelled, save):
 def test_conllu(labelled, name):
     read = labelled(name, CONLLU, "tag")
     assert sentences(read) == [[("I", "PRON"), ("do", "AUX"), ("n't", "PART")], [("#", "SYM")]]
-    assert [item.place for item in read.items] == [f"{name}, line 3", f"{name}, line 10"]
+    assert [item.source_location for item in read.items] == [f"{name}, line 3", f"{name}, line 10"]
     assert read.found == "Columns: words=form (by its place), tags=upos (by its place)."
     read = labelled(name, CONLLU, "tag", columns={"tags": "XPOS"})
     assert sentences(read)[1] == [("#", "NN")]

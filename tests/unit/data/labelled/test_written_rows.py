@@ -33,12 +33,12 @@ def halves(save):
         rows = written_rows(data, paths)
         written = []
         for items in (data.items[::2], data.items[1::2]):
-            content = rows.some({item.place for item in items})
-            assert content == rows.some({item.place for item in items})
+            content = rows.some({item.source_location for item in items})
+            assert content == rows.some({item.source_location for item in items})
             path = save(f"part{rows.suffix}", content)
             again = read_labelled(path, task, Reading({} if rows.header else data.reading.columns))
-            assert [replace(i, place="") for i in again.items] == [
-                replace(i, place="") for i in items
+            assert [replace(i, source_location="") for i in again.items] == [
+                replace(i, source_location="") for i in items
             ]
             written.append(content if rows.suffix == ".parquet" else content.decode())
         return rows, *written

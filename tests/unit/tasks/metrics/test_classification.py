@@ -127,7 +127,7 @@ class TestShares:
     shares = np.array([[1, 0, 0], [0.1, 0.7, 0.2], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
 
     def test_log_loss_equals_that_of_scikit_learn(self):
-        found = one_label(self.gold, self.said, "abc", shares=self.shares, intervals=True)
+        found = one_label(self.gold, self.said, "abc", probabilities=self.shares, intervals=True)
         expected = peer.log_loss(self.gold, self.shares, labels=[0, 1, 2])
         assert found.values["log_loss"] == pytest.approx(expected)
         assert found.values["log_loss"] > 9  # the third right label has a probability of 0
@@ -150,7 +150,7 @@ class TestShares:
             ]
             sure = sum(shares[item, said[item]] for item in inside)
             error += abs(sure - sum(gold[item] == said[item] for item in inside)) / 300
-        found = one_label(gold, said, FOUR, shares=shares)
+        found = one_label(gold, said, FOUR, probabilities=shares)
         assert found.values["calibration_error"] == pytest.approx(error)
 
     def test_bins_say_where_they_are(self):
@@ -164,18 +164,18 @@ class TestShares:
     @pytest.mark.parametrize("row", [[0.2, 0.2, 0.2], [1.5, -0.5, 0], [float("nan"), 0, 1]])
     def test_scores_are_no_shares(self, row):
         with pytest.raises(InputError) as error:
-            one_label([0, 1], [0, 1], "abc", shares=np.array([[1, 0, 0], row]))
+            one_label([0, 1], [0, 1], "abc", probabilities=np.array([[1, 0, 0], row]))
         assert str(error.value) == (
-            f"shares, item 2, are {[float(share) for share in row]}; none may be below 0, and they "
-            "must add up to 1; give probabilities, not scores."
+            f"probabilities, item 2, are {[float(share) for share in row]}; none may be below 0, "
+            "and they must add up to 1; give probabilities, not scores."
         )
 
     def test_there_is_a_share_for_each_label(self):
         with pytest.raises(InputError) as error:
-            one_label([0, 1], [0, 1], "abc", shares=np.ones((2, 1)))
+            one_label([0, 1], [0, 1], "abc", probabilities=np.ones((2, 1)))
         assert str(error.value) == (
-            "shares has the shape (2, 1); for 2 items and 3 labels it must be (2, 3); give the "
-            "probability of each label."
+            "probabilities has the shape (2, 1); for 2 items and 3 labels it must be (2, 3); give "
+            "the probability of each label."
         )
 
 

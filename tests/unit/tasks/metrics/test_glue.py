@@ -14,7 +14,7 @@ GOLD, SAID = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 0])
 @pytest.fixture
 def two_labels():
     shares = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.7, 0.3], [0.5, 0.5]])
-    return one_label(GOLD, SAID, ("no", "yes"), shares=shares)
+    return one_label(GOLD, SAID, ("no", "yes"), probabilities=shares)
 
 
 @pytest.mark.parametrize(
