@@ -49,6 +49,17 @@ RENAMED = {
     "search.rates": "search.learning_rates",
     "search.items": "search.batch_sizes",
 }
+# Keys that were renamed wherever they stand below a table.
+RENAMED_BELOW = {
+    "objective": {
+        "arrangement": "examples",
+        "share": "fraction",
+        "most": "max_count",
+        "told": "teacher_forcing",
+    },
+    "augment": {"share": "probability", "rate": "fraction", "most": "top_k"},
+    "scheduled_sampling": {"told": "teacher_forcing"},
+}
 
 
 def refuse_renamed(recipe: Mapping[str, Any]) -> None:
@@ -57,13 +68,19 @@ def refuse_renamed(recipe: Mapping[str, Any]) -> None:
     Raises:
         SettingError: If the recipe uses an old name.
     """
-    found = dict.fromkeys(path for path in _paths(recipe) if path in RENAMED)
-    if found:
-        pairs = [f"{old} is called {RENAMED[old]}" for old in found]
+    renamed = {path: new for path in _paths(recipe) if (new := _new_name(path))}
+    if renamed:
+        pairs = [f"{old} is called {new}" for old, new in renamed.items()]
         sentence = "; ".join(pairs)
         if len(pairs) == 1:
             raise SettingError(f"{sentence} now; rename it.")
         raise SettingError(f"{len(pairs)} settings have another name now: {sentence}; rename them.")
+
+
+def _new_name(path: str) -> str | None:
+    table, (above, _, key) = path.partition(".")[0], path.rpartition(".")
+    below = RENAMED_BELOW.get(table, {})
+    return RENAMED.get(path) or (f"{above}.{below[key]}" if key in below else None)
 
 
 def _paths(data: Any, path: str = "") -> Iterator[str]:

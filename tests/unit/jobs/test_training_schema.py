@@ -202,6 +202,15 @@ def test_an_old_name_is_answered_with_the_new_one(old):
     assert str(caught.value) == f"{old} is called {RENAMED[old]} now; rename it."
 
 
+def test_an_old_name_deep_inside_an_objective_is_answered_with_the_new_one():
+    part = {"kind": "masked_lm", "arrangement": {"kind": "blocks"}}
+    with pytest.raises(SettingError) as caught:
+        refuse_renamed({"objective": {"kind": "sum", "parts": [part]}})
+    assert str(caught.value) == (
+        "objective.parts[].arrangement is called objective.parts[].examples now; rename it."
+    )
+
+
 def _fields(cls: type, path: str) -> set[str]:
     found = set()
     for name, hint in typing.get_type_hints(cls).items():
