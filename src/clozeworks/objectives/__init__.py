@@ -11,6 +11,6 @@
 | sentences, or pairs and triplets of texts | vectors that can be compared | `Contrastive` |
 
 Every file opens with a card: paper, data, what is hidden and asked, loss, relations to the others,
-an example. `objective.py` says what an objective is, `draft.py` what a batch is, `loss.py` what a
-loss is, `noise/` how tokens are hidden.
+an example. `objective.py` says what an objective is, `batch.py` what a batch is, `core/loss.py`
+what a loss is, `noise/` how tokens are hidden.
 """
