@@ -18,11 +18,12 @@ test: $(VENV)/.dev  ## the fast tests (a few minutes on two cores)
 test-all: $(VENV)/.peers $(VENV)/.docs  ## every test that can run here: also slow, parity and distributed ones
 	$(BIN)/python -m pytest -m "not gpu and not network"
 
-static: $(VENV)/.dev  ## formatting, lint, types, direction of imports
+static: $(VENV)/.dev  ## formatting, lint, types, direction of imports, the map
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/map.py --check
 
 check: static test  ## the static checks, then the fast tests
 

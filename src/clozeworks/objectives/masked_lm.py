@@ -66,8 +66,8 @@ class MaskedLM(Objective):
         """BERT: an exact 15 %, 80/10/10 for each token, ten masks for each example.
 
         Args:
-            max_predictions: The most tokens of an example; the released code had 20 for a length
-            of 128.
+            max_predictions: The most masked tokens of an example; the released code had 20 for a
+                length of 128.
             masks: Masks for each example.
             whole_words: As the later whole-word models were trained.
         """
