@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from clozeworks import config as settings
 from clozeworks import registry
@@ -17,6 +17,7 @@ from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
 from clozeworks.families.weights import Form, Names, Rule
 from clozeworks.text.tokenizer.styles import Style
 
+T = TypeVar("T")
 Parts = frozenset[str]
 # No published network comes near these; a damaged config easily does.
 MOST = 2**31 - 1
@@ -40,9 +41,16 @@ ANSWER_HEAD = "answer"
 class Config(Mapping[str, Any]):
     """A published `config.json`, read with complaints that name the key and the value."""
 
-    def __init__(self, values: Mapping[str, Any], source_location: str = "config.json") -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        source_location: str = "config.json",
+        spelling: Mapping[str, str] | None = None,
+    ) -> None:
+        """Takes the values; `spelling` has what complaints call a key, where it differs."""
         self.values_by_name = dict(values)
         self.source_location = source_location
+        self.spelling = spelling or {}
 
     def __getitem__(self, key: str) -> Any:
         return self.values_by_name[key]
@@ -53,6 +61,11 @@ class Config(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.values_by_name)
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> "Config":
+        """The same config with values for keys it does not state."""
+        stated = {key: value for key, value in self.items() if value is not None}
+        return Config({**defaults, **stated}, self.source_location, self.spelling)
+
     def whole(self, key: str, default: int, least: int = 1) -> int:
         """A whole number; the upper limit keeps a damaged file from asking for all memory."""
         value = self._or_default(key, default)
@@ -60,6 +73,13 @@ class Config(Mapping[str, Any]):
             rule = f"it must be a whole number from {least} to {MOST:,}; correct it."
             raise self.complaint(key, rule)
         return value
+
+    def above_zero(self, key: str, least: int = 1) -> int | None:
+        """A whole number; None where none is stated, or one below 1, as published configs do."""
+        value = self.get(key)
+        if value is None or (type(value) is int and value < 1):
+            return None
+        return self.whole(key, least, least)
 
     def depth(self, key: str, default: int) -> int:
         """A number of layers."""
@@ -91,17 +111,23 @@ class Config(Mapping[str, Any]):
 
     def activation(self, key: str, default: str = "gelu") -> str:
         """An activation, under our name."""
-        value = self._or_default(key, default)
-        if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise UnknownName(f"{self.source_location}: {key}", str(value), ACTIVATIONS)
-        return ACTIVATIONS[value]
+        return self.one_of(key, ACTIVATIONS, default)
 
-    def heads(self, heads_key: str, width_key: str, heads: int, width: int) -> int:
+    def one_of(self, key: str, known: Mapping[str, T], default: str) -> T:
+        """What one of these names stands for."""
+        name = self._or_default(key, default)
+        if not isinstance(name, str) or name not in known:
+            raise UnknownName(f"{self.source_location}: {self._spelled(key)}", str(name), known)
+        return known[name]
+
+    def heads(self, key: str, default: int, width_key: str, width: int) -> int:
         """The number of heads, which must divide the width."""
+        heads = self.whole(key, default)
         if width % heads:
             raise CheckpointError(
-                f"{self.source_location}: {width_key} is {width} and {heads_key} is {heads}; the "
-                f"first must be divisible by the second; change one of them."
+                f"{self.source_location}: {self._spelled(width_key)} is {width} and "
+                f"{self._spelled(key)} is {heads}; the first must be divisible by the second; "
+                "change one of them."
             )
         return heads
 
@@ -127,9 +153,13 @@ class Config(Mapping[str, Any]):
         if self.get(key) not in (None, "absolute", *names):
             raise self.complaint(key, f"positions of this family are {scheme}; leave it out.")
 
-    def complaint(self, key: str, rule: str) -> CheckpointError:
-        """The error for one key."""
-        return CheckpointError(f"{self.source_location}: {key} is {self.get(key)!r}; {rule}")
+    def complaint(self, key: str, rule: str, value: Any = None) -> CheckpointError:
+        """The error for one key; `value` is that of a key in a table."""
+        value = self.get(key) if value is None else value
+        return CheckpointError(f"{self.source_location}: {self._spelled(key)} is {value!r}; {rule}")
+
+    def _spelled(self, key: str) -> str:
+        return self.spelling.get(key, key)
 
     def _or_default(self, key: str, default: Any) -> Any:
         value = self.get(key)

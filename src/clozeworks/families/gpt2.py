@@ -8,7 +8,7 @@ by the square root of the number of such parts.
 Compat: published matrices are (in, out), and queries, keys and values are one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from clozeworks.core.layers.sublayer import PreNorm, SublayerSpec
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
 from clozeworks.families.family import ACTIVATIONS, ANSWER_HEAD, Config, Family, Parts, architecture
-from clozeworks.families.weights import Form, rules
+from clozeworks.families.weights import Form, rules, stacked
 from clozeworks.text.tokenizer.styles import GPT2_STYLE
 
 
@@ -39,7 +39,10 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.refuse("add_cross_attention", [False], "there is no encoder to look at")
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
     dropout = config.probability("resid_pdrop", 0.1)
-    layer = tuple(PreNorm(part=part, norm=norm, dropout=dropout) for part in layer_parts(config))
+    activation = config.activation("activation_function", "gelu_new")
+    layer = tuple(
+        PreNorm(part=part, norm=norm, dropout=dropout) for part in layer_parts(config, activation)
+    )
     return Blueprint(
         width=config.whole("n_embd", 768),
         embeddings=embeddings(config, tokens=50_257, positions=1024),
@@ -48,21 +51,16 @@ def read(config: Config, parts: Parts) -> Blueprint:
     )
 
 
-def layer_parts(
-    config: Config, activation_key: str = "activation_function", usual: str = "gelu_new"
-) -> tuple[SelfAttention, Mlp]:
+def layer_parts(config: Config, activation: str) -> tuple[SelfAttention, Mlp]:
     """Attention to the past and a feed-forward network."""
     width = config.whole("n_embd", 768)
     return (
         SelfAttention(
-            heads=config.heads("n_head", "n_embd", config.whole("n_head", 12), width),
+            heads=config.heads("n_head", 12, "n_embd", width),
             mask=Causal(),
             dropout=config.probability("attn_pdrop", 0.1),
         ),
-        Mlp(
-            inner=config.whole("n_inner", 4 * width),
-            activation=config.activation(activation_key, usual),
-        ),
+        Mlp(inner=config.whole("n_inner", 4 * width), activation=activation),
     )
 
 
@@ -75,12 +73,12 @@ def embeddings(config: Config, tokens: int, positions: int) -> Embeddings:
     )
 
 
-def heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
-    """The heads among these parts."""
+def heads(config: Config, parts: Parts, *, tied: bool = True) -> dict[str, HeadSpec]:
+    """The heads among these parts; `tied` is what a config means that does not say."""
     # Compat: published classes drop a tenth before they sort tokens, whatever else is dropped.
     dropout = config.probability("classifier_dropout", 0.1)
     possible: dict[str, HeadSpec] = {
-        "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", True), bias=False),
+        "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", tied), bias=False),
         "classes": LastTokenClasses(count=config.classes()),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         ANSWER_HEAD: TokenClasses(count=2),
@@ -116,11 +114,17 @@ def written(blueprint: Blueprint, layer: Sequence[SublayerSpec]) -> dict[str, An
     inner = getattr(feed_forward, "inner", None)
     if inner != 4 * blueprint.width:
         config["n_inner"] = inner
+    return {**config, **written_heads(blueprint.heads)}
+
+
+def written_heads(heads: Mapping[str, HeadSpec]) -> dict[str, Any]:
+    """What a config says of fine-tuned heads."""
+    config = {}
     for name in ("classes", "tokens"):
-        if name in blueprint.heads:
-            config["num_labels"] = getattr(blueprint.heads[name], "count", None)
-    if "tokens" in blueprint.heads:
-        config["classifier_dropout"] = getattr(blueprint.heads["tokens"], "dropout", None)
+        if name in heads:
+            config["num_labels"] = getattr(heads[name], "count", None)
+    if "tokens" in heads:
+        config["classifier_dropout"] = getattr(heads["tokens"], "dropout", None)
     return config
 
 
@@ -182,12 +186,6 @@ def _apart(tensor: Tensor) -> Sequence[Tensor]:
     return [piece.T.contiguous() for piece in tensor.chunk(3, dim=1)]
 
 
-def _pieces(tensor: Tensor) -> Sequence[Tensor]:
-    if len(tensor) % 3:
-        raise ValueError(f"{len(tensor)} numbers are not 3 equal pieces")
-    return tensor.chunk(3)
-
-
 FORMS = (
     Form(
         ".attn.c_attn.weight",
@@ -195,12 +193,7 @@ FORMS = (
         _apart,
         lambda pieces: torch.cat([piece.T for piece in pieces], dim=1),
     ),
-    Form(
-        ".attn.c_attn.bias",
-        ("query", "key", "value"),
-        _pieces,
-        lambda pieces: torch.cat(list(pieces)),
-    ),
+    stacked(".attn.c_attn.bias", "query", "key", "value"),
     *(
         Form(
             f".{theirs}.weight",
@@ -211,10 +204,6 @@ FORMS = (
         for theirs in PROJECTIONS.values()
     ),
 )
-
-
-def _forms(config: Config) -> Sequence[Form]:
-    return FORMS
 
 
 def stds(blueprint: Blueprint) -> dict[str, float]:
@@ -250,7 +239,7 @@ FAMILY = Family(
     body=BODY,
     head=HEAD,
     ignored=("h.{layer}.attn.bias", "h.{layer}.attn.masked_bias"),
-    forms=_forms,
+    forms=lambda config: FORMS,
     stds=stds,
     sizes={
         "gpt2": _size(12, 768),

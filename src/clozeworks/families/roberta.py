@@ -8,7 +8,9 @@ place's row comes first), so a table of 514 rows takes 512 tokens.
 This file states only what differs from BERT.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
@@ -30,11 +32,6 @@ def read(config: Config, parts: Parts) -> Blueprint:
         dropout=config.probability("classifier_dropout", blueprint.embeddings.dropout)
     )
     pad = config.whole("pad_token_id", 1, least=0)
-    heads: dict[str, HeadSpec] = {
-        # Compat: the head's activation is always the exact GELU, whatever hidden_act says.
-        name: replace(head, activation="gelu") if isinstance(head, Vocabulary) else head
-        for name, head in blueprint.heads.items()
-    }
     return replace(
         blueprint,
         embeddings=replace(
@@ -45,8 +42,17 @@ def read(config: Config, parts: Parts) -> Blueprint:
             ),
         ),
         pooler=own_pooler if "classes" in parts else blueprint.pooler,
-        heads=heads,
+        heads=exact_gelu(blueprint.heads),
     )
+
+
+def exact_gelu(heads: Mapping[str, HeadSpec]) -> dict[str, HeadSpec]:
+    """Heads as they are, but for the activation of the vocabulary's."""
+    # Compat: it is always the exact GELU, whatever hidden_act says.
+    return {
+        name: replace(head, activation="gelu") if isinstance(head, Vocabulary) else head
+        for name, head in heads.items()
+    }
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:
@@ -72,21 +78,16 @@ CLASSES = rules(
 )
 
 
-def _size(layers: int, width: int) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": width,
-        "num_attention_heads": width // 64,
-        "intermediate_size": width * 4,
-        "vocab_size": 50265,
-        "max_position_embeddings": 514,
-        "type_vocab_size": 1,
-        "layer_norm_eps": 1e-5,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-    }
-
+_size = partial(
+    bert.size,
+    vocab=50265,
+    max_position_embeddings=514,
+    type_vocab_size=1,
+    layer_norm_eps=1e-5,
+    pad_token_id=1,
+    bos_token_id=0,
+    eos_token_id=2,
+)
 
 FAMILY = Family(
     model_type="roberta",

@@ -29,7 +29,6 @@ from clozeworks.core.layers.part import PartSpec
 from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.bucketed import Bucketed, BucketTable
-from clozeworks.errors import UnknownName
 from clozeworks.families.family import Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import T5_STYLE
@@ -89,18 +88,11 @@ def _tower(config: Config, depth: int, *, is_decoder: bool) -> Tower:
 
 
 def _feed_forward(config: Config, dropout: float) -> PartSpec:
-    activation, gated = _published_feed_forward(config)
+    activation, gated = config.one_of("feed_forward_proj", FEED_FORWARDS, "relu")
     inner = config.whole("d_ff", 2048)
     if gated:
         return GatedMlp(inner=inner, activation=activation, dropout=dropout)
     return Mlp(inner=inner, activation=activation, bias=False, dropout=dropout)
-
-
-def _published_feed_forward(config: Config) -> tuple[str, bool]:
-    kind = config.get("feed_forward_proj") or "relu"
-    if not isinstance(kind, str) or kind not in FEED_FORWARDS:
-        raise UnknownName(f"{config.source_location}: feed_forward_proj", str(kind), FEED_FORWARDS)
-    return FEED_FORWARDS[kind]
 
 
 def _heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
@@ -150,18 +142,14 @@ def _layer_rules(tower: str, parts: Sequence[tuple[str, str]]) -> tuple[Rule, ..
     projections = {"query": "q", "key": "k", "value": "v", "output": "o"}
     pairs = []
     for index, (ours, theirs) in enumerate(parts):
-        own, published = (
-            f"{tower}.layers.{{layer}}.{ours}",
-            f"{tower}.block.{{layer}}.layer.{index}",
-        )
-        pairs.append((f"{own}.norm.weight", f"{published}.layer_norm.weight"))
-        if theirs != "DenseReluDense":
-            pairs += [
-                (f"{own}.part.{name}.weight", f"{published}.{theirs}.{short}.weight")
-                for name, short in projections.items()
-            ]
-        else:
-            pairs.append((f"{own}.part.down.weight", f"{published}.{theirs}.wo.weight"))
+        left = f"{tower}.layers.{{layer}}.{ours}"
+        right = f"{tower}.block.{{layer}}.layer.{index}"
+        inside = {"down": "wo"} if theirs == "DenseReluDense" else projections
+        pairs.append((f"{left}.norm.weight", f"{right}.layer_norm.weight"))
+        pairs += [
+            (f"{left}.part.{name}.weight", f"{right}.{theirs}.{short}.weight")
+            for name, short in inside.items()
+        ]
     return rules(*pairs)
 
 
@@ -174,14 +162,10 @@ TABLE = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 BODY = (
     *rules(
         ("embeddings.tokens.weight", "shared.weight"),
-        *(
-            (f"{tower}.positions.table.weight", f"{tower}.{TABLE}")
-            for tower in ("encoder", DECODER)
-        ),
-        *(
-            (f"{tower}.norm.weight", f"{tower}.final_layer_norm.weight")
-            for tower in ("encoder", DECODER)
-        ),
+        ("encoder.positions.table.weight", f"encoder.{TABLE}"),
+        ("decoder.positions.table.weight", f"decoder.{TABLE}"),
+        ("encoder.norm.weight", "encoder.final_layer_norm.weight"),
+        ("decoder.norm.weight", "decoder.final_layer_norm.weight"),
     ),
     *_layer_rules("encoder", (SELF, WIDE)),
     *_layer_rules(DECODER, (SELF, CROSS, WIDE)),
@@ -190,7 +174,8 @@ BODY = (
 
 def _spellings(config: Config) -> Sequence[Rule]:
     """What widens goes by one name or by two."""
-    names = {"up": "wi_1", "gate": "wi_0"} if _published_feed_forward(config)[1] else {"up": "wi"}
+    gated = config.one_of("feed_forward_proj", FEED_FORWARDS, "relu")[1]
+    names = {"up": "wi_1", "gate": "wi_0"} if gated else {"up": "wi"}
     return rules(
         *(
             (
@@ -220,7 +205,8 @@ def stds(blueprint: Blueprint) -> dict[str, float]:
     }
 
 
-def _size(layers: int, width: int, inner: int, heads: int, **more: Any) -> dict[str, Any]:
+def size(layers: int, width: int, inner: int, heads: int, **more: Any) -> dict[str, Any]:
+    """The config of a published size."""
     return {"num_layers": layers, "d_model": width, "d_ff": inner, "num_heads": heads, **more}
 
 
@@ -229,7 +215,7 @@ NEWER: dict[str, Any] = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings
 
 def _bytes(layers: int, width: int, inner: int, heads: int) -> dict[str, Any]:
     """ByT5: a vocabulary of bytes, and three encoder layers for each of the decoder."""
-    return _size(
+    return size(
         layers, width, inner, heads, num_decoder_layers=layers // 3, vocab_size=384, **NEWER
     )
 
@@ -261,28 +247,20 @@ FAMILY = Family(
     spellings=_spellings,
     stds=stds,
     sizes={
-        "t5-small": _size(6, 512, 2048, 8),
-        "t5-base": _size(12, 768, 3072, 12),
-        "t5-large": _size(24, 1024, 4096, 16),
-        "t5-3b": _size(24, 1024, 16_384, 32, d_kv=128),
-        "t5-11b": _size(24, 1024, 65_536, 128, d_kv=128),
-        "t5-v1_1-small": _size(8, 512, 1024, 6, **NEWER),
-        "t5-v1_1-base": _size(12, 768, 2048, 12, **NEWER),
-        "t5-v1_1-large": _size(24, 1024, 2816, 16, **NEWER),
-        "t5-v1_1-xl": _size(24, 2048, 5120, 32, **NEWER),
-        "t5-v1_1-xxl": _size(24, 4096, 10_240, 64, **NEWER),
+        "t5-small": size(6, 512, 2048, 8),
+        "t5-base": size(12, 768, 3072, 12),
+        "t5-large": size(24, 1024, 4096, 16),
+        "t5-3b": size(24, 1024, 16_384, 32, d_kv=128),
+        "t5-11b": size(24, 1024, 65_536, 128, d_kv=128),
+        "t5-v1_1-small": size(8, 512, 1024, 6, **NEWER),
+        "t5-v1_1-base": size(12, 768, 2048, 12, **NEWER),
+        "t5-v1_1-large": size(24, 1024, 2816, 16, **NEWER),
+        "t5-v1_1-xl": size(24, 2048, 5120, 32, **NEWER),
+        "t5-v1_1-xxl": size(24, 4096, 10_240, 64, **NEWER),
         "byt5-small": _bytes(12, 1472, 3584, 6),
         "byt5-base": _bytes(18, 1536, 3968, 12),
         "byt5-large": _bytes(36, 1536, 3840, 16),
-        "ul2": _size(
-            32,
-            4096,
-            16_384,
-            16,
-            d_kv=256,
-            feed_forward_proj="gated-silu",
-            tie_word_embeddings=False,
-        ),
+        "ul2": size(32, 4096, 16_384, 16, d_kv=256, **NEWER | {"feed_forward_proj": "gated-silu"}),
     },
     of_bytes=frozenset({"byt5-small", "byt5-base", "byt5-large"}),
     # Compat: the published library assumes these numbers, which another vocabulary need not have.

@@ -6,7 +6,7 @@ directions.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,21 @@ class Rule:
 def rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
     """A table of rules: (ours, theirs)."""
     return tuple(Rule(ours, theirs) for ours, theirs in pairs)
+
+
+def layer_rules(layer: str, names: Mapping[str, str]) -> tuple[Rule, ...]:
+    """Rules for the weights and biases of every encoder layer.
+
+    Args:
+        layer: What stands before the published names, with its hole for the layer's number.
+        names: Our name of each module inside a layer, and the published one.
+    """
+    return rules(
+        *(
+            (f"encoder.layers.{{layer}}.{ours}.{{kind}}", f"{layer}.{theirs}.{{kind}}")
+            for ours, theirs in names.items()
+        )
+    )
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.refuse("same_length", [False], "tokens would lose sight of the far past")
     config.own_positions("relative, as in Transformer-XL")
     width = config.whole("d_model", 1024)
-    heads = config.heads("n_head", "d_model", config.whole("n_head", 16), width)
+    heads = config.heads("n_head", 16, "d_model", width)
     if config.whole("d_head", width // heads) != width // heads:
         raise config.complaint(
             "d_head", f"it must be d_model divided by n_head, {width // heads}; leave it out."
@@ -62,7 +62,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     attention = SelfAttention(
         heads=heads,
         mask=SEES[sees],
-        positions=TransformerXl(farthest=_farthest(config), dropout=dropout),
+        positions=TransformerXl(farthest=config.above_zero("clamp_len"), dropout=dropout),
         dropout=dropout,
         bias=False,
     )
@@ -98,14 +98,6 @@ def read(config: Config, parts: Parts) -> Blueprint:
         pooler=_summary(config, dropout) if "pooler" in parts else None,
         heads={name: head for name, head in possible.items() if name in parts},
     )
-
-
-def _farthest(config: Config) -> int | None:
-    """The distance above which all are the same; none if it is not above 0."""
-    value = config.get("clamp_len")
-    if value is None or (type(value) is int and value <= 0):
-        return None
-    return config.whole("clamp_len", 1)
 
 
 def _summary(config: Config, dropout: float) -> Pooler:
