@@ -83,7 +83,7 @@ def test_a_tokenizer_carries_its_template(tmp_path):
 
 
 def test_of_several_templates_the_default_counts():
-    from clozeworks.text.tokenizer.chat_template import template_of
+    from clozeworks.text.tokenizer.chat import template_of
 
     several = [{"name": "tools", "template": "a"}, {"name": "default", "template": "b"}]
     assert template_of({"chat_template": several}) == "b"

@@ -71,11 +71,7 @@ def byte_tokens(config: Mapping[str, Any] | None = None, source_location: str = 
 
 
 def are_bytes(state: Mapping[str, Any]) -> bool:
-    """Says whether the tokens of a `tokenizer.json` are those of ByT5.
-
-    Args:
-        state: What the file holds.
-    """
+    """Says whether the tokens of a `tokenizer.json` are those of ByT5."""
     model = state["model"]
     if model["type"] != "BPE" or model["merges"]:
         return False
@@ -83,11 +79,7 @@ def are_bytes(state: Mapping[str, Any]) -> bool:
 
 
 def sentinels_of(state: Mapping[str, Any]) -> int:
-    """Counts the sentinels.
-
-    Args:
-        state: What `tokenizer.json` holds.
-    """
+    """Counts the sentinels of a `tokenizer.json`."""
     return sum(bool(SENTINEL.match(token["content"])) for token in state["added_tokens"])
 
 

@@ -17,9 +17,9 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from clozeworks.errors import SettingError, Stated, UnknownName
-from clozeworks.text.tokenizer.character_pairs import CharacterPairStyle
 from clozeworks.text.tokenizer.styles import (
     ByteLevelStyle,
+    CharacterPairStyle,
     Style,
     StyleKind,
     UnigramStyle,
