@@ -11,7 +11,7 @@ twice, so missing characters are worth having too.
 import heapq
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 from zlib import crc32
 
@@ -36,14 +36,8 @@ class WordCutter(Protocol):
 
     spoils: bool
     """Whether one character that cannot be written makes its whole word unknown."""
-
-    def add(self, piece: str) -> None:
-        """From now on there is this piece."""
-        ...
-
-    def remove(self, piece: str) -> None:
-        """From now on there is this piece no more."""
-        ...
+    add: Callable[[str], None]
+    remove: Callable[[str], None]
 
     def knows(self, piece: str) -> bool:
         """Whether there is this piece."""
@@ -66,8 +60,8 @@ class LongestFirst:
     def __init__(self, pieces: Iterable[str], prefix: str) -> None:
         self._known = set(pieces)
         self._prefix = prefix
-        self.add = self._known.add
-        self.remove = self._known.discard
+        self.add: Callable[[str], None] = self._known.add
+        self.remove: Callable[[str], None] = self._known.discard
         self.knows = self._known.__contains__
 
     def cut(self, word: str, *, inside: bool = False) -> list[int]:
@@ -101,8 +95,8 @@ class FewestFused:
         self._pieces = frozenset(pieces)
         self._fused: set[str] = set()
         self._old = old
-        self.add = self._fused.add
-        self.remove = self._fused.discard
+        self.add: Callable[[str], None] = self._fused.add
+        self.remove: Callable[[str], None] = self._fused.discard
 
     def knows(self, piece: str) -> bool:
         """Whether there is this piece."""
@@ -120,11 +114,11 @@ class FewestFused:
                     best, origin = costs[first] + 1, first
             costs.append(best)
             before.append(origin)
-        found, position = [], len(ends) - 1
+        cuts, position = [], len(ends) - 1
         while position:
-            found.append(ends[position])
+            cuts.append(ends[position])
             position = before[position]
-        return found[::-1]
+        return cuts[::-1]
 
     def piece(self, word: str, begin: int, end: int) -> str:
         """A piece is the text itself."""
@@ -161,12 +155,7 @@ class Fusing:
         )
 
     def choose(self, count: int, taken: Collection[str]) -> list[str]:
-        """Gives at most `count` pieces, those that save most first.
-
-        Args:
-            count: How many.
-            taken: What must not be chosen.
-        """
+        """Gives at most `count` pieces that are not `taken`, those that save most first."""
         chosen: list[str] = []
         tried = set(taken)
         while len(chosen) < count:
@@ -206,7 +195,7 @@ class Fusing:
 
     def _runs(self) -> Counter[str]:
         """What every frequent run, and every missing character, would save at most."""
-        found: Counter[str] = Counter()
+        savings: Counter[str] = Counter()
         begins: list[Sequence[int]] = [range(len(cut)) for cut in self._cuts]
         for length in range(1, LONGEST_RUN + 1):
             counts: Counter[str] = Counter()
@@ -217,9 +206,9 @@ class Fusing:
             frequent = {run: total for run, total in counts.items() if total >= self._least}
             if length == 1:
                 missing = {r: total for r, total in frequent.items() if not self._cutter.knows(r)}
-                found.update(missing)
+                savings.update(missing)
                 continue
-            found.update({run: total * (length - 1) for run, total in frequent.items()})
+            savings.update({run: total * (length - 1) for run, total in frequent.items()})
             # A longer run occurs no more often than the one it begins with.
             begins = [
                 [
@@ -230,7 +219,7 @@ class Fusing:
                 ]
                 for number, positions in enumerate(begins)
             ]
-        return found
+        return savings
 
     def _run(self, number: int, position: int, length: int) -> str:
         cut = self._cuts[number]
