@@ -25,7 +25,7 @@ from clozeworks.core.heads.pooled import PooledClasses
 from clozeworks.core.layers.tower import Tower
 from clozeworks.errors import CheckpointError
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, DEEPEST, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, MAX_DEPTH, Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, layer_rules, rules
 from clozeworks.text.tokenizer.styles import UnigramStyle
 
@@ -73,8 +73,8 @@ def _shared(config: Config, unshared: Tower) -> Tower:
             f"{config.source_location}: num_hidden_layers is {depth} and num_hidden_groups is "
             f"{groups}; the first must be divisible by the second; change one of them."
         )
-    if depth * blocks > DEEPEST:
-        rule = f"times num_hidden_layers it must be at most {DEEPEST:,}; correct it."
+    if depth * blocks > MAX_DEPTH:
+        rule = f"times num_hidden_layers it must be at most {MAX_DEPTH:,}; correct it."
         raise config.complaint("inner_group_num", rule)
     order = tuple(layer // (depth // groups) for layer in range(depth))
     return Tower(

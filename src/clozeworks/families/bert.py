@@ -23,7 +23,7 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import Rule, layer_rules, rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -59,7 +59,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         width=width,
         embeddings=Embeddings(
             tokens=config.whole("vocab_size", 30522),
-            types=config.whole("type_vocab_size", 2, least=0),
+            types=config.whole("type_vocab_size", 2, minimum=0),
             positions=Learned(count=config.whole("max_position_embeddings", 512)),
             norm=norm,
             dropout=dropout,
@@ -87,13 +87,14 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "type_vocab_size": embeddings.types,
         "layer_norm_eps": getattr(embeddings.norm, "eps", None),
     }
-    if vocabulary := blueprint.heads.get("vocabulary"):
-        config["tie_word_embeddings"] = getattr(vocabulary, "tied", None)
-    for name in ("classes", "tokens"):
-        if head := blueprint.heads.get(name):
-            config["classifier_dropout"] = getattr(head, "dropout", None)
-            config["num_labels"] = getattr(head, "count", None)
-    return config
+    return config | head_keys(
+        blueprint.heads,
+        ("tie_word_embeddings", "vocabulary", "tied"),
+        ("classifier_dropout", "classes", "dropout"),
+        ("classifier_dropout", "tokens", "dropout"),
+        ("num_labels", "classes", "count"),
+        ("num_labels", "tokens", "count"),
+    )
 
 
 def published_activation(name: str) -> str:

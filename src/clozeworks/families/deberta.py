@@ -28,7 +28,7 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DistanceTable, Term
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import Form, Rule, rules
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
@@ -189,8 +189,7 @@ def plain_config(blueprint: Blueprint) -> dict[str, Any]:
     if embeddings.width is not None:
         config["embedding_size"] = embeddings.width
     config.pop("classifier_dropout", None)
-    if head := blueprint.heads.get("classes"):
-        config["cls_dropout"] = getattr(head, "dropout", None)
+    config |= head_keys(blueprint.heads, ("cls_dropout", "classes", "dropout"))
     if pooler := blueprint.pooler:
         config["pooler_hidden_act"] = bert.published_activation(pooler.activation)
         config["pooler_dropout"] = pooler.dropout
@@ -246,7 +245,7 @@ _MODERN = rules(
     ("heads.vocabulary.norm.{kind}", "lm_predictions.lm_head.LayerNorm.{kind}"),
     ("heads.vocabulary.decoder.bias", "lm_predictions.lm_head.bias"),
 )
-_PLACES = rules(
+_POSITIONS = rules(
     ("heads.mask_decoder.positions.table.weight", "deberta.embeddings.position_embeddings.weight")
 )
 
@@ -257,7 +256,7 @@ def spellings(config: Config) -> tuple[Rule, ...]:
     Absolute positions that are not added at the input are the mask decoder's.
     """
     names = (*_LEGACY, *_MODERN) if config.truth("legacy", True) else (*_MODERN, *_LEGACY)
-    return names if config.truth("position_biased_input", True) else (*_PLACES, *names)
+    return names if config.truth("position_biased_input", True) else (*_POSITIONS, *names)
 
 
 _size = partial(

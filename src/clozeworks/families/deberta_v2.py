@@ -84,7 +84,7 @@ def _with_positions(config: Config, blueprint: Blueprint) -> Blueprint:
 
 def _buckets(config: Config, farthest: int) -> int | None:
     """How many buckets there are on each side; None where every distance has its own row."""
-    count = config.above_zero("position_buckets", least=2)
+    count = config.above_zero("position_buckets", minimum=2)
     if count and farthest - 1 <= count // 2:
         raise config.complaint(
             "position_buckets",
@@ -104,7 +104,7 @@ def _normed(config: Config) -> bool:
 
 def _with_convolution(config: Config, blueprint: Blueprint) -> Tower:
     """The tower, its first layer with a convolution after it where a config asks for one."""
-    size = config.whole("conv_kernel_size", 0, least=0)
+    size = config.whole("conv_kernel_size", 0, minimum=0)
     if not size:
         return blueprint.encoder
     groups = config.whole("conv_groups", 1)

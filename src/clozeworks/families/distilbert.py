@@ -16,7 +16,7 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -63,10 +63,11 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         for key, value in bert.write(blueprint).items()
         if key in SPELLING or key in SAME
     }
-    for name, key in (("classes", "seq_classif_dropout"), (ANSWER_HEAD, "qa_dropout")):
-        if head := blueprint.heads.get(name):
-            config[key] = getattr(head, "dropout", None)
-    return config
+    return config | head_keys(
+        blueprint.heads,
+        ("seq_classif_dropout", "classes", "dropout"),
+        ("qa_dropout", ANSWER_HEAD, "dropout"),
+    )
 
 
 BODY = (

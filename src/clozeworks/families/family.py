@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from clozeworks import config as settings
 from clozeworks import registry
 from clozeworks.core.blueprint import BESIDE, Blueprint
+from clozeworks.core.heads import HeadSpec
 from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
 from clozeworks.families.weights import Form, Names, Rule
 from clozeworks.text.tokenizer.styles import Style
@@ -20,8 +21,8 @@ from clozeworks.text.tokenizer.styles import Style
 T = TypeVar("T")
 Parts = frozenset[str]
 # No published network comes near these; a damaged config easily does.
-MOST = 2**31 - 1
-DEEPEST = 10_000
+MAX_NUMBER = 2**31 - 1
+MAX_DEPTH = 10_000
 
 # Published names of activations, and ours.
 ACTIVATIONS = {
@@ -66,26 +67,26 @@ class Config(Mapping[str, Any]):
         stated = {key: value for key, value in self.items() if value is not None}
         return Config({**defaults, **stated}, self.source_location, self.spelling)
 
-    def whole(self, key: str, default: int, least: int = 1) -> int:
+    def whole(self, key: str, default: int, minimum: int = 1) -> int:
         """A whole number; the upper limit keeps a damaged file from asking for all memory."""
         value = self._or_default(key, default)
-        if type(value) is not int or not least <= value <= MOST:
-            rule = f"it must be a whole number from {least} to {MOST:,}; correct it."
+        if type(value) is not int or not minimum <= value <= MAX_NUMBER:
+            rule = f"it must be a whole number from {minimum} to {MAX_NUMBER:,}; correct it."
             raise self.complaint(key, rule)
         return value
 
-    def above_zero(self, key: str, least: int = 1) -> int | None:
+    def above_zero(self, key: str, minimum: int = 1) -> int | None:
         """A whole number; None where none is stated, or one below 1, as published configs do."""
         value = self.get(key)
         if value is None or (type(value) is int and value < 1):
             return None
-        return self.whole(key, least, least)
+        return self.whole(key, minimum, minimum)
 
     def depth(self, key: str, default: int) -> int:
         """A number of layers."""
         value = self.whole(key, default)
-        if value > DEEPEST:
-            raise self.complaint(key, f"it must be at most {DEEPEST:,}; correct it.")
+        if value > MAX_DEPTH:
+            raise self.complaint(key, f"it must be at most {MAX_DEPTH:,}; correct it.")
         return value
 
     def number(self, key: str, default: float) -> float:
@@ -208,7 +209,8 @@ class Family:
     objective that trains them. Their names stand in `head`, or in `body` where the published
     encoder holds them."""
     stds: Callable[[Blueprint], Mapping[str, float]] = lambda blueprint: {}
-    """First values that are not spread like all others: patterns of our names, the first counts."""
+    """Standard deviations of initial weights where they differ: by patterns of our names, of which
+    the first that matches counts."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
     of_bytes: frozenset[str] = frozenset()
@@ -262,10 +264,10 @@ class Family:
         """The weight names of an architecture, as this config spells them."""
         shape = self.architectures[name]
         spelled = self.spellings(config or Config({}))
-        own = [rule for rule in spelled if rule.ours.startswith("heads.")]
-        body = [rule for rule in spelled if rule not in own]
+        of_heads = [rule for rule in spelled if rule.ours.startswith("heads.")]
+        body = [rule for rule in spelled if rule not in of_heads]
         prefix = self.prefix if shape.prefix is None else shape.prefix
-        head = (*own, *shape.rules, *self.head)
+        head = (*of_heads, *shape.rules, *self.head)
         return Names(prefix, (*body, *self.body), head, tuple(self.ignored))
 
     def fitting(self, parts: Parts) -> str:
@@ -285,8 +287,8 @@ class Family:
 
 def families() -> dict[str, Family]:
     """Every family by model type: the folder is the list."""
-    found = registry.modules("clozeworks.families", marker="FAMILY")
-    return {module.FAMILY.model_type: module.FAMILY for module in found.values()}
+    modules = registry.modules("clozeworks.families", marker="FAMILY").values()
+    return {module.FAMILY.model_type: module.FAMILY for module in modules}
 
 
 def family(model_type: str, source_location: str = "config.json") -> Family:
@@ -299,7 +301,12 @@ def family(model_type: str, source_location: str = "config.json") -> Family:
 
 def published_sizes() -> dict[str, Family]:
     """Every published size, and the family it belongs to."""
-    return {size: found for found in families().values() for size in found.sizes}
+    return {size: family for family in families().values() for size in family.sizes}
+
+
+def head_keys(heads: Mapping[str, HeadSpec], *keys: tuple[str, str, str]) -> dict[str, Any]:
+    """What a config says of the heads that are there; of each key, the head and its field."""
+    return {key: getattr(heads[head], field, None) for key, head, field in keys if head in heads}
 
 
 def vocabulary_size(blueprint: Blueprint, tokens: int) -> Blueprint:

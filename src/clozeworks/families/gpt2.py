@@ -3,12 +3,12 @@
 Paper: Radford et al. 2019.
 The idea: the network of GPT with norms before the parts and one more at the end, over bytes.
 Where paper and code differ: the sizes in the paper's first version (117 and 345 million) were
-miscounted; they are 124 and 355 million. First values of what joins the residual stream are smaller
-by the square root of the number of such parts.
+miscounted; they are 124 and 355 million. Initial weights of what joins the residual stream are
+smaller by the square root of the number of such parts.
 Compat: published matrices are (in, out), and queries, keys and values are one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -27,9 +27,16 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PreNorm, SublayerSpec
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import ACTIVATIONS, ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import Form, rules, stacked
 from clozeworks.text.tokenizer.styles import GPT2_STYLE
+
+# What a config says of fine-tuned heads.
+LABEL_KEYS = (
+    ("num_labels", "classes", "count"),
+    ("num_labels", "tokens", "count"),
+    ("classifier_dropout", "tokens", "dropout"),
+)
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -114,24 +121,12 @@ def written(blueprint: Blueprint, layer: Sequence[SublayerSpec]) -> dict[str, An
     inner = getattr(feed_forward, "inner", None)
     if inner != 4 * blueprint.width:
         config["n_inner"] = inner
-    return {**config, **written_heads(blueprint.heads)}
-
-
-def written_heads(heads: Mapping[str, HeadSpec]) -> dict[str, Any]:
-    """What a config says of fine-tuned heads."""
-    config = {}
-    for name in ("classes", "tokens"):
-        if name in heads:
-            config["num_labels"] = getattr(heads[name], "count", None)
-    if "tokens" in heads:
-        config["classifier_dropout"] = getattr(heads["tokens"], "dropout", None)
-    return config
+    return config | head_keys(blueprint.heads, *LABEL_KEYS)
 
 
 def spelled(activation: str) -> str:
     """The first published spelling of an activation."""
-    spellings = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    return spellings.get(activation, activation)
+    return {"gelu_tanh": "gelu_new"}.get(activation, activation)
 
 
 PROJECTIONS = {
@@ -207,7 +202,7 @@ FORMS = (
 
 
 def stds(blueprint: Blueprint) -> dict[str, float]:
-    """First values of what joins the residual stream are smaller, the deeper the network."""
+    """Initial weights of what joins the residual stream are smaller, the deeper the network."""
     smaller = 0.02 / (2 * len(blueprint.encoder.layers)) ** 0.5
     return {"*.attention.part.output.weight": smaller, "*.feed_forward.part.down.weight": smaller}
 

@@ -24,7 +24,7 @@ from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.rotary import Rotary, RotaryScaling, Slower, SlowerWhereSlow
 from clozeworks.errors import CheckpointError, UnknownName
 from clozeworks.families import gpt2
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.styles import LLAMA_STYLE
 
@@ -122,7 +122,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "rms_norm_eps": getattr(blueprint.encoder.final_norm, "eps", None),
         "rope_parameters": _written_positions(getattr(attention, "positions", None)),
         "tie_word_embeddings": getattr(blueprint.heads.get("vocabulary"), "tied", False),
-        **gpt2.written_heads(blueprint.heads),
+        **head_keys(blueprint.heads, *gpt2.LABEL_KEYS),
     }
 
 

@@ -31,14 +31,14 @@ def read(config: Config, parts: Parts) -> Blueprint:
     own_pooler = Pooler(
         dropout=config.probability("classifier_dropout", blueprint.embeddings.dropout)
     )
-    pad = config.whole("pad_token_id", 1, least=0)
+    pad = config.whole("pad_token_id", 1, minimum=0)
     return replace(
         blueprint,
         embeddings=replace(
             blueprint.embeddings,
             tokens=config.whole("vocab_size", 50265),
             positions=Learned(
-                count=config.whole("max_position_embeddings", 512, least=pad + 2), offset=pad + 1
+                count=config.whole("max_position_embeddings", 512, minimum=pad + 2), offset=pad + 1
             ),
         ),
         pooler=own_pooler if "classes" in parts else blueprint.pooler,

@@ -5,8 +5,8 @@ Paper: Raffel et al. 2020; Shazeer 2020 (the gated form of v1.1); Xue et al. 202
 The idea: every task is text in, text out. Norms by the root mean square stand before the parts,
 nothing has a bias, and a score by distance, the same in all layers of a tower, is all that is known
 of positions.
-Where paper and code differ: scores are not divided by the square root of the head's width; first
-values of the queries are smaller instead.
+Where paper and code differ: scores are not divided by the square root of the head's width; initial
+weights of the queries are smaller instead.
 Trap: in v1.0 one table serves encoder, decoder and output, and what the output reads is divided by
 the square root of the width; in v1.1 the output has a table of its own and nothing is divided.
 Compat: newer configs say `tie_word_embeddings = true` in both cases and tell them apart by
@@ -29,7 +29,7 @@ from clozeworks.core.layers.part import PartSpec
 from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.bucketed import Bucketed, BucketTable
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import T5_STYLE
 
@@ -131,10 +131,11 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "scale_decoder_outputs": getattr(head, "scaled", True),
         "is_encoder_decoder": blueprint.decoder is not None,
     }
-    if "tokens" in blueprint.heads:
-        config["num_labels"] = getattr(blueprint.heads["tokens"], "count", None)
-        config["classifier_dropout"] = getattr(blueprint.heads["tokens"], "dropout", None)
-    return config
+    return config | head_keys(
+        blueprint.heads,
+        ("num_labels", "tokens", "count"),
+        ("classifier_dropout", "tokens", "dropout"),
+    )
 
 
 def _layer_rules(tower: str, parts: Sequence[tuple[str, str]]) -> tuple[Rule, ...]:
@@ -189,7 +190,7 @@ def _spellings(config: Config) -> Sequence[Rule]:
 
 
 def stds(blueprint: Blueprint) -> dict[str, float]:
-    """First values that make up for scores without a scale."""
+    """Initial weights that make up for scores without a scale."""
     attention, feed_forward = (blueprint.encoder.layers[0][index].part for index in (0, -1))
     width, head_width = blueprint.width, getattr(attention, "head_width", None) or 1
     inner = getattr(feed_forward, "inner", 1)
