@@ -221,7 +221,7 @@ class Family:
     max_positions_key: str = "max_position_embeddings"
     """The key of a config that says how many tokens a text may have."""
     style: Style
-    """How a tokenizer of this family is made."""
+    """How a new tokenizer of this family writes text."""
     read: Callable[[Config, Parts], Blueprint]
     """Config and parts to blueprint."""
     write: Callable[[Blueprint], dict[str, Any]]
@@ -316,7 +316,7 @@ def vocabulary_size(blueprint: Blueprint, tokens: int) -> Blueprint:
 
 
 def _difference(ours: Any, theirs: Any, path: str = "blueprint") -> tuple[str, Any, Any]:
-    """The first place where two plain trees differ."""
+    """Where two plain trees differ first, and what each has there."""
     if type(ours) is type(theirs) and isinstance(ours, dict) and ours.keys() == theirs.keys():
         pairs = [(f"{path}.{key}", ours[key], theirs[key]) for key in ours]
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):

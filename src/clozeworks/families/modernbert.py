@@ -31,7 +31,7 @@ from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.rotary import Rotary
 from clozeworks.errors import CheckpointError, UnknownName
 from clozeworks.families.bert import published_activation
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import layer_rules, rules, stacked
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
@@ -46,7 +46,6 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.own_positions("rotary", "rotary", "sans_pos")
     norm = LayerNorm(eps=config.number("norm_eps", 1e-5), bias=config.truth("norm_bias", False))
     width = config.whole("hidden_size", 768)
-    types = _layer_types(config)
     return Blueprint(
         width=width,
         embeddings=Embeddings(
@@ -54,7 +53,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
             norm=norm,
             dropout=config.probability("embedding_dropout", 0.0),
         ),
-        encoder=Tower(layers=_layers(config, types, width, norm), final_norm=norm),
+        encoder=Tower(layers=_layers(config, width, norm), final_norm=norm),
         heads=_heads(config, parts, norm),
     )
 
@@ -74,7 +73,8 @@ def _layer_types(config: Config) -> Sequence[str]:
     return stated
 
 
-def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -> tuple[Layer, ...]:
+def _layers(config: Config, width: int, norm: LayerNorm) -> tuple[Layer, ...]:
+    types = _layer_types(config)
     heads = config.heads("num_attention_heads", 12, "hidden_size", width)
     if width // heads % 2:
         raise CheckpointError(
@@ -84,11 +84,11 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
         )
     dropout = config.probability("attention_dropout", 0.0)
     reach = config.whole("local_attention", 128) // 2
-    sees: dict[str, MaskSpec] = {FULL: Full(), LOCAL: Window(reach=reach)}
+    masks: dict[str, MaskSpec] = {FULL: Full(), LOCAL: Window(reach=reach)}
     attentions = {
         kind: SelfAttention(
             heads=heads,
-            mask=sees[kind],
+            mask=masks[kind],
             positions=Rotary(theta=_theta(config, kind)),
             dropout=dropout,
             bias=config.truth("attention_bias", False),
@@ -104,7 +104,7 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
         ),
         norm=norm,
     )
-    # Compat: the same share is dropped of the attention's weights and of its output.
+    # Compat: one dropout serves the attention's weights and its output.
     first = Residual(part=attentions[types[0]], dropout=dropout)
     others = (PreNorm(part=attentions[kind], norm=norm, dropout=dropout) for kind in types[1:])
     return ((first, feed_forward), *((attention, feed_forward) for attention in others))
@@ -113,14 +113,16 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
 def _theta(config: Config, kind: str) -> float:
     """How slowly the positions of a type of layer turn, in the newer spelling or the older one."""
     older, usual = THETAS[kind]
-    scaling = config.get("rope_scaling")
     tables: Any = config.get("rope_parameters")
     if tables is not None and not isinstance(tables, Mapping):
         raise config.complaint(
             "rope_parameters", "it must be a table by type of layer; correct it."
         )
     stated: Any = (tables or {}).get(kind)
-    for key, table in (("rope_scaling", scaling), (f"rope_parameters.{kind}", stated)):
+    for key, table in (
+        ("rope_scaling", config.get("rope_scaling")),
+        (f"rope_parameters.{kind}", stated),
+    ):
         if table is not None and not isinstance(table, Mapping):
             raise config.complaint(key, "it must be a table; correct it.", table)
         scheme = (table or {}).get("rope_type", (table or {}).get("type", "default"))
@@ -138,30 +140,19 @@ def _theta(config: Config, kind: str) -> float:
 def _heads(config: Config, parts: Parts, norm: LayerNorm) -> dict[str, HeadSpec]:
     if "vocabulary" in parts:
         config.refuse("decoder_bias", [True], "without a bias every entry begins alike")
-    activation = config.activation("classifier_activation")
-    bias = config.truth("classifier_bias", False)
+    shared: dict[str, Any] = {
+        "norm": norm,
+        "activation": config.activation("classifier_activation"),
+        "bias": config.truth("classifier_bias", False),
+    }
     dropout = config.probability("classifier_dropout", 0.0)
+    pooling = config.one_of("classifier_pooling", POOLINGS, "cls")
+    labels = {"count": config.classes(), "dropout": dropout, **shared}
     possible: dict[str, HeadSpec] = {
-        "vocabulary": Vocabulary(
-            norm=norm,
-            activation=activation,
-            tied=config.truth("tie_word_embeddings", True),
-            bias=bias,
-        ),
-        "classes": TransformedTextClasses(
-            count=config.classes(),
-            norm=norm,
-            pooling=config.one_of("classifier_pooling", POOLINGS, "cls"),
-            activation=activation,
-            bias=bias,
-            dropout=dropout,
-        ),
-        **{
-            name: TransformedTokenClasses(
-                count=count, norm=norm, activation=activation, bias=bias, dropout=dropout
-            )
-            for name, count in (("tokens", config.classes()), (ANSWER_HEAD, 2))
-        },
+        "vocabulary": Vocabulary(tied=config.truth("tie_word_embeddings", True), **shared),
+        "classes": TransformedTextClasses(pooling=pooling, **labels),
+        "tokens": TransformedTokenClasses(**labels),
+        ANSWER_HEAD: TransformedTokenClasses(count=2, dropout=dropout, **shared),
     }
     return {name: head for name, head in possible.items() if name in parts}
 
@@ -199,21 +190,19 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     if LOCAL in one_of:
         config["local_attention"] = 2 * getattr(getattr(one_of[LOCAL], "mask", None), "reach", 0)
     for name, head in blueprint.heads.items():
-        config |= _written_head(name, head)
-    return config
-
-
-def _written_head(name: str, head: HeadSpec) -> dict[str, Any]:
-    config = {
-        "classifier_activation": published_activation(getattr(head, "activation", "gelu")),
-        "classifier_bias": getattr(head, "bias", None),
-    }
-    if name == "vocabulary":
-        return {**config, "tie_word_embeddings": getattr(head, "tied", None)}
-    config["classifier_dropout"] = getattr(head, "dropout", None)
-    if isinstance(head, TransformedTextClasses):
-        config["classifier_pooling"] = {"first": "cls"}.get(head.pooling, head.pooling)
-    return config if name == ANSWER_HEAD else {**config, "num_labels": getattr(head, "count", None)}
+        activation = getattr(head, "activation", "gelu")
+        config["classifier_activation"] = published_activation(activation)
+        config["classifier_bias"] = getattr(head, "bias", None)
+        if name != "vocabulary":
+            config["classifier_dropout"] = getattr(head, "dropout", None)
+        if isinstance(head, TransformedTextClasses):
+            config["classifier_pooling"] = {"first": "cls"}.get(head.pooling, head.pooling)
+    return config | head_keys(
+        blueprint.heads,
+        ("tie_word_embeddings", "vocabulary", "tied"),
+        ("num_labels", "classes", "count"),
+        ("num_labels", "tokens", "count"),
+    )
 
 
 # What is one weight in a file and several here.

@@ -3,8 +3,8 @@
 Paper: Liu et al. 2019.
 The idea: BERT was undertrained. One loss (masked tokens, drawn anew each time), full-length inputs,
 large batches, byte-level tokens.
-Where paper and code differ: fairseq numbers positions from 2 (`<pad>` is token 1, and the padding
-place's row comes first), so a table of 514 rows takes 512 tokens.
+Where paper and code differ: fairseq numbers positions from 2 (`<pad>` is token 1, and the row of
+padding comes first), so a table of 514 rows takes 512 tokens.
 This file states only what differs from BERT.
 """
 

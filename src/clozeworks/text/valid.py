@@ -13,13 +13,7 @@ def location_of(number: int, source_locations: Sequence[str] | None) -> str:
 def check_lengths(
     lengths: Sequence[int], max_length: int, source_locations: Sequence[str] | None, advice: str
 ) -> None:
-    """Insists that no text has too many tokens.
-
-    Args:
-        lengths: The number of tokens of each text.
-        max_length: The most tokens a text may have.
-        source_locations: Where each text came from.
-        advice: What to do about one that is too long.
+    """Insists that no text has too many tokens; `advice` says what to do about one that has.
 
     Raises:
         InputError: If a text is too long; the message names the longest.

@@ -36,10 +36,7 @@ BYTES = {
 def byte_tokens(config: Mapping[str, Any] | None = None, source_location: str = "") -> Backend:
     """Makes the tokenizer whose tokens are bytes.
 
-    Args:
-        config: `tokenizer_config.json`, which may name the first three tokens and count the
-            sentinels.
-        source_location: Where the config is, for messages.
+    `tokenizer_config.json` may name the first three tokens and count the sentinels.
 
     Raises:
         TokenizerError: If the number of sentinels is not a number, or too large.

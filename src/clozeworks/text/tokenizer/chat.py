@@ -35,7 +35,7 @@ class ChatSegment:
     """A stretch of a chat's text."""
 
     text: str
-    asked: bool
+    by_assistant: bool
     """Whether the assistant says it."""
 
 

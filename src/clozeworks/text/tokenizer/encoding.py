@@ -72,7 +72,7 @@ def lengths(parts: Iterable[int | None]) -> tuple[int, int]:
     return parts.count(0), parts.count(1)
 
 
-def share(first: int, second: int, room: int) -> tuple[int, int]:
+def fitting_lengths(first: int, second: int, room: int) -> tuple[int, int]:
     """Says how many tokens of two texts fit in a room when the longer one is cut first."""
     short, long = min(first, second), max(first, second)
     if short + long > room:
@@ -85,12 +85,7 @@ def share(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def cut(encoded: Encoded, parts: list[int | None], max_length: int) -> Encoded:
-    """Shortens a result and keeps its special tokens.
-
-    Args:
-        encoded: A result that is too long.
-        parts: The text each of its tokens belongs to, None for special tokens.
-        max_length: The most tokens it may have.
+    """Shortens a result that is too long and keeps its special tokens.
 
     Raises:
         SettingError: If only special tokens would be left.
@@ -103,5 +98,5 @@ def cut(encoded: Encoded, parts: list[int | None], max_length: int) -> Encoded:
             f"{special} special tokens and one token of text need {special + 1}",
             "raise max_length",
         )
-    first, second = share(*lengths(parts), max_length - special)
+    first, second = fitting_lengths(*lengths(parts), max_length - special)
     return encoded.pick(positions_within(parts, range(first), range(second)))

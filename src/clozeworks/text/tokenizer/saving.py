@@ -133,14 +133,9 @@ def write(
     special: SpecialTokens,
     config: Mapping[str, Any],
 ) -> None:
-    """Writes all files.
+    """Writes all files of a folder, which is made if it is not there.
 
-    Args:
-        folder: The folder; it is made if it is not there.
-        backend: The library's tokenizer.
-        state: What `tokenizer.json` holds.
-        special: Names of the special tokens.
-        config: The loaded `tokenizer_config.json`.
+    `state` is what `tokenizer.json` holds, `config` the `tokenizer_config.json` that was loaded.
 
     Raises:
         OutputError: If the folder cannot be written.

@@ -31,7 +31,7 @@ _PIECE, _SCORE, _KIND = 1, 2, 3
 _MODEL_KIND, _BYTES, _TABLE = 3, 35, 2
 _UNKNOWN, _CONTROL, _USER = 2, 3, 4
 _UNIGRAM = 1
-# How values are written: a number, eight bytes, as many as said, four bytes.
+# How values are written: a number, eight bytes, a length and its bytes, four bytes.
 _NUMBER, _EIGHT, _LONG, _FOUR = 0, 1, 2, 5
 
 
@@ -40,7 +40,7 @@ class SentencePieces:
     """What a model file holds.
 
     Attributes:
-        pieces: Each piece with its score; the place in the list is its id.
+        pieces: Each piece with its score; the position in the list is its id.
         kinds: The kind of each.
         is_unigram: Whether it is a Unigram model, as T5's; others are pairs.
         writes_bytes: Whether bytes stand for what pieces cannot write.
@@ -163,7 +163,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
-    """A number of seven bits a byte, lowest first, and the place after it."""
+    """A number of seven bits a byte, lowest first, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):

@@ -190,12 +190,12 @@ def _method(tokenizer: Tokenizer) -> ExtensionMethod:
 
 
 def _wordpiece(
-    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, least: int
+    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, min_frequency: int
 ) -> _Chosen:
     model = tokenizer.state["model"]
     prefix, longest = model["continuing_subword_prefix"], model["max_input_chars_per_word"]
     fewer = {word: number for word, number in words.items() if len(word) <= longest}
-    fusing = Fusing(fewer, LongestFirst(model["vocab"], prefix), least)
+    fusing = Fusing(fewer, LongestFirst(model["vocab"], prefix), min_frequency)
     old = LongestFirst(model["vocab"], prefix)
     replaced = {}
     for piece in fusing.choose(count, tokenizer.vocabulary().keys()):
@@ -210,7 +210,7 @@ def _wordpiece(
 
 
 def _byte_level(
-    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, least: int
+    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, min_frequency: int
 ) -> _Chosen:
     pieces = tokenizer.vocabulary()
     spelled = {number: piece for piece, number in pieces.items()}
@@ -223,7 +223,7 @@ def _byte_level(
             held += len(cut)
         if held > MERGED_PIECES:
             break
-    merges = learn_merges(by_cut, pieces.keys(), count, least)
+    merges = learn_merges(by_cut, pieces.keys(), count, min_frequency)
     replaced: dict[str, list[int]] = {}
     for pair in merges:
         sides = (replaced[side] if side in replaced else [pieces[side]] for side in pair)
@@ -232,7 +232,7 @@ def _byte_level(
 
 
 def _unigram(
-    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, least: int
+    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, min_frequency: int
 ) -> _Chosen:
     model = tokenizer.state["model"]
     unknown, scores = model["unk_id"], [score for _, score in model["vocab"]]
@@ -254,7 +254,7 @@ def _unigram(
                 stretch = "".join(texts)
                 stretches[stretch] += number
                 ends[stretch] = list(accumulate(map(len, texts)))
-    fusing = Fusing(stretches, FewestFused(dict(model["vocab"]), ends), least)
+    fusing = Fusing(stretches, FewestFused(dict(model["vocab"]), ends), min_frequency)
     replaced, likely = {}, []
     for piece in fusing.choose(count, tokenizer.vocabulary().keys()):
         replaced[piece] = [number for number, _ in parts(piece)]

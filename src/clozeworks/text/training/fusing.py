@@ -128,9 +128,9 @@ class FewestFused:
 class Fusing:
     """The words of a text, how they are cut at the moment, and what that costs."""
 
-    def __init__(self, words: Mapping[str, int], cutter: WordCutter, least: int) -> None:
+    def __init__(self, words: Mapping[str, int], cutter: WordCutter, min_frequency: int) -> None:
         self._cutter = cutter
-        self._least = least
+        self._min_frequency = min_frequency
         self._words: list[str] = []
         self._counts: list[int] = []
         self._cuts: list[list[int]] = []
@@ -147,7 +147,7 @@ class Fusing:
                 self._counts.append(count)
                 self._cuts.append(cut)
                 self._costs.append(cost)
-        # Every place where a piece begins, with all that follows it in its word.
+        # Every position where a piece begins, with all that follows it in its word.
         self._begins = sorted(
             (cutter.piece(word, begin, len(word)), number)
             for number, (word, cut) in enumerate(zip(self._words, self._cuts, strict=True))
@@ -172,9 +172,9 @@ class Fusing:
         return chosen
 
     def _drop_idle(self, chosen: list[str]) -> None:
-        """Takes back pieces that have lost their places to longer ones."""
+        """Takes back pieces that longer ones have replaced."""
         uses = self._uses()
-        for piece in [piece for piece in chosen if uses[piece] < self._least]:
+        for piece in [piece for piece in chosen if uses[piece] < self._min_frequency]:
             chosen.remove(piece)
             self._cutter.remove(piece)
             self._cut_anew(piece)
@@ -189,7 +189,7 @@ class Fusing:
                 chosen.append(piece)
                 continue
             saved, used = self._saving(piece)
-            if saved > 0 and used >= self._least:
+            if saved > 0 and used >= self._min_frequency:
                 counted[piece] = len(chosen)
                 heapq.heappush(heap, (-saved, piece))
 
@@ -203,7 +203,7 @@ class Fusing:
                 for position in positions:
                     if position + length <= len(self._cuts[number]):
                         counts[self._run(number, position, length)] += self._counts[number]
-            frequent = {run: total for run, total in counts.items() if total >= self._least}
+            frequent = {run: total for run, total in counts.items() if total >= self._min_frequency}
             if length == 1:
                 missing = {r: total for r, total in frequent.items() if not self._cutter.knows(r)}
                 savings.update(missing)

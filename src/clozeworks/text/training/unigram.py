@@ -27,7 +27,7 @@ PASSES = 2
 
 @dataclass(frozen=True)
 class Seeds:
-    """Candidate pieces and every place where they stand.
+    """Candidate pieces and all their occurrences.
 
     Attributes:
         texts: The pieces; the alphabet comes first.
@@ -164,19 +164,17 @@ class Lattice:
         return np.bincount(self.piece, weights=weights, minlength=pieces).astype(np.float64)
 
     def expected(self, scores: Float64Array) -> Float64Array:
-        """Counts how often each piece is expected to be used.
-
-        Args:
-            scores: Log probability of each piece.
-        """
+        """Counts how often each piece is expected to be used, from their log probabilities."""
         arcs = scores[self.piece]
-        ahead = _sums(self.begin, self.end, arcs, self.offset, self.first, len(self.offset))
+        forward = _sums(self.begin, self.end, arcs, self.offset, self.first, len(self.offset))
         back = self.back
-        behind = _sums(
+        backward = _sums(
             self.end[back], self.begin[back], arcs[back], -self.offset, self.last, len(self.offset)
         )
-        whole = ahead[self.last]
-        used = np.exp(ahead[self.begin] + arcs + behind[self.end] - whole[self.word[self.begin]])
+        whole = forward[self.last]
+        used = np.exp(
+            forward[self.begin] + arcs + backward[self.end] - whole[self.word[self.begin]]
+        )
         return self.totals(used * self.counts[self.word[self.begin]], len(scores))
 
 
@@ -210,9 +208,7 @@ def _sums(
 def replacement(seeds: Seeds, scores: Float64Array) -> Float64Array:
     """Gives the best log probability of each piece written with other pieces.
 
-    Args:
-        seeds: The pieces.
-        scores: Log probability of each; -inf for those that are gone.
+    `scores` are the log probabilities of all, -inf for those that are gone.
     """
     # Index -1 reads the last entry: a piece that is not there.
     known = np.append(scores, -np.inf)
@@ -267,7 +263,7 @@ def learn_pieces(
         loss = np.full(len(scores), -np.inf)
         loss[alive] = used[alive] * (scores[alive] - replacement(seeds, scores)[alive])
         loss[:fixed] = np.inf
-        # Trap: equal losses are ordered by the piece's place, which is fixed.
+        # Trap: equal losses are ordered by the piece's number, which is fixed.
         alive[np.lexsort((np.arange(len(loss)), -loss))[wanted:]] = False
         alive[:fixed] = True
         lattice.keep(alive)

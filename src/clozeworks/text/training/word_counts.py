@@ -1,8 +1,8 @@
 """Counts the words of texts as a tokenizer sees them, before its model cuts them into pieces.
 
 The idea: text repeats itself, so each distinct stretch between two spaces goes through
-normalisation and splitting once. Whether a published tokenizer may be asked so, or looks across
-spaces, is tried on the first lines of the text itself.
+normalisation and splitting once. Whether a published tokenizer allows that, or looks across spaces,
+is tried on the first lines of the text itself.
 """
 
 import json
