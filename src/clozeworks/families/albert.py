@@ -21,14 +21,12 @@ from dataclasses import replace
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import PooledClasses
-from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.layers.tower import Tower
 from clozeworks.errors import CheckpointError
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, DEEPEST, Config, Family, Parts, architecture
-from clozeworks.families.weights import Rule, rules
+from clozeworks.families.family import ANSWER_HEAD, MAX_DEPTH, Config, Family, Parts, architecture
+from clozeworks.families.weights import Rule, layer_rules, rules
 from clozeworks.text.tokenizer.styles import UnigramStyle
 
 # What the published library assumes where a config is silent: the largest size.
@@ -45,21 +43,16 @@ DEFAULTS = {
 
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of an ALBERT config."""
-    stated = {key: value for key, value in config.items() if value is not None}
-    if "embedding_size" not in stated:
+    if config.get("embedding_size") is None:
         raise CheckpointError(
             f"{config.source_location}: embedding_size is missing; ALBERT's token table has a "
             f"width of its own; state it (128 in every published size)."
         )
-    config = Config({**DEFAULTS, **stated}, config.source_location)
+    config = config.with_defaults(DEFAULTS)
     blueprint = bert.read(config, parts)
     dropout = config.probability("classifier_dropout_prob", 0.1)
-    heads: dict[str, HeadSpec] = {
-        name: replace(head, dropout=dropout)
-        if isinstance(head, PooledClasses | TokenClasses) and name != ANSWER_HEAD
-        else head
-        for name, head in blueprint.heads.items()
-    }
+    names = ("next_sentence", "classes", "tokens")
+    heads = bert.with_dropout(blueprint.heads, dict.fromkeys(names, dropout))
     if "sentence_order" in parts:
         heads["sentence_order"] = PooledClasses(count=config.classes())
     return replace(
@@ -80,8 +73,8 @@ def _shared(config: Config, unshared: Tower) -> Tower:
             f"{config.source_location}: num_hidden_layers is {depth} and num_hidden_groups is "
             f"{groups}; the first must be divisible by the second; change one of them."
         )
-    if depth * blocks > DEEPEST:
-        rule = f"times num_hidden_layers it must be at most {DEEPEST:,}; correct it."
+    if depth * blocks > MAX_DEPTH:
+        rule = f"times num_hidden_layers it must be at most {MAX_DEPTH:,}; correct it."
         raise config.complaint("inner_group_num", rule)
     order = tuple(layer // (depth // groups) for layer in range(depth))
     return Tower(
@@ -123,22 +116,22 @@ _BLOCK = (
     ("feed_forward{number}.norm", "full_layer_layer_norm"),
 )
 
-BODY = rules(
-    ("embeddings.tokens.weight", "embeddings.word_embeddings.weight"),
-    ("embeddings.types.weight", "embeddings.token_type_embeddings.weight"),
-    ("embeddings.positions.table.weight", "embeddings.position_embeddings.weight"),
-    ("embeddings.norm.{kind}", "embeddings.LayerNorm.{kind}"),
-    ("embeddings.widen.{kind}", "encoder.embedding_hidden_mapping_in.{kind}"),
-    # The first block of a group goes by the plain names; the table is read from the top.
-    *(
-        (
-            f"encoder.layers.{{layer}}.{ours.format(number=number)}.{{kind}}",
-            f"encoder.albert_layer_groups.{{layer}}.albert_layers.{block}.{theirs}.{{kind}}",
-        )
-        for number, block in (("", "0"), ("_{block}", "{block}"))
-        for ours, theirs in _BLOCK
+# The first block of a group goes by the plain names; the table is read from the top.
+_FIRST, _OTHERS = (
+    layer_rules(
+        f"encoder.albert_layer_groups.{{layer}}.albert_layers.{block}",
+        {ours.format(number=number): theirs for ours, theirs in _BLOCK},
+    )
+    for number, block in (("", "0"), ("_{block}", "{block}"))
+)
+BODY = (
+    *bert.EMBEDDINGS,
+    *_FIRST,
+    *_OTHERS,
+    *rules(
+        ("embeddings.widen.{kind}", "encoder.embedding_hidden_mapping_in.{kind}"),
+        ("pooler.dense.{kind}", "pooler.{kind}"),
     ),
-    ("pooler.dense.{kind}", "pooler.{kind}"),
 )
 
 HEAD = (

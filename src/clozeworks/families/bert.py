@@ -7,6 +7,8 @@ Where paper and code differ: the released TensorFlow code uses the tanh approxim
 published checkpoints in the Hugging Face layout expect the exact one.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from clozeworks.core.attention.attention import SelfAttention
@@ -21,8 +23,8 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
-from clozeworks.families.weights import Rule, rules
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.weights import Rule, layer_rules, rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
 
@@ -35,9 +37,8 @@ def read(config: Config, parts: Parts) -> Blueprint:
     head_dropout = config.probability("classifier_dropout", dropout)
     activation = config.activation("hidden_act")
     norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-12))
-    heads = config.whole("num_attention_heads", 12)
     attention = SelfAttention(
-        heads=config.heads("num_attention_heads", "hidden_size", heads, width),
+        heads=config.heads("num_attention_heads", 12, "hidden_size", width),
         dropout=config.probability("attention_probs_dropout_prob", 0.1),
     )
     feed_forward = Mlp(inner=config.whole("intermediate_size", 3072), activation=activation)
@@ -58,7 +59,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         width=width,
         embeddings=Embeddings(
             tokens=config.whole("vocab_size", 30522),
-            types=config.whole("type_vocab_size", 2, least=0),
+            types=config.whole("type_vocab_size", 2, minimum=0),
             positions=Learned(count=config.whole("max_position_embeddings", 512)),
             norm=norm,
             dropout=dropout,
@@ -86,13 +87,14 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "type_vocab_size": embeddings.types,
         "layer_norm_eps": getattr(embeddings.norm, "eps", None),
     }
-    if vocabulary := blueprint.heads.get("vocabulary"):
-        config["tie_word_embeddings"] = getattr(vocabulary, "tied", None)
-    for name in ("classes", "tokens"):
-        if head := blueprint.heads.get(name):
-            config["classifier_dropout"] = getattr(head, "dropout", None)
-            config["num_labels"] = getattr(head, "count", None)
-    return config
+    return config | head_keys(
+        blueprint.heads,
+        ("tie_word_embeddings", "vocabulary", "tied"),
+        ("classifier_dropout", "classes", "dropout"),
+        ("classifier_dropout", "tokens", "dropout"),
+        ("num_labels", "classes", "count"),
+        ("num_labels", "tokens", "count"),
+    )
 
 
 def published_activation(name: str) -> str:
@@ -100,40 +102,38 @@ def published_activation(name: str) -> str:
     return {"gelu_tanh": "gelu_pytorch_tanh"}.get(name, name)
 
 
-# The names of one layer, and of everything around the layers.
-BODY = rules(
+def with_dropout(
+    heads: Mapping[str, HeadSpec], dropouts: Mapping[str, float]
+) -> dict[str, HeadSpec]:
+    """Heads with another dropout where one is stated for them."""
+    return {
+        name: replace(head, dropout=dropouts[name])
+        if isinstance(head, PooledClasses | TokenClasses) and name in dropouts
+        else head
+        for name, head in heads.items()
+    }
+
+
+EMBEDDINGS = rules(
     ("embeddings.tokens.weight", "embeddings.word_embeddings.weight"),
     ("embeddings.types.weight", "embeddings.token_type_embeddings.weight"),
     ("embeddings.positions.table.weight", "embeddings.position_embeddings.weight"),
     ("embeddings.norm.{kind}", "embeddings.LayerNorm.{kind}"),
-    *(
-        (
-            f"encoder.layers.{{layer}}.attention.part.{name}.{{kind}}",
-            f"encoder.layer.{{layer}}.attention.self.{name}.{{kind}}",
-        )
-        for name in ("query", "key", "value")
-    ),
-    (
-        "encoder.layers.{layer}.attention.part.output.{kind}",
-        "encoder.layer.{layer}.attention.output.dense.{kind}",
-    ),
-    (
-        "encoder.layers.{layer}.attention.norm.{kind}",
-        "encoder.layer.{layer}.attention.output.LayerNorm.{kind}",
-    ),
-    (
-        "encoder.layers.{layer}.feed_forward.part.up.{kind}",
-        "encoder.layer.{layer}.intermediate.dense.{kind}",
-    ),
-    (
-        "encoder.layers.{layer}.feed_forward.part.down.{kind}",
-        "encoder.layer.{layer}.output.dense.{kind}",
-    ),
-    (
-        "encoder.layers.{layer}.feed_forward.norm.{kind}",
-        "encoder.layer.{layer}.output.LayerNorm.{kind}",
-    ),
 )
+LAYERS = layer_rules(
+    "encoder.layer.{layer}",
+    {
+        **{
+            f"attention.part.{name}": f"attention.self.{name}" for name in ("query", "key", "value")
+        },
+        "attention.part.output": "attention.output.dense",
+        "attention.norm": "attention.output.LayerNorm",
+        "feed_forward.part.up": "intermediate.dense",
+        "feed_forward.part.down": "output.dense",
+        "feed_forward.norm": "output.LayerNorm",
+    },
+)
+BODY = (*EMBEDDINGS, *LAYERS)
 
 POOLER = rules(("pooler.dense.{kind}", "pooler.dense.{kind}"))
 CLASSES = rules(("heads.classes.project.{kind}", "classifier.{kind}"))
@@ -155,7 +155,8 @@ HEAD = (
 )
 
 
-def _size(layers: int, width: int, vocab: int = 30522, **more: Any) -> dict[str, Any]:
+def size(layers: int, width: int, vocab: int = 30522, **more: Any) -> dict[str, Any]:
+    """The config of a published size; heads are 64 wide."""
     return {
         "num_hidden_layers": layers,
         "hidden_size": width,
@@ -186,14 +187,14 @@ FAMILY = Family(
     head=HEAD,
     ignored=("embeddings.position_ids", "embeddings.token_type_ids"),
     sizes={
-        "bert-tiny": _size(2, 128),
-        "bert-mini": _size(4, 256),
-        "bert-small": _size(4, 512),
-        "bert-medium": _size(8, 512),
-        "bert-base": _size(12, 768),
-        "bert-base-cased": _size(12, 768, 28996),
-        "bert-base-chinese": _size(12, 768, 21128),
-        "bert-large": _size(24, 1024),
+        "bert-tiny": size(2, 128),
+        "bert-mini": size(4, 256),
+        "bert-small": size(4, 512),
+        "bert-medium": size(8, 512),
+        "bert-base": size(12, 768),
+        "bert-base-cased": size(12, 768, 28996),
+        "bert-base-chinese": size(12, 768, 21128),
+        "bert-large": size(24, 1024),
     },
     style=WordPieceStyle(),
     read=read,

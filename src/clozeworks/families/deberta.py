@@ -11,8 +11,9 @@ decoder, and the decoder's positions inside the embeddings. Hugging Face compute
 (`legacy` false), or one of another name (`legacy` true).
 """
 
-import dataclasses
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -23,28 +24,22 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
-from clozeworks.core.heads.pooled import PooledClasses, Pooler
-from clozeworks.core.heads.tokens import TokenClasses
-from clozeworks.core.heads.vocabulary import Vocabulary
-from clozeworks.core.layers.embeddings import Embeddings
-from clozeworks.core.layers.feed_forward import Mlp
-from clozeworks.core.layers.norm import LayerNorm
-from clozeworks.core.layers.sublayer import PostNorm
+from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DistanceTable, Term
-from clozeworks.core.positions.learned import Learned
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import Form, Rule, rules
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
 TERMS: tuple[Term, ...] = ("c2p", "p2c")
-TALKING = "heads that talk to each other are another attention"
+# What the published library assumes where a config is silent.
+DEFAULTS = {"vocab_size": 50265, "type_vocab_size": 0, "layer_norm_eps": 1e-7}
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a config of the first version."""
-    config.refuse("talking_head", [False], TALKING)
+    config.refuse("talking_head", [False], "heads that talk to each other are another attention")
     blueprint = plain(config, parts)
     terms = stated_terms(config)
     if not terms:
@@ -53,9 +48,9 @@ def read(config: Config, parts: Parts) -> Blueprint:
     positions = Disentangled(
         span=span, terms=terms, dropout=blueprint.embeddings.dropout, key_bias=False
     )
-    tower = dataclasses.replace(blueprint.encoder, positions=DistanceTable(count=2 * span))
+    tower = replace(blueprint.encoder, positions=DistanceTable(count=2 * span))
     return with_attention(
-        dataclasses.replace(blueprint, encoder=tower),
+        replace(blueprint, encoder=tower),
         key_bias=False,
         positions=positions,
         scale=scale(blueprint, terms),
@@ -65,37 +60,25 @@ def read(config: Config, parts: Parts) -> Blueprint:
 def plain(config: Config, parts: Parts) -> Blueprint:
     """What both versions have in common: everything but what attention knows of positions."""
     config.own_positions("relative, as pos_att_type says")
-    width = config.whole("hidden_size", 768)
-    dropout = config.probability("hidden_dropout_prob", 0.1)
-    activation = config.activation("hidden_act")
-    norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-7))
-    heads = config.whole("num_attention_heads", 12)
-    attention = SelfAttention(
-        heads=config.heads("num_attention_heads", "hidden_size", heads, width),
-        dropout=config.probability("attention_probs_dropout_prob", 0.1),
-    )
-    feed_forward = Mlp(inner=config.whole("intermediate_size", 3072), activation=activation)
-    layer = (
-        PostNorm(part=attention, norm=norm, dropout=dropout),
-        PostNorm(part=feed_forward, norm=norm, dropout=dropout),
-    )
+    config = config.with_defaults(DEFAULTS)
+    # These keys mean something to BERT alone.
+    values = {**config, "is_decoder": None, "classifier_dropout": None}
+    if not config.truth("legacy", True):
+        values["tie_word_embeddings"] = True
+    blueprint = bert.read(Config(values, config.source_location), parts - {"next_sentence"})
+    width, embeddings = blueprint.width, blueprint.embeddings
     table = config.whole("embedding_size", width)
-    room = config.whole("max_position_embeddings", 512)
     at_input = config.truth("position_biased_input", True)
-    return Blueprint(
-        width=width,
-        embeddings=Embeddings(
-            tokens=config.whole("vocab_size", 50265),
+    return replace(
+        blueprint,
+        embeddings=replace(
+            embeddings,
             width=None if table == width else table,
-            types=config.whole("type_vocab_size", 0, least=0),
-            positions=Learned(count=room) if at_input else None,
-            norm=norm,
-            dropout=dropout,
+            positions=embeddings.positions if at_input else None,
             widen_first=table != width,
         ),
-        encoder=Tower(layers=(layer,) * config.depth("num_hidden_layers", 12)),
         pooler=_pooler(config, width) if "pooler" in parts else None,
-        heads=_heads(config, parts, dropout, norm),
+        heads=_heads(config, parts, blueprint),
     )
 
 
@@ -110,28 +93,18 @@ def _pooler(config: Config, width: int) -> Pooler:
     )
 
 
-def _heads(config: Config, parts: Parts, dropout: float, norm: LayerNorm) -> dict[str, HeadSpec]:
-    legacy = config.truth("legacy", True)
-    possible: dict[str, HeadSpec] = {
-        "vocabulary": Vocabulary(
-            norm=norm,
-            activation=config.activation("hidden_act"),
-            tied=config.truth("tie_word_embeddings", True) if legacy else True,
-        ),
-        "classes": PooledClasses(
-            count=config.classes(), dropout=config.probability("cls_dropout", dropout)
-        ),
-        "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        ANSWER_HEAD: TokenClasses(count=2),
-        DECODER: MaskDecoder(count=config.whole("max_position_embeddings", 512)),
-    }
-    if DECODER in parts and config.truth("position_biased_input", True):
+def _heads(config: Config, parts: Parts, blueprint: Blueprint) -> dict[str, HeadSpec]:
+    dropout = config.probability("cls_dropout", blueprint.embeddings.dropout)
+    heads = bert.with_dropout(blueprint.heads, {"classes": dropout})
+    if DECODER not in parts:
+        return heads
+    if config.truth("position_biased_input", True):
         raise config.complaint(
             "position_biased_input",
             "a mask decoder adds absolute positions, and this model has them at its input; set it "
             "to false, or leave the decoder out.",
         )
-    return {name: head for name, head in possible.items() if name in parts}
+    return {**heads, DECODER: MaskDecoder(count=config.whole("max_position_embeddings", 512))}
 
 
 def stated_terms(config: Config) -> tuple[Term, ...]:
@@ -155,11 +128,9 @@ def stated_terms(config: Config) -> tuple[Term, ...]:
 
 def farthest(config: Config) -> int:
     """The longest distance that counts as such."""
-    stated = config.get("max_relative_positions")
     # Compat: below 1 it means as many as there are absolute positions.
-    if stated is None or (type(stated) is int and stated < 1):
-        return config.whole("max_position_embeddings", 512)
-    return config.whole("max_relative_positions", 512)
+    stated = config.above_zero("max_relative_positions")
+    return stated or config.whole("max_position_embeddings", 512)
 
 
 def scale(blueprint: Blueprint, terms: Sequence[Term]) -> float:
@@ -173,15 +144,15 @@ def with_attention(blueprint: Blueprint, **changes: Any) -> Blueprint:
     """The same blueprint with other settings of every attention."""
     layers = tuple(
         tuple(
-            dataclasses.replace(sub, part=dataclasses.replace(sub.part, **changes))  # type: ignore[type-var]
+            replace(sub, part=replace(sub.part, **changes))  # type: ignore[type-var]
             if isinstance(sub.part, SelfAttention)
             else sub
             for sub in layer
         )
         for layer in blueprint.encoder.layers
     )
-    tower = dataclasses.replace(blueprint.encoder, layers=layers)
-    return dataclasses.replace(blueprint, encoder=tower)
+    tower = replace(blueprint.encoder, layers=layers)
+    return replace(blueprint, encoder=tower)
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:
@@ -200,7 +171,7 @@ def _positions(blueprint: Blueprint) -> Any:
 def plain_config(blueprint: Blueprint) -> dict[str, Any]:
     """The keys that both versions have."""
     bare = Tower(layers=(blueprint.encoder.layers[0][:2],))
-    config = bert.write(dataclasses.replace(blueprint, encoder=bare))
+    config = bert.write(replace(blueprint, encoder=bare))
     embeddings, positions = blueprint.embeddings, _positions(blueprint)
     terms = list(getattr(positions, "terms", ()))
     config |= {
@@ -218,8 +189,7 @@ def plain_config(blueprint: Blueprint) -> dict[str, Any]:
     if embeddings.width is not None:
         config["embedding_size"] = embeddings.width
     config.pop("classifier_dropout", None)
-    if head := blueprint.heads.get("classes"):
-        config["cls_dropout"] = getattr(head, "dropout", None)
+    config |= head_keys(blueprint.heads, ("cls_dropout", "classes", "dropout"))
     if pooler := blueprint.pooler:
         config["pooler_hidden_act"] = bert.published_activation(pooler.activation)
         config["pooler_dropout"] = pooler.dropout
@@ -244,16 +214,16 @@ def forms(config: Config) -> tuple[Form, ...]:
 _ATTENTION = "encoder.layer.{layer}.attention.self"
 _OURS = "encoder.layers.{layer}.attention.part"
 
-# Everything but attention is named as in BERT.
-AROUND = tuple(rule for rule in bert.BODY if ".attention.self." not in rule.theirs)
-SHARED = rules(
-    ("embeddings.project.weight", "embeddings.embed_proj.weight"),
-    ("encoder.positions.table.weight", "encoder.rel_embeddings.weight"),
+# Everything but attention is named as in BERT, in both versions.
+AROUND = (
+    *(rule for rule in bert.BODY if ".attention.self." not in rule.theirs),
+    *rules(
+        ("embeddings.project.weight", "embeddings.embed_proj.weight"),
+        ("encoder.positions.table.weight", "encoder.rel_embeddings.weight"),
+    ),
 )
-
 BODY = (
     *AROUND,
-    *SHARED,
     *rules(
         *(
             (f"{_OURS}.{name}.weight", f"{_ATTENTION}.in_proj.weight:{name}")
@@ -268,18 +238,14 @@ BODY = (
     ),
 )
 
-CLASSES = rules(
-    ("pooler.dense.{kind}", "pooler.dense.{kind}"),
-    ("heads.classes.project.{kind}", "classifier.{kind}"),
-)
-
+CLASSES = (*bert.POOLER, *bert.CLASSES)
 _LEGACY = tuple(rule for rule in bert.HEAD if ".vocabulary." in rule.ours)
 _MODERN = rules(
     ("heads.vocabulary.dense.{kind}", "lm_predictions.lm_head.dense.{kind}"),
     ("heads.vocabulary.norm.{kind}", "lm_predictions.lm_head.LayerNorm.{kind}"),
     ("heads.vocabulary.decoder.bias", "lm_predictions.lm_head.bias"),
 )
-_PLACES = rules(
+_POSITIONS = rules(
     ("heads.mask_decoder.positions.table.weight", "deberta.embeddings.position_embeddings.weight")
 )
 
@@ -290,23 +256,18 @@ def spellings(config: Config) -> tuple[Rule, ...]:
     Absolute positions that are not added at the input are the mask decoder's.
     """
     names = (*_LEGACY, *_MODERN) if config.truth("legacy", True) else (*_MODERN, *_LEGACY)
-    return names if config.truth("position_biased_input", True) else (*_PLACES, *names)
+    return names if config.truth("position_biased_input", True) else (*_POSITIONS, *names)
 
 
-def _size(layers: int, width: int) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": width,
-        "num_attention_heads": width // 64,
-        "intermediate_size": width * 4,
-        "vocab_size": 50265,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 0,
-        "relative_attention": True,
-        "pos_att_type": ["c2p", "p2c"],
-        "position_biased_input": False,
-        "layer_norm_eps": 1e-7,
-    }
+_size = partial(
+    bert.size,
+    vocab=50265,
+    type_vocab_size=0,
+    relative_attention=True,
+    pos_att_type=["c2p", "p2c"],
+    position_biased_input=False,
+    layer_norm_eps=1e-7,
+)
 
 
 FAMILY = Family(

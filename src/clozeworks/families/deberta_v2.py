@@ -8,7 +8,8 @@ Where paper and code differ: see `core/positions/disentangled.py`.
 This file states only what differs from the first version.
 """
 
-import dataclasses
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from clozeworks.core.attention.attention import SelfAttention
@@ -21,7 +22,7 @@ from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DisentangledShared, DistanceTable
 from clozeworks.families import bert, deberta
 from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
-from clozeworks.families.weights import rules
+from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.special import BERT_TOKENS
 from clozeworks.text.tokenizer.styles import UnigramStyle
 
@@ -39,8 +40,7 @@ REPLACED = "replaced"
 
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a config."""
-    stated = {key: value for key, value in config.items() if value is not None}
-    config = Config({**DEFAULTS, **stated}, config.source_location)
+    config = config.with_defaults(DEFAULTS)
     blueprint = deberta.plain(config, parts)
     attention = cast(SelfAttention, blueprint.encoder.layers[0][0].part)
     head_width = blueprint.width // attention.heads
@@ -54,7 +54,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     if REPLACED in parts:
         norm = blueprint.embeddings.norm or LayerNorm()
         heads[REPLACED] = ReplacedInText(norm=norm, activation=config.activation("hidden_act"))
-    return dataclasses.replace(blueprint, encoder=_with_convolution(config, blueprint), heads=heads)
+    return replace(blueprint, encoder=_with_convolution(config, blueprint), heads=heads)
 
 
 def _with_positions(config: Config, blueprint: Blueprint) -> Blueprint:
@@ -74,9 +74,9 @@ def _with_positions(config: Config, blueprint: Blueprint) -> Blueprint:
     table = DistanceTable(
         count=2 * positions.span, norm=blueprint.embeddings.norm if _normed(config) else None
     )
-    tower = dataclasses.replace(blueprint.encoder, positions=table)
+    tower = replace(blueprint.encoder, positions=table)
     return deberta.with_attention(
-        dataclasses.replace(blueprint, encoder=tower),
+        replace(blueprint, encoder=tower),
         positions=positions,
         scale=deberta.scale(blueprint, terms),
     )
@@ -84,11 +84,8 @@ def _with_positions(config: Config, blueprint: Blueprint) -> Blueprint:
 
 def _buckets(config: Config, farthest: int) -> int | None:
     """How many buckets there are on each side; None where every distance has its own row."""
-    stated = config.get("position_buckets")
-    if stated is None or (type(stated) is int and stated < 1):
-        return None
-    count = config.whole("position_buckets", 256, least=2)
-    if farthest - 1 <= count // 2:
+    count = config.above_zero("position_buckets", minimum=2)
+    if count and farthest - 1 <= count // 2:
         raise config.complaint(
             "position_buckets",
             f"half of them must be fewer than the distances, of which there are {farthest}; lower "
@@ -107,7 +104,7 @@ def _normed(config: Config) -> bool:
 
 def _with_convolution(config: Config, blueprint: Blueprint) -> Tower:
     """The tower, its first layer with a convolution after it where a config asks for one."""
-    size = config.whole("conv_kernel_size", 0, least=0)
+    size = config.whole("conv_kernel_size", 0, minimum=0)
     if not size:
         return blueprint.encoder
     groups = config.whole("conv_groups", 1)
@@ -124,7 +121,7 @@ def _with_convolution(config: Config, blueprint: Blueprint) -> Tower:
     norm = blueprint.embeddings.norm or LayerNorm()
     first, *others = blueprint.encoder.layers
     layers = ((*first, PostNorm(part=heard, norm=norm)), *others)
-    return dataclasses.replace(blueprint.encoder, layers=layers)
+    return replace(blueprint.encoder, layers=layers)
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:
@@ -152,21 +149,17 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     return config
 
 
-_ATTENTION = "encoder.layer.{layer}.attention.self"
-_OURS = "encoder.layers.{layer}.attention.part"
-
 BODY = (
     *deberta.AROUND,
-    *deberta.SHARED,
+    *layer_rules(
+        "encoder.layer.{layer}.attention.self",
+        {
+            **{f"attention.part.{name}": f"{name}_proj" for name in ("query", "key", "value")},
+            "attention.part.positions.query": "pos_query_proj",
+            "attention.part.positions.key": "pos_key_proj",
+        },
+    ),
     *rules(
-        *(
-            (f"{_OURS}.{name}.{{kind}}", f"{_ATTENTION}.{name}_proj.{{kind}}")
-            for name in ("query", "key", "value")
-        ),
-        *(
-            (f"{_OURS}.positions.{name}.{{kind}}", f"{_ATTENTION}.pos_{name}_proj.{{kind}}")
-            for name in ("query", "key")
-        ),
         ("encoder.positions.norm.{kind}", "encoder.LayerNorm.{kind}"),
         ("encoder.layers.0.convolution.part.inner.{kind}", "encoder.conv.conv.{kind}"),
         ("encoder.layers.0.convolution.norm.{kind}", "encoder.conv.LayerNorm.{kind}"),
@@ -181,27 +174,19 @@ HEAD = rules(
 )
 
 
-def _size(layers: int, width: int, vocab: int = 128_100, **more: Any) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": width,
-        "num_attention_heads": width // 64,
-        "intermediate_size": width * 4,
-        "vocab_size": vocab,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 0,
-        "relative_attention": True,
-        "max_relative_positions": 512,
-        "position_buckets": 256,
-        "pos_att_type": ["c2p", "p2c"],
-        "share_att_key": True,
-        "norm_rel_ebd": NORMED,
-        "position_biased_input": False,
-        "layer_norm_eps": 1e-7,
-        **more,
-    }
-
-
+_size = partial(
+    bert.size,
+    vocab=128_100,
+    type_vocab_size=0,
+    relative_attention=True,
+    max_relative_positions=512,
+    position_buckets=256,
+    pos_att_type=["c2p", "p2c"],
+    share_att_key=True,
+    norm_rel_ebd=NORMED,
+    position_biased_input=False,
+    layer_norm_eps=1e-7,
+)
 _CONVOLUTION: dict[str, Any] = {"conv_kernel_size": 3, "conv_act": "gelu"}
 
 FAMILY = Family(

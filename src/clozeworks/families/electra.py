@@ -14,32 +14,24 @@ from dataclasses import replace
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.heads.replaced import Replaced
-from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.families import bert, roberta
 from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
 # What a config without these keys means; the others mean what they mean for BERT.
-_UNSAID = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+DEFAULTS = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of an ELECTRA config."""
-    said = {key: value for key, value in config.items() if value is not None}
-    config = Config({**_UNSAID, **said}, config.source_location)
+    config = config.with_defaults(DEFAULTS)
     blueprint = bert.read(config, parts)
     table_width = config.whole("embedding_size", 128)
     dropout = config.probability("classifier_dropout", blueprint.embeddings.dropout)
-    # Compat: two activations are always the exact GELU, whatever hidden_act says: that of the
-    # generator's head and that of the classifier, where BERT has tanh.
-    heads: dict[str, HeadSpec] = {
-        name: replace(head, activation="gelu") if isinstance(head, Vocabulary) else head
-        for name, head in blueprint.heads.items()
-    }
+    heads = roberta.exact_gelu(blueprint.heads)
     if "replaced" in parts:
         heads["replaced"] = Replaced(activation=config.activation("hidden_act"))
     return replace(
@@ -47,6 +39,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         embeddings=replace(
             blueprint.embeddings, width=None if table_width == blueprint.width else table_width
         ),
+        # Compat: the exact GELU, whatever hidden_act says; BERT has tanh.
         pooler=Pooler(activation="gelu", dropout=dropout) if "pooler" in parts else None,
         heads=heads,
     )
@@ -73,16 +66,7 @@ HEAD = (
 
 
 def _size(layers: int, width: int, table_width: int) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": width,
-        "embedding_size": table_width,
-        "num_attention_heads": width // 64,
-        "intermediate_size": width * 4,
-        "vocab_size": 30522,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 2,
-    }
+    return bert.size(layers, width, embedding_size=table_width)
 
 
 FAMILY = Family(

@@ -8,19 +8,21 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from clozeworks import config as settings
 from clozeworks import registry
 from clozeworks.core.blueprint import BESIDE, Blueprint
+from clozeworks.core.heads import HeadSpec
 from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
 from clozeworks.families.weights import Form, Names, Rule
 from clozeworks.text.tokenizer.styles import Style
 
+T = TypeVar("T")
 Parts = frozenset[str]
 # No published network comes near these; a damaged config easily does.
-MOST = 2**31 - 1
-DEEPEST = 10_000
+MAX_NUMBER = 2**31 - 1
+MAX_DEPTH = 10_000
 
 # Published names of activations, and ours.
 ACTIVATIONS = {
@@ -40,9 +42,16 @@ ANSWER_HEAD = "answer"
 class Config(Mapping[str, Any]):
     """A published `config.json`, read with complaints that name the key and the value."""
 
-    def __init__(self, values: Mapping[str, Any], source_location: str = "config.json") -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        source_location: str = "config.json",
+        spelling: Mapping[str, str] | None = None,
+    ) -> None:
+        """Takes the values; `spelling` has what complaints call a key, where it differs."""
         self.values_by_name = dict(values)
         self.source_location = source_location
+        self.spelling = spelling or {}
 
     def __getitem__(self, key: str) -> Any:
         return self.values_by_name[key]
@@ -53,19 +62,31 @@ class Config(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.values_by_name)
 
-    def whole(self, key: str, default: int, least: int = 1) -> int:
+    def with_defaults(self, defaults: Mapping[str, Any]) -> "Config":
+        """The same config with values for keys it does not state."""
+        stated = {key: value for key, value in self.items() if value is not None}
+        return Config({**defaults, **stated}, self.source_location, self.spelling)
+
+    def whole(self, key: str, default: int, minimum: int = 1) -> int:
         """A whole number; the upper limit keeps a damaged file from asking for all memory."""
         value = self._or_default(key, default)
-        if type(value) is not int or not least <= value <= MOST:
-            rule = f"it must be a whole number from {least} to {MOST:,}; correct it."
+        if type(value) is not int or not minimum <= value <= MAX_NUMBER:
+            rule = f"it must be a whole number from {minimum} to {MAX_NUMBER:,}; correct it."
             raise self.complaint(key, rule)
         return value
+
+    def above_zero(self, key: str, minimum: int = 1) -> int | None:
+        """A whole number; None where none is stated, or one below 1, as published configs do."""
+        value = self.get(key)
+        if value is None or (type(value) is int and value < 1):
+            return None
+        return self.whole(key, minimum, minimum)
 
     def depth(self, key: str, default: int) -> int:
         """A number of layers."""
         value = self.whole(key, default)
-        if value > DEEPEST:
-            raise self.complaint(key, f"it must be at most {DEEPEST:,}; correct it.")
+        if value > MAX_DEPTH:
+            raise self.complaint(key, f"it must be at most {MAX_DEPTH:,}; correct it.")
         return value
 
     def number(self, key: str, default: float) -> float:
@@ -91,17 +112,23 @@ class Config(Mapping[str, Any]):
 
     def activation(self, key: str, default: str = "gelu") -> str:
         """An activation, under our name."""
-        value = self._or_default(key, default)
-        if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise UnknownName(f"{self.source_location}: {key}", str(value), ACTIVATIONS)
-        return ACTIVATIONS[value]
+        return self.one_of(key, ACTIVATIONS, default)
 
-    def heads(self, heads_key: str, width_key: str, heads: int, width: int) -> int:
+    def one_of(self, key: str, known: Mapping[str, T], default: str) -> T:
+        """What one of these names stands for."""
+        name = self._or_default(key, default)
+        if not isinstance(name, str) or name not in known:
+            raise UnknownName(f"{self.source_location}: {self._spelled(key)}", str(name), known)
+        return known[name]
+
+    def heads(self, key: str, default: int, width_key: str, width: int) -> int:
         """The number of heads, which must divide the width."""
+        heads = self.whole(key, default)
         if width % heads:
             raise CheckpointError(
-                f"{self.source_location}: {width_key} is {width} and {heads_key} is {heads}; the "
-                f"first must be divisible by the second; change one of them."
+                f"{self.source_location}: {self._spelled(width_key)} is {width} and "
+                f"{self._spelled(key)} is {heads}; the first must be divisible by the second; "
+                "change one of them."
             )
         return heads
 
@@ -127,9 +154,13 @@ class Config(Mapping[str, Any]):
         if self.get(key) not in (None, "absolute", *names):
             raise self.complaint(key, f"positions of this family are {scheme}; leave it out.")
 
-    def complaint(self, key: str, rule: str) -> CheckpointError:
-        """The error for one key."""
-        return CheckpointError(f"{self.source_location}: {key} is {self.get(key)!r}; {rule}")
+    def complaint(self, key: str, rule: str, value: Any = None) -> CheckpointError:
+        """The error for one key; `value` is that of a key in a table."""
+        value = self.get(key) if value is None else value
+        return CheckpointError(f"{self.source_location}: {self._spelled(key)} is {value!r}; {rule}")
+
+    def _spelled(self, key: str) -> str:
+        return self.spelling.get(key, key)
 
     def _or_default(self, key: str, default: Any) -> Any:
         value = self.get(key)
@@ -178,7 +209,8 @@ class Family:
     objective that trains them. Their names stand in `head`, or in `body` where the published
     encoder holds them."""
     stds: Callable[[Blueprint], Mapping[str, float]] = lambda blueprint: {}
-    """First values that are not spread like all others: patterns of our names, the first counts."""
+    """Standard deviations of initial weights where they differ: by patterns of our names, of which
+    the first that matches counts."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published sizes: the config of each."""
     of_bytes: frozenset[str] = frozenset()
@@ -189,7 +221,7 @@ class Family:
     max_positions_key: str = "max_position_embeddings"
     """The key of a config that says how many tokens a text may have."""
     style: Style
-    """How a tokenizer of this family is made."""
+    """How a new tokenizer of this family writes text."""
     read: Callable[[Config, Parts], Blueprint]
     """Config and parts to blueprint."""
     write: Callable[[Blueprint], dict[str, Any]]
@@ -232,10 +264,10 @@ class Family:
         """The weight names of an architecture, as this config spells them."""
         shape = self.architectures[name]
         spelled = self.spellings(config or Config({}))
-        own = [rule for rule in spelled if rule.ours.startswith("heads.")]
-        body = [rule for rule in spelled if rule not in own]
+        of_heads = [rule for rule in spelled if rule.ours.startswith("heads.")]
+        body = [rule for rule in spelled if rule not in of_heads]
         prefix = self.prefix if shape.prefix is None else shape.prefix
-        head = (*own, *shape.rules, *self.head)
+        head = (*of_heads, *shape.rules, *self.head)
         return Names(prefix, (*body, *self.body), head, tuple(self.ignored))
 
     def fitting(self, parts: Parts) -> str:
@@ -255,8 +287,8 @@ class Family:
 
 def families() -> dict[str, Family]:
     """Every family by model type: the folder is the list."""
-    found = registry.modules("clozeworks.families", marker="FAMILY")
-    return {module.FAMILY.model_type: module.FAMILY for module in found.values()}
+    modules = registry.modules("clozeworks.families", marker="FAMILY").values()
+    return {module.FAMILY.model_type: module.FAMILY for module in modules}
 
 
 def family(model_type: str, source_location: str = "config.json") -> Family:
@@ -269,7 +301,12 @@ def family(model_type: str, source_location: str = "config.json") -> Family:
 
 def published_sizes() -> dict[str, Family]:
     """Every published size, and the family it belongs to."""
-    return {size: found for found in families().values() for size in found.sizes}
+    return {size: family for family in families().values() for size in family.sizes}
+
+
+def head_keys(heads: Mapping[str, HeadSpec], *keys: tuple[str, str, str]) -> dict[str, Any]:
+    """What a config says of the heads that are there; of each key, the head and its field."""
+    return {key: getattr(heads[head], field, None) for key, head, field in keys if head in heads}
 
 
 def vocabulary_size(blueprint: Blueprint, tokens: int) -> Blueprint:
@@ -279,7 +316,7 @@ def vocabulary_size(blueprint: Blueprint, tokens: int) -> Blueprint:
 
 
 def _difference(ours: Any, theirs: Any, path: str = "blueprint") -> tuple[str, Any, Any]:
-    """The first place where two plain trees differ."""
+    """Where two plain trees differ first, and what each has there."""
     if type(ours) is type(theirs) and isinstance(ours, dict) and ours.keys() == theirs.keys():
         pairs = [(f"{path}.{key}", ours[key], theirs[key]) for key in ours]
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):

@@ -8,17 +8,15 @@ Compat: `afn = "gelu"` means the approximation by tanh, here alone. Published ma
 (in, out).
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
-from clozeworks.errors import UnknownName
 from clozeworks.families import gpt2
 from clozeworks.families.family import Config, Family, Parts, architecture
-from clozeworks.families.weights import Form, rules
+from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.styles import GPT_STYLE
 
 # Published names of activations in this family, and ours.
@@ -29,15 +27,10 @@ def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a GPT config."""
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
     dropout = config.probability("resid_pdrop", 0.1)
-    afn = config.get("afn", "gelu")
-    if not isinstance(afn, str) or afn not in ACTIVATIONS:
-        raise UnknownName(f"{config.source_location}: afn", str(afn), ACTIVATIONS)
-    known = {"gelu_tanh": "gelu_new"}
-    own = Config(
-        {**config, "afn": known.get(ACTIVATIONS[afn], ACTIVATIONS[afn])}, config.source_location
-    )
+    activation = config.one_of("afn", ACTIVATIONS, "gelu")
     layer = tuple(
-        PostNorm(part=part, norm=norm, dropout=dropout) for part in gpt2.layer_parts(own, "afn")
+        PostNorm(part=part, norm=norm, dropout=dropout)
+        for part in gpt2.layer_parts(config, activation)
     )
     return Blueprint(
         width=config.whole("n_embd", 768),
@@ -56,10 +49,6 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "afn": {value: key for key, value in reversed(ACTIVATIONS.items())}.get(ours, ours),
         "layer_norm_epsilon": getattr(getattr(layer[0], "norm", None), "eps", None),
     }
-
-
-def _forms(config: Config) -> Sequence[Form]:
-    return gpt2.FORMS
 
 
 FAMILY = Family(
@@ -82,7 +71,7 @@ FAMILY = Family(
     ),
     head=gpt2.HEAD[:1],
     ignored=("position_ids", "h.{layer}.attn.bias"),
-    forms=_forms,
+    forms=gpt2.FAMILY.forms,
     sizes={"openai-gpt": {"n_layer": 12, "n_embd": 768, "n_head": 12}},
     max_positions_key="n_positions",
     style=GPT_STYLE,

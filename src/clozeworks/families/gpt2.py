@@ -3,8 +3,8 @@
 Paper: Radford et al. 2019.
 The idea: the network of GPT with norms before the parts and one more at the end, over bytes.
 Where paper and code differ: the sizes in the paper's first version (117 and 345 million) were
-miscounted; they are 124 and 355 million. First values of what joins the residual stream are smaller
-by the square root of the number of such parts.
+miscounted; they are 124 and 355 million. Initial weights of what joins the residual stream are
+smaller by the square root of the number of such parts.
 Compat: published matrices are (in, out), and queries, keys and values are one.
 """
 
@@ -27,9 +27,16 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PreNorm, SublayerSpec
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import ACTIVATIONS, ANSWER_HEAD, Config, Family, Parts, architecture
-from clozeworks.families.weights import Form, rules
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.weights import Form, rules, stacked
 from clozeworks.text.tokenizer.styles import GPT2_STYLE
+
+# What a config says of fine-tuned heads.
+LABEL_KEYS = (
+    ("num_labels", "classes", "count"),
+    ("num_labels", "tokens", "count"),
+    ("classifier_dropout", "tokens", "dropout"),
+)
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -39,7 +46,10 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.refuse("add_cross_attention", [False], "there is no encoder to look at")
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
     dropout = config.probability("resid_pdrop", 0.1)
-    layer = tuple(PreNorm(part=part, norm=norm, dropout=dropout) for part in layer_parts(config))
+    activation = config.activation("activation_function", "gelu_new")
+    layer = tuple(
+        PreNorm(part=part, norm=norm, dropout=dropout) for part in layer_parts(config, activation)
+    )
     return Blueprint(
         width=config.whole("n_embd", 768),
         embeddings=embeddings(config, tokens=50_257, positions=1024),
@@ -48,21 +58,16 @@ def read(config: Config, parts: Parts) -> Blueprint:
     )
 
 
-def layer_parts(
-    config: Config, activation_key: str = "activation_function", usual: str = "gelu_new"
-) -> tuple[SelfAttention, Mlp]:
+def layer_parts(config: Config, activation: str) -> tuple[SelfAttention, Mlp]:
     """Attention to the past and a feed-forward network."""
     width = config.whole("n_embd", 768)
     return (
         SelfAttention(
-            heads=config.heads("n_head", "n_embd", config.whole("n_head", 12), width),
+            heads=config.heads("n_head", 12, "n_embd", width),
             mask=Causal(),
             dropout=config.probability("attn_pdrop", 0.1),
         ),
-        Mlp(
-            inner=config.whole("n_inner", 4 * width),
-            activation=config.activation(activation_key, usual),
-        ),
+        Mlp(inner=config.whole("n_inner", 4 * width), activation=activation),
     )
 
 
@@ -75,12 +80,12 @@ def embeddings(config: Config, tokens: int, positions: int) -> Embeddings:
     )
 
 
-def heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
-    """The heads among these parts."""
+def heads(config: Config, parts: Parts, *, tied: bool = True) -> dict[str, HeadSpec]:
+    """The heads among these parts; `tied` is what a config means that does not say."""
     # Compat: published classes drop a tenth before they sort tokens, whatever else is dropped.
     dropout = config.probability("classifier_dropout", 0.1)
     possible: dict[str, HeadSpec] = {
-        "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", True), bias=False),
+        "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", tied), bias=False),
         "classes": LastTokenClasses(count=config.classes()),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         ANSWER_HEAD: TokenClasses(count=2),
@@ -116,18 +121,12 @@ def written(blueprint: Blueprint, layer: Sequence[SublayerSpec]) -> dict[str, An
     inner = getattr(feed_forward, "inner", None)
     if inner != 4 * blueprint.width:
         config["n_inner"] = inner
-    for name in ("classes", "tokens"):
-        if name in blueprint.heads:
-            config["num_labels"] = getattr(blueprint.heads[name], "count", None)
-    if "tokens" in blueprint.heads:
-        config["classifier_dropout"] = getattr(blueprint.heads["tokens"], "dropout", None)
-    return config
+    return config | head_keys(blueprint.heads, *LABEL_KEYS)
 
 
 def spelled(activation: str) -> str:
     """The first published spelling of an activation."""
-    spellings = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    return spellings.get(activation, activation)
+    return {"gelu_tanh": "gelu_new"}.get(activation, activation)
 
 
 PROJECTIONS = {
@@ -182,12 +181,6 @@ def _apart(tensor: Tensor) -> Sequence[Tensor]:
     return [piece.T.contiguous() for piece in tensor.chunk(3, dim=1)]
 
 
-def _pieces(tensor: Tensor) -> Sequence[Tensor]:
-    if len(tensor) % 3:
-        raise ValueError(f"{len(tensor)} numbers are not 3 equal pieces")
-    return tensor.chunk(3)
-
-
 FORMS = (
     Form(
         ".attn.c_attn.weight",
@@ -195,12 +188,7 @@ FORMS = (
         _apart,
         lambda pieces: torch.cat([piece.T for piece in pieces], dim=1),
     ),
-    Form(
-        ".attn.c_attn.bias",
-        ("query", "key", "value"),
-        _pieces,
-        lambda pieces: torch.cat(list(pieces)),
-    ),
+    stacked(".attn.c_attn.bias", "query", "key", "value"),
     *(
         Form(
             f".{theirs}.weight",
@@ -213,12 +201,8 @@ FORMS = (
 )
 
 
-def _forms(config: Config) -> Sequence[Form]:
-    return FORMS
-
-
 def stds(blueprint: Blueprint) -> dict[str, float]:
-    """First values of what joins the residual stream are smaller, the deeper the network."""
+    """Initial weights of what joins the residual stream are smaller, the deeper the network."""
     smaller = 0.02 / (2 * len(blueprint.encoder.layers)) ** 0.5
     return {"*.attention.part.output.weight": smaller, "*.feed_forward.part.down.weight": smaller}
 
@@ -250,7 +234,7 @@ FAMILY = Family(
     body=BODY,
     head=HEAD,
     ignored=("h.{layer}.attn.bias", "h.{layer}.attn.masked_bias"),
-    forms=_forms,
+    forms=lambda config: FORMS,
     stds=stds,
     sizes={
         "gpt2": _size(12, 768),

@@ -16,10 +16,6 @@ from typing import Any
 from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.attention.masks import Causal
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads import HeadSpec
-from clozeworks.core.heads.last_token import LastTokenClasses
-from clozeworks.core.heads.tokens import TokenClasses
-from clozeworks.core.heads.vocabulary import PlainVocabulary
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.feed_forward import GatedMlp
 from clozeworks.core.layers.norm import RmsNorm
@@ -27,9 +23,9 @@ from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.rotary import Rotary, RotaryScaling, Slower, SlowerWhereSlow
 from clozeworks.errors import CheckpointError, UnknownName
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
-from clozeworks.families.gpt2 import spelled
-from clozeworks.families.weights import rules
+from clozeworks.families import gpt2
+from clozeworks.families.family import Config, Family, Parts, architecture, head_keys
+from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.styles import LLAMA_STYLE
 
 
@@ -38,9 +34,8 @@ def read(config: Config, parts: Parts) -> Blueprint:
     norm = RmsNorm(eps=config.number("rms_norm_eps", 1e-6))
     width = config.whole("hidden_size", 4096)
     heads = config.whole("num_attention_heads", 32)
-    head_width = config.get("head_dim")
-    if head_width is None:
-        head_width = width // config.heads("num_attention_heads", "hidden_size", heads, width)
+    if config.get("head_dim") is None:
+        head_width = width // config.heads("num_attention_heads", 32, "hidden_size", width)
     else:
         head_width = config.whole("head_dim", 0)
     kv_heads = config.whole("num_key_value_heads", heads)
@@ -73,17 +68,14 @@ def read(config: Config, parts: Parts) -> Blueprint:
         width=width,
         embeddings=Embeddings(tokens=config.whole("vocab_size", 32_000)),
         encoder=Tower(layers=(layer,) * config.depth("num_hidden_layers", 32), final_norm=norm),
-        heads=_heads(config, parts),
+        heads=gpt2.heads(config, parts, tied=False),
     )
 
 
 def _positions(config: Config) -> Rotary:
     stated: Any = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(stated, Mapping):
-        raise CheckpointError(
-            f"{config.source_location}: rope_parameters is {stated!r}; it must be a table; correct "
-            "it."
-        )
+        raise config.complaint("rope_parameters", "it must be a table; correct it.", stated)
     # Compat: a table in which a setting of the config itself may be repeated.
     table = Config(
         {"rope_theta": config.get("rope_theta"), **stated}, f"{config.source_location}: rope"
@@ -112,22 +104,10 @@ def _scaling(table: Config) -> RotaryScaling | None:
     )
 
 
-def _heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
-    # Compat: published classes drop a tenth before they sort tokens.
-    dropout = config.probability("classifier_dropout", 0.1)
-    possible: dict[str, HeadSpec] = {
-        "vocabulary": PlainVocabulary(tied=config.truth("tie_word_embeddings", False), bias=False),
-        "classes": LastTokenClasses(count=config.classes()),
-        "tokens": TokenClasses(count=config.classes(), dropout=dropout),
-        ANSWER_HEAD: TokenClasses(count=2),
-    }
-    return {name: head for name, head in possible.items() if name in parts}
-
-
 def write(blueprint: Blueprint) -> dict[str, Any]:
     """The config of a LLaMA blueprint."""
     attention, feed_forward = (sub.part for sub in blueprint.encoder.layers[0])
-    config = {
+    return {
         "vocab_size": blueprint.embeddings.tokens,
         "hidden_size": blueprint.width,
         "num_hidden_layers": len(blueprint.encoder.layers),
@@ -137,18 +117,13 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "attention_bias": getattr(attention, "bias", None),
         "attention_dropout": getattr(attention, "dropout", None),
         "intermediate_size": getattr(feed_forward, "inner", None),
-        "hidden_act": spelled(getattr(feed_forward, "activation", "")),
+        "hidden_act": gpt2.spelled(getattr(feed_forward, "activation", "")),
         "mlp_bias": getattr(feed_forward, "bias", None),
         "rms_norm_eps": getattr(blueprint.encoder.final_norm, "eps", None),
         "rope_parameters": _written_positions(getattr(attention, "positions", None)),
         "tie_word_embeddings": getattr(blueprint.heads.get("vocabulary"), "tied", False),
+        **head_keys(blueprint.heads, *gpt2.LABEL_KEYS),
     }
-    for name in ("classes", "tokens"):
-        if name in blueprint.heads:
-            config["num_labels"] = getattr(blueprint.heads[name], "count", None)
-    if "tokens" in blueprint.heads:
-        config["classifier_dropout"] = getattr(blueprint.heads["tokens"], "dropout", None)
-    return config
 
 
 def _written_positions(positions: Any) -> dict[str, Any]:
@@ -168,72 +143,55 @@ def _written_positions(positions: Any) -> dict[str, Any]:
     return {**table, "rope_type": "default"}
 
 
-BODY = rules(
-    ("embeddings.tokens.weight", "embed_tokens.weight"),
-    *(
-        (
-            f"encoder.layers.{{layer}}.attention.part.{ours}.{{kind}}",
-            f"layers.{{layer}}.self_attn.{theirs}_proj.{{kind}}",
-        )
-        for ours, theirs in {"query": "q", "key": "k", "value": "v", "output": "o"}.items()
+BODY = (
+    *layer_rules(
+        "layers.{layer}",
+        {
+            "attention.part.query": "self_attn.q_proj",
+            "attention.part.key": "self_attn.k_proj",
+            "attention.part.value": "self_attn.v_proj",
+            "attention.part.output": "self_attn.o_proj",
+            "attention.norm": "input_layernorm",
+            **{f"feed_forward.part.{name}": f"mlp.{name}_proj" for name in ("gate", "up", "down")},
+            "feed_forward.norm": "post_attention_layernorm",
+        },
     ),
-    *(
-        (
-            f"encoder.layers.{{layer}}.feed_forward.part.{name}.{{kind}}",
-            f"layers.{{layer}}.mlp.{name}_proj.{{kind}}",
-        )
-        for name in ("gate", "up", "down")
+    *rules(
+        ("embeddings.tokens.weight", "embed_tokens.weight"),
+        ("encoder.norm.weight", "norm.weight"),
     ),
-    ("encoder.layers.{layer}.attention.norm.weight", "layers.{layer}.input_layernorm.weight"),
-    (
-        "encoder.layers.{layer}.feed_forward.norm.weight",
-        "layers.{layer}.post_attention_layernorm.weight",
-    ),
-    ("encoder.norm.weight", "norm.weight"),
 )
 
 
-def _size(
-    layers: int,
-    width: int,
-    inner: int,
-    *,
-    max_positions: int = 4096,
-    vocab: int = 32_000,
-    heads: int | None = None,
-    kv_heads: int | None = None,
-) -> dict[str, Any]:
-    heads = heads or width // 128
+def _size(layers: int, width: int, inner: int, **more: Any) -> dict[str, Any]:
     return {
         "num_hidden_layers": layers,
         "hidden_size": width,
         "intermediate_size": inner,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads or heads,
-        "vocab_size": vocab,
+        "num_attention_heads": width // 128,
+        "num_key_value_heads": width // 128,
+        "vocab_size": 32_000,
         "rms_norm_eps": 1e-5,
-        "max_position_embeddings": max_positions,
+        "max_position_embeddings": 4096,
+        **more,
     }
 
 
 def _third(
-    layers: int, width: int, inner: int, *, slower: float | None = None, **more: Any
+    layers: int, width: int, inner: int, slower: float | None = None, **more: Any
 ) -> dict[str, Any]:
     """LLaMA 3: a large vocabulary; from 3.1 on slower turns, for texts sixteen times as long."""
-    turns = {"rope_type": "default", "rope_theta": 500_000.0}
-    if slower is not None:
-        turns |= {
-            "rope_type": "llama3",
-            "factor": slower,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 8192,
-        }
-    max_positions = 8192 if slower is None else 131_072
-    size = _size(
-        layers, width, inner, max_positions=max_positions, vocab=128_256, kv_heads=8, **more
+    scaling = SlowerWhereSlow(factor=slower, low=1.0, high=4.0, length=8192) if slower else None
+    return _size(
+        layers,
+        width,
+        inner,
+        num_key_value_heads=8,
+        vocab_size=128_256,
+        max_position_embeddings=131_072 if slower else 8192,
+        rope_parameters=_written_positions(Rotary(theta=500_000.0, scaling=scaling)),
+        **more,
     )
-    return {**size, "rope_parameters": turns}
 
 
 FAMILY = Family(
@@ -244,9 +202,7 @@ FAMILY = Family(
     architectures={
         "LlamaModel": architecture(),
         "LlamaForCausalLM": architecture("vocabulary"),
-        "LlamaForSequenceClassification": architecture(
-            "classes", rules=rules(("heads.classes.project.weight", "score.weight"))
-        ),
+        "LlamaForSequenceClassification": architecture("classes", rules=gpt2.CLASSES),
         "LlamaForTokenClassification": architecture(
             "tokens", rules=rules(("heads.tokens.project.{kind}", "score.{kind}"))
         ),
@@ -255,22 +211,18 @@ FAMILY = Family(
     head=rules(("heads.vocabulary.decoder.weight", "lm_head.weight")),
     ignored=("layers.{layer}.self_attn.rotary_emb.inv_freq",),
     sizes={
-        "llama-7b": {**_size(32, 4096, 11_008, max_positions=2048), "rms_norm_eps": 1e-6},
+        "llama-7b": _size(32, 4096, 11_008, max_position_embeddings=2048, rms_norm_eps=1e-6),
         "llama-2-7b": _size(32, 4096, 11_008),
         "llama-2-13b": _size(40, 5120, 13_824),
-        "llama-2-70b": _size(80, 8192, 28_672, kv_heads=8),
+        "llama-2-70b": _size(80, 8192, 28_672, num_key_value_heads=8),
         "llama-3-8b": _third(32, 4096, 14_336),
         "llama-3-70b": _third(80, 8192, 28_672),
-        "llama-3.1-8b": _third(32, 4096, 14_336, slower=8.0),
-        "llama-3.1-70b": _third(80, 8192, 28_672, slower=8.0),
-        "llama-3.2-1b": {
-            **_third(16, 2048, 8192, slower=32.0, heads=32),
-            "tie_word_embeddings": True,
-        },
-        "llama-3.2-3b": {
-            **_third(28, 3072, 8192, slower=32.0),
-            "tie_word_embeddings": True,
-        },
+        "llama-3.1-8b": _third(32, 4096, 14_336, 8.0),
+        "llama-3.1-70b": _third(80, 8192, 28_672, 8.0),
+        "llama-3.2-1b": _third(
+            16, 2048, 8192, 32.0, num_attention_heads=32, tie_word_embeddings=True
+        ),
+        "llama-3.2-3b": _third(28, 3072, 8192, 32.0, tie_word_embeddings=True),
     },
     # Compat: otherwise numbers of the published vocabulary are assumed, which others may not have.
     unstated=dict.fromkeys(("bos_token_id", "eos_token_id")),

@@ -15,7 +15,7 @@ positions go on, and a longer text is computed like any other.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.attention.masks import Full, MaskSpec, Window
@@ -31,14 +31,14 @@ from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.rotary import Rotary
 from clozeworks.errors import CheckpointError, UnknownName
 from clozeworks.families.bert import published_activation
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
-from clozeworks.families.weights import Form, rules, stacked
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.weights import layer_rules, rules, stacked
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
 FULL, LOCAL = "full_attention", "sliding_attention"
 # Each type of layer: the older key of its theta, and what is assumed where a config is silent.
 THETAS = {FULL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 10_000.0)}
-POOLINGS = {"cls": "first", "mean": "mean"}
+POOLINGS: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -46,7 +46,6 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.own_positions("rotary", "rotary", "sans_pos")
     norm = LayerNorm(eps=config.number("norm_eps", 1e-5), bias=config.truth("norm_bias", False))
     width = config.whole("hidden_size", 768)
-    types = _layer_types(config)
     return Blueprint(
         width=width,
         embeddings=Embeddings(
@@ -54,7 +53,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
             norm=norm,
             dropout=config.probability("embedding_dropout", 0.0),
         ),
-        encoder=Tower(layers=_layers(config, types, width, norm), final_norm=norm),
+        encoder=Tower(layers=_layers(config, width, norm), final_norm=norm),
         heads=_heads(config, parts, norm),
     )
 
@@ -74,10 +73,9 @@ def _layer_types(config: Config) -> Sequence[str]:
     return stated
 
 
-def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -> tuple[Layer, ...]:
-    heads = config.heads(
-        "num_attention_heads", "hidden_size", config.whole("num_attention_heads", 12), width
-    )
+def _layers(config: Config, width: int, norm: LayerNorm) -> tuple[Layer, ...]:
+    types = _layer_types(config)
+    heads = config.heads("num_attention_heads", 12, "hidden_size", width)
     if width // heads % 2:
         raise CheckpointError(
             f"{config.source_location}: hidden_size is {width} and num_attention_heads is {heads}, "
@@ -86,11 +84,11 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
         )
     dropout = config.probability("attention_dropout", 0.0)
     reach = config.whole("local_attention", 128) // 2
-    sees: dict[str, MaskSpec] = {FULL: Full(), LOCAL: Window(reach=reach)}
+    masks: dict[str, MaskSpec] = {FULL: Full(), LOCAL: Window(reach=reach)}
     attentions = {
         kind: SelfAttention(
             heads=heads,
-            mask=sees[kind],
+            mask=masks[kind],
             positions=Rotary(theta=_theta(config, kind)),
             dropout=dropout,
             bias=config.truth("attention_bias", False),
@@ -106,7 +104,7 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
         ),
         norm=norm,
     )
-    # Compat: the same share is dropped of the attention's weights and of its output.
+    # Compat: one dropout serves the attention's weights and its output.
     first = Residual(part=attentions[types[0]], dropout=dropout)
     others = (PreNorm(part=attentions[kind], norm=norm, dropout=dropout) for kind in types[1:])
     return ((first, feed_forward), *((attention, feed_forward) for attention in others))
@@ -115,65 +113,46 @@ def _layers(config: Config, types: Sequence[str], width: int, norm: LayerNorm) -
 def _theta(config: Config, kind: str) -> float:
     """How slowly the positions of a type of layer turn, in the newer spelling or the older one."""
     older, usual = THETAS[kind]
-    scaling = config.get("rope_scaling")
-    named: Any = config.get("rope_parameters")
-    if named is not None and not isinstance(named, Mapping):
+    tables: Any = config.get("rope_parameters")
+    if tables is not None and not isinstance(tables, Mapping):
         raise config.complaint(
             "rope_parameters", "it must be a table by type of layer; correct it."
         )
-    stated: Any = (named or {}).get(kind)
-    for where, table in (("rope_scaling", scaling), (f"rope_parameters.{kind}", stated)):
+    stated: Any = (tables or {}).get(kind)
+    for key, table in (
+        ("rope_scaling", config.get("rope_scaling")),
+        (f"rope_parameters.{kind}", stated),
+    ):
         if table is not None and not isinstance(table, Mapping):
-            raise CheckpointError(
-                f"{config.source_location}: {where} is {table!r}; it must be a table; correct it."
-            )
-        turning = (table or {}).get("rope_type", (table or {}).get("type", "default"))
-        if turning != "default":
-            raise CheckpointError(
-                f"{config.source_location}: {where}.rope_type is {turning!r}; scaled positions are "
-                f"another model; Clozeworks computes only 'default'."
-            )
-    theta, where = (stated or {}).get("rope_theta"), f"rope_parameters.{kind}.rope_theta"
+            raise config.complaint(key, "it must be a table; correct it.", table)
+        scheme = (table or {}).get("rope_type", (table or {}).get("type", "default"))
+        if scheme != "default":
+            rule = "scaled positions are another model; Clozeworks computes only 'default'."
+            raise config.complaint(f"{key}.rope_type", rule, scheme)
+    theta, key = (stated or {}).get("rope_theta"), f"rope_parameters.{kind}.rope_theta"
     if theta is None:
-        theta, where = config.get(older, usual), older
+        theta, key = config.get(older, usual), older
     if type(theta) not in (int, float) or not 0 < theta < float("inf"):
-        raise CheckpointError(
-            f"{config.source_location}: {where} is {theta!r}; it must be a number above 0; correct "
-            "it."
-        )
+        raise config.complaint(key, "it must be a number above 0; correct it.", theta)
     return float(theta)
 
 
 def _heads(config: Config, parts: Parts, norm: LayerNorm) -> dict[str, HeadSpec]:
     if "vocabulary" in parts:
         config.refuse("decoder_bias", [True], "without a bias every entry begins alike")
-    pooling = config.get("classifier_pooling") or "cls"
-    if not isinstance(pooling, str) or pooling not in POOLINGS:
-        raise UnknownName(f"{config.source_location}: classifier_pooling", str(pooling), POOLINGS)
-    activation = config.activation("classifier_activation")
-    bias = config.truth("classifier_bias", False)
+    shared: dict[str, Any] = {
+        "norm": norm,
+        "activation": config.activation("classifier_activation"),
+        "bias": config.truth("classifier_bias", False),
+    }
     dropout = config.probability("classifier_dropout", 0.0)
+    pooling = config.one_of("classifier_pooling", POOLINGS, "cls")
+    labels = {"count": config.classes(), "dropout": dropout, **shared}
     possible: dict[str, HeadSpec] = {
-        "vocabulary": Vocabulary(
-            norm=norm,
-            activation=activation,
-            tied=config.truth("tie_word_embeddings", True),
-            bias=bias,
-        ),
-        "classes": TransformedTextClasses(
-            count=config.classes(),
-            norm=norm,
-            pooling="mean" if pooling == "mean" else "first",
-            activation=activation,
-            bias=bias,
-            dropout=dropout,
-        ),
-        **{
-            name: TransformedTokenClasses(
-                count=count, norm=norm, activation=activation, bias=bias, dropout=dropout
-            )
-            for name, count in (("tokens", config.classes()), (ANSWER_HEAD, 2))
-        },
+        "vocabulary": Vocabulary(tied=config.truth("tie_word_embeddings", True), **shared),
+        "classes": TransformedTextClasses(pooling=pooling, **labels),
+        "tokens": TransformedTokenClasses(**labels),
+        ANSWER_HEAD: TransformedTokenClasses(count=2, dropout=dropout, **shared),
     }
     return {name: head for name, head in possible.items() if name in parts}
 
@@ -211,65 +190,59 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     if LOCAL in one_of:
         config["local_attention"] = 2 * getattr(getattr(one_of[LOCAL], "mask", None), "reach", 0)
     for name, head in blueprint.heads.items():
-        config |= _written_head(name, head)
-    return config
-
-
-def _written_head(name: str, head: HeadSpec) -> dict[str, Any]:
-    config = {
-        "classifier_activation": published_activation(getattr(head, "activation", "gelu")),
-        "classifier_bias": getattr(head, "bias", None),
-    }
-    if name == "vocabulary":
-        return {**config, "tie_word_embeddings": getattr(head, "tied", None)}
-    config["classifier_dropout"] = getattr(head, "dropout", None)
-    if isinstance(head, TransformedTextClasses):
-        config["classifier_pooling"] = {"first": "cls"}.get(head.pooling, head.pooling)
-    return config if name == ANSWER_HEAD else {**config, "num_labels": getattr(head, "count", None)}
-
-
-BODY = rules(
-    ("embeddings.tokens.weight", "embeddings.tok_embeddings.weight"),
-    ("embeddings.norm.{kind}", "embeddings.norm.{kind}"),
-    *(
-        (
-            f"encoder.layers.{{layer}}.attention.part.{name}.{{kind}}",
-            f"layers.{{layer}}.attn.Wqkv.{{kind}}:{name}",
-        )
-        for name in ("query", "key", "value")
-    ),
-    ("encoder.layers.{layer}.attention.part.output.{kind}", "layers.{layer}.attn.Wo.{kind}"),
-    ("encoder.layers.{layer}.attention.norm.{kind}", "layers.{layer}.attn_norm.{kind}"),
-    # Trap: the published code calls the half that is not bent the gate; here it is the other one.
-    *(
-        (
-            f"encoder.layers.{{layer}}.feed_forward.part.{name}.{{kind}}",
-            f"layers.{{layer}}.mlp.Wi.{{kind}}:{name}",
-        )
-        for name in ("gate", "up")
-    ),
-    ("encoder.layers.{layer}.feed_forward.part.down.{kind}", "layers.{layer}.mlp.Wo.{kind}"),
-    ("encoder.layers.{layer}.feed_forward.norm.{kind}", "layers.{layer}.mlp_norm.{kind}"),
-    ("encoder.norm.{kind}", "final_norm.{kind}"),
-    # A joint weight has a name here, too, so that every name in a published file can be translated;
-    # none of ours goes by it.
-    ("encoder.layers.{layer}.attention.part.joint.{kind}", "layers.{layer}.attn.Wqkv.{kind}"),
-    ("encoder.layers.{layer}.feed_forward.part.joint.{kind}", "layers.{layer}.mlp.Wi.{kind}"),
-)
-
-# What is several weights here and one there.
-FORMS = tuple(
-    form
-    for kind in ("weight", "bias")
-    for form in (
-        stacked(f".attn.Wqkv.{kind}", "query", "key", "value"),
-        stacked(f".mlp.Wi.{kind}", "gate", "up"),
+        activation = getattr(head, "activation", "gelu")
+        config["classifier_activation"] = published_activation(activation)
+        config["classifier_bias"] = getattr(head, "bias", None)
+        if name != "vocabulary":
+            config["classifier_dropout"] = getattr(head, "dropout", None)
+        if isinstance(head, TransformedTextClasses):
+            config["classifier_pooling"] = {"first": "cls"}.get(head.pooling, head.pooling)
+    return config | head_keys(
+        blueprint.heads,
+        ("tie_word_embeddings", "vocabulary", "tied"),
+        ("num_labels", "classes", "count"),
+        ("num_labels", "tokens", "count"),
     )
+
+
+# What is one weight in a file and several here.
+# Trap: the published code calls the half without an activation the gate; here it is the other one.
+_JOINT = {
+    ("attention", "attn.Wqkv"): ("query", "key", "value"),
+    ("feed_forward", "mlp.Wi"): ("gate", "up"),
+}
+FORMS = tuple(
+    stacked(f".{theirs}.{kind}", *pieces)
+    for kind in ("weight", "bias")
+    for (_, theirs), pieces in _JOINT.items()
 )
-
-
-def _forms(config: Config) -> Sequence[Form]:
-    return FORMS
+BODY = (
+    *rules(
+        ("embeddings.tokens.weight", "embeddings.tok_embeddings.weight"),
+        ("embeddings.norm.{kind}", "embeddings.norm.{kind}"),
+        ("encoder.norm.{kind}", "final_norm.{kind}"),
+        *(
+            (
+                f"encoder.layers.{{layer}}.{ours}.part.{piece}.{{kind}}",
+                f"layers.{{layer}}.{theirs}.{{kind}}:{piece}",
+            )
+            for (ours, theirs), pieces in _JOINT.items()
+            for piece in pieces
+        ),
+    ),
+    *layer_rules(
+        "layers.{layer}",
+        {
+            "attention.part.output": "attn.Wo",
+            "attention.norm": "attn_norm",
+            "feed_forward.part.down": "mlp.Wo",
+            "feed_forward.norm": "mlp_norm",
+            # A joint weight has a name here, too, so that every name in a published file can be
+            # translated; none of ours goes by it.
+            **{f"{ours}.part.joint": theirs for ours, theirs in _JOINT},
+        },
+    ),
+)
 
 
 VOCABULARY = rules(
@@ -277,18 +250,13 @@ VOCABULARY = rules(
     ("heads.vocabulary.norm.{kind}", "head.norm.{kind}"),
     ("heads.vocabulary.decoder.{kind}", "decoder.{kind}"),
 )
-CLASSES = rules(
-    ("heads.classes.classes.dense.{kind}", "head.dense.{kind}"),
-    ("heads.classes.classes.norm.{kind}", "head.norm.{kind}"),
-    ("heads.classes.classes.project.{kind}", "classifier.{kind}"),
-)
-TOKENS, ANSWER = (
+CLASSES, TOKENS, ANSWER = (
     rules(
         (f"heads.{name}.dense.{{kind}}", "head.dense.{kind}"),
         (f"heads.{name}.norm.{{kind}}", "head.norm.{kind}"),
         (f"heads.{name}.project.{{kind}}", "classifier.{kind}"),
     )
-    for name in ("tokens", ANSWER_HEAD)
+    for name in ("classes.classes", "tokens", ANSWER_HEAD)
 )
 
 
@@ -317,7 +285,7 @@ FAMILY = Family(
     },
     body=BODY,
     head=(),
-    forms=_forms,
+    forms=lambda config: FORMS,
     sizes={
         "modernbert-base": _size(22, 768, 1152),
         "modernbert-large": _size(28, 1024, 2624),

@@ -7,15 +7,12 @@ Trap: newer configs say that input and output share a table, although in every p
 they do not; the weights decide. What the output reads is never divided.
 """
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.families import t5
 from clozeworks.families.family import Config, Family, Parts
-from clozeworks.families.weights import Rule
-
-USUAL: dict[str, Any] = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -24,7 +21,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
 
 
 def _stated(config: Config) -> Config:
-    return Config({**USUAL, **config, "scale_decoder_outputs": False}, config.source_location)
+    return Config({**t5.NEWER, **config, "scale_decoder_outputs": False}, config.source_location)
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:
@@ -34,19 +31,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     return config
 
 
-def _spellings(config: Config) -> Sequence[Rule]:
-    return t5.FAMILY.spellings(_stated(config))
-
-
-def _size(layers: int, width: int, inner: int, heads: int) -> dict[str, Any]:
-    return {
-        "num_layers": layers,
-        "d_model": width,
-        "d_ff": inner,
-        "num_heads": heads,
-        "vocab_size": 250_112,
-    }
-
+_size = partial(t5.size, vocab_size=250_112)
 
 FAMILY = Family(
     model_type="mt5",
@@ -59,7 +44,7 @@ FAMILY = Family(
     body=t5.BODY,
     head=t5.FAMILY.head,
     ignored=t5.FAMILY.ignored,
-    spellings=_spellings,
+    spellings=lambda config: t5.FAMILY.spellings(_stated(config)),
     stds=t5.stds,
     sizes={
         "mt5-small": _size(8, 512, 1024, 6),

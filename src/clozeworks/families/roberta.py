@@ -3,12 +3,14 @@
 Paper: Liu et al. 2019.
 The idea: BERT was undertrained. One loss (masked tokens, drawn anew each time), full-length inputs,
 large batches, byte-level tokens.
-Where paper and code differ: fairseq numbers positions from 2 (`<pad>` is token 1, and the padding
-place's row comes first), so a table of 514 rows takes 512 tokens.
+Where paper and code differ: fairseq numbers positions from 2 (`<pad>` is token 1, and the row of
+padding comes first), so a table of 514 rows takes 512 tokens.
 This file states only what differs from BERT.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from clozeworks.core.blueprint import Blueprint
@@ -29,24 +31,28 @@ def read(config: Config, parts: Parts) -> Blueprint:
     own_pooler = Pooler(
         dropout=config.probability("classifier_dropout", blueprint.embeddings.dropout)
     )
-    pad = config.whole("pad_token_id", 1, least=0)
-    heads: dict[str, HeadSpec] = {
-        # Compat: the head's activation is always the exact GELU, whatever hidden_act says.
-        name: replace(head, activation="gelu") if isinstance(head, Vocabulary) else head
-        for name, head in blueprint.heads.items()
-    }
+    pad = config.whole("pad_token_id", 1, minimum=0)
     return replace(
         blueprint,
         embeddings=replace(
             blueprint.embeddings,
             tokens=config.whole("vocab_size", 50265),
             positions=Learned(
-                count=config.whole("max_position_embeddings", 512, least=pad + 2), offset=pad + 1
+                count=config.whole("max_position_embeddings", 512, minimum=pad + 2), offset=pad + 1
             ),
         ),
         pooler=own_pooler if "classes" in parts else blueprint.pooler,
-        heads=heads,
+        heads=exact_gelu(blueprint.heads),
     )
+
+
+def exact_gelu(heads: Mapping[str, HeadSpec]) -> dict[str, HeadSpec]:
+    """Heads as they are, but for the activation of the vocabulary's."""
+    # Compat: it is always the exact GELU, whatever hidden_act says.
+    return {
+        name: replace(head, activation="gelu") if isinstance(head, Vocabulary) else head
+        for name, head in heads.items()
+    }
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:
@@ -72,21 +78,16 @@ CLASSES = rules(
 )
 
 
-def _size(layers: int, width: int) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": width,
-        "num_attention_heads": width // 64,
-        "intermediate_size": width * 4,
-        "vocab_size": 50265,
-        "max_position_embeddings": 514,
-        "type_vocab_size": 1,
-        "layer_norm_eps": 1e-5,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-    }
-
+_size = partial(
+    bert.size,
+    vocab=50265,
+    max_position_embeddings=514,
+    type_vocab_size=1,
+    layer_norm_eps=1e-5,
+    pad_token_id=1,
+    bos_token_id=0,
+    eos_token_id=2,
+)
 
 FAMILY = Family(
     model_type="roberta",

@@ -5,8 +5,8 @@ Paper: Raffel et al. 2020; Shazeer 2020 (the gated form of v1.1); Xue et al. 202
 The idea: every task is text in, text out. Norms by the root mean square stand before the parts,
 nothing has a bias, and a score by distance, the same in all layers of a tower, is all that is known
 of positions.
-Where paper and code differ: scores are not divided by the square root of the head's width; first
-values of the queries are smaller instead.
+Where paper and code differ: scores are not divided by the square root of the head's width; initial
+weights of the queries are smaller instead.
 Trap: in v1.0 one table serves encoder, decoder and output, and what the output reads is divided by
 the square root of the width; in v1.1 the output has a table of its own and nothing is divided.
 Compat: newer configs say `tie_word_embeddings = true` in both cases and tell them apart by
@@ -29,8 +29,7 @@ from clozeworks.core.layers.part import PartSpec
 from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.bucketed import Bucketed, BucketTable
-from clozeworks.errors import UnknownName
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import T5_STYLE
 
@@ -89,18 +88,11 @@ def _tower(config: Config, depth: int, *, is_decoder: bool) -> Tower:
 
 
 def _feed_forward(config: Config, dropout: float) -> PartSpec:
-    activation, gated = _published_feed_forward(config)
+    activation, gated = config.one_of("feed_forward_proj", FEED_FORWARDS, "relu")
     inner = config.whole("d_ff", 2048)
     if gated:
         return GatedMlp(inner=inner, activation=activation, dropout=dropout)
     return Mlp(inner=inner, activation=activation, bias=False, dropout=dropout)
-
-
-def _published_feed_forward(config: Config) -> tuple[str, bool]:
-    kind = config.get("feed_forward_proj") or "relu"
-    if not isinstance(kind, str) or kind not in FEED_FORWARDS:
-        raise UnknownName(f"{config.source_location}: feed_forward_proj", str(kind), FEED_FORWARDS)
-    return FEED_FORWARDS[kind]
 
 
 def _heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
@@ -139,10 +131,11 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "scale_decoder_outputs": getattr(head, "scaled", True),
         "is_encoder_decoder": blueprint.decoder is not None,
     }
-    if "tokens" in blueprint.heads:
-        config["num_labels"] = getattr(blueprint.heads["tokens"], "count", None)
-        config["classifier_dropout"] = getattr(blueprint.heads["tokens"], "dropout", None)
-    return config
+    return config | head_keys(
+        blueprint.heads,
+        ("num_labels", "tokens", "count"),
+        ("classifier_dropout", "tokens", "dropout"),
+    )
 
 
 def _layer_rules(tower: str, parts: Sequence[tuple[str, str]]) -> tuple[Rule, ...]:
@@ -150,18 +143,14 @@ def _layer_rules(tower: str, parts: Sequence[tuple[str, str]]) -> tuple[Rule, ..
     projections = {"query": "q", "key": "k", "value": "v", "output": "o"}
     pairs = []
     for index, (ours, theirs) in enumerate(parts):
-        own, published = (
-            f"{tower}.layers.{{layer}}.{ours}",
-            f"{tower}.block.{{layer}}.layer.{index}",
-        )
-        pairs.append((f"{own}.norm.weight", f"{published}.layer_norm.weight"))
-        if theirs != "DenseReluDense":
-            pairs += [
-                (f"{own}.part.{name}.weight", f"{published}.{theirs}.{short}.weight")
-                for name, short in projections.items()
-            ]
-        else:
-            pairs.append((f"{own}.part.down.weight", f"{published}.{theirs}.wo.weight"))
+        left = f"{tower}.layers.{{layer}}.{ours}"
+        right = f"{tower}.block.{{layer}}.layer.{index}"
+        inside = {"down": "wo"} if theirs == "DenseReluDense" else projections
+        pairs.append((f"{left}.norm.weight", f"{right}.layer_norm.weight"))
+        pairs += [
+            (f"{left}.part.{name}.weight", f"{right}.{theirs}.{short}.weight")
+            for name, short in inside.items()
+        ]
     return rules(*pairs)
 
 
@@ -174,14 +163,10 @@ TABLE = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 BODY = (
     *rules(
         ("embeddings.tokens.weight", "shared.weight"),
-        *(
-            (f"{tower}.positions.table.weight", f"{tower}.{TABLE}")
-            for tower in ("encoder", DECODER)
-        ),
-        *(
-            (f"{tower}.norm.weight", f"{tower}.final_layer_norm.weight")
-            for tower in ("encoder", DECODER)
-        ),
+        ("encoder.positions.table.weight", f"encoder.{TABLE}"),
+        ("decoder.positions.table.weight", f"decoder.{TABLE}"),
+        ("encoder.norm.weight", "encoder.final_layer_norm.weight"),
+        ("decoder.norm.weight", "decoder.final_layer_norm.weight"),
     ),
     *_layer_rules("encoder", (SELF, WIDE)),
     *_layer_rules(DECODER, (SELF, CROSS, WIDE)),
@@ -190,7 +175,8 @@ BODY = (
 
 def _spellings(config: Config) -> Sequence[Rule]:
     """What widens goes by one name or by two."""
-    names = {"up": "wi_1", "gate": "wi_0"} if _published_feed_forward(config)[1] else {"up": "wi"}
+    gated = config.one_of("feed_forward_proj", FEED_FORWARDS, "relu")[1]
+    names = {"up": "wi_1", "gate": "wi_0"} if gated else {"up": "wi"}
     return rules(
         *(
             (
@@ -204,7 +190,7 @@ def _spellings(config: Config) -> Sequence[Rule]:
 
 
 def stds(blueprint: Blueprint) -> dict[str, float]:
-    """First values that make up for scores without a scale."""
+    """Initial weights that make up for scores without a scale."""
     attention, feed_forward = (blueprint.encoder.layers[0][index].part for index in (0, -1))
     width, head_width = blueprint.width, getattr(attention, "head_width", None) or 1
     inner = getattr(feed_forward, "inner", 1)
@@ -220,7 +206,8 @@ def stds(blueprint: Blueprint) -> dict[str, float]:
     }
 
 
-def _size(layers: int, width: int, inner: int, heads: int, **more: Any) -> dict[str, Any]:
+def size(layers: int, width: int, inner: int, heads: int, **more: Any) -> dict[str, Any]:
+    """The config of a published size."""
     return {"num_layers": layers, "d_model": width, "d_ff": inner, "num_heads": heads, **more}
 
 
@@ -229,7 +216,7 @@ NEWER: dict[str, Any] = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings
 
 def _bytes(layers: int, width: int, inner: int, heads: int) -> dict[str, Any]:
     """ByT5: a vocabulary of bytes, and three encoder layers for each of the decoder."""
-    return _size(
+    return size(
         layers, width, inner, heads, num_decoder_layers=layers // 3, vocab_size=384, **NEWER
     )
 
@@ -261,28 +248,20 @@ FAMILY = Family(
     spellings=_spellings,
     stds=stds,
     sizes={
-        "t5-small": _size(6, 512, 2048, 8),
-        "t5-base": _size(12, 768, 3072, 12),
-        "t5-large": _size(24, 1024, 4096, 16),
-        "t5-3b": _size(24, 1024, 16_384, 32, d_kv=128),
-        "t5-11b": _size(24, 1024, 65_536, 128, d_kv=128),
-        "t5-v1_1-small": _size(8, 512, 1024, 6, **NEWER),
-        "t5-v1_1-base": _size(12, 768, 2048, 12, **NEWER),
-        "t5-v1_1-large": _size(24, 1024, 2816, 16, **NEWER),
-        "t5-v1_1-xl": _size(24, 2048, 5120, 32, **NEWER),
-        "t5-v1_1-xxl": _size(24, 4096, 10_240, 64, **NEWER),
+        "t5-small": size(6, 512, 2048, 8),
+        "t5-base": size(12, 768, 3072, 12),
+        "t5-large": size(24, 1024, 4096, 16),
+        "t5-3b": size(24, 1024, 16_384, 32, d_kv=128),
+        "t5-11b": size(24, 1024, 65_536, 128, d_kv=128),
+        "t5-v1_1-small": size(8, 512, 1024, 6, **NEWER),
+        "t5-v1_1-base": size(12, 768, 2048, 12, **NEWER),
+        "t5-v1_1-large": size(24, 1024, 2816, 16, **NEWER),
+        "t5-v1_1-xl": size(24, 2048, 5120, 32, **NEWER),
+        "t5-v1_1-xxl": size(24, 4096, 10_240, 64, **NEWER),
         "byt5-small": _bytes(12, 1472, 3584, 6),
         "byt5-base": _bytes(18, 1536, 3968, 12),
         "byt5-large": _bytes(36, 1536, 3840, 16),
-        "ul2": _size(
-            32,
-            4096,
-            16_384,
-            16,
-            d_kv=256,
-            feed_forward_proj="gated-silu",
-            tie_word_embeddings=False,
-        ),
+        "ul2": size(32, 4096, 16_384, 16, d_kv=256, **NEWER | {"feed_forward_proj": "gated-silu"}),
     },
     of_bytes=frozenset({"byt5-small", "byt5-base", "byt5-large"}),
     # Compat: the published library assumes these numbers, which another vocabulary need not have.

@@ -6,9 +6,9 @@ directions.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -31,6 +31,21 @@ class Rule:
 def rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
     """A table of rules: (ours, theirs)."""
     return tuple(Rule(ours, theirs) for ours, theirs in pairs)
+
+
+def layer_rules(layer: str, names: Mapping[str, str]) -> tuple[Rule, ...]:
+    """Rules for the weights and biases of every encoder layer.
+
+    Args:
+        layer: What stands before the published names, with its hole for the layer's number.
+        names: Our name of each module inside a layer, and the published one.
+    """
+    return rules(
+        *(
+            (f"encoder.layers.{{layer}}.{ours}.{{kind}}", f"{layer}.{theirs}.{{kind}}")
+            for ours, theirs in names.items()
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -80,52 +95,29 @@ class Names:
         name = modern(theirs)
         if name.startswith(OWN):
             return "heads." + name.removeprefix(OWN)
-        found = _apply(self._head_in, name)
-        return found or _apply(self._body_in, name.removeprefix(self.prefix))
+        in_head = _translated(name, ((rule.theirs, rule.ours) for rule in self.head))
+        in_body = ((rule.theirs, rule.ours) for rule in self.body)
+        return in_head or _translated(name.removeprefix(self.prefix), in_body)
 
     def theirs(self, ours: str, *, prefixed: bool) -> str:
         """Translates one of our names; every weight of a family must have a rule."""
         # The head's table comes first: RoBERTa's classifier keeps its pooler beside the head.
-        if found := _apply(self._head_out, ours):
-            return found
+        if in_head := _published(ours, self.head):
+            return in_head
         # A part of ours may stand inside the published encoder: XLNet's query stream begins there.
-        if found := _apply(self._body_out, ours):
-            return self.prefix + found if prefixed else found
+        if in_body := _published(ours, self.body):
+            return self.prefix + in_body if prefixed else in_body
         assert ours.startswith("heads."), f"no rule gives {ours} a published name"
         return OWN + ours.removeprefix("heads.")
 
     def second(self, ours: str) -> str | None:
         """The second published spelling of one of our names, if it has one."""
-        return _apply(self._second_out, ours)
+        return _published(ours, self.head, second=True)
 
     def is_ignored(self, theirs: str) -> bool:
         """Whether this is a known buffer without information."""
         name = theirs.removeprefix(self.prefix)
-        return any(pattern.fullmatch(name) for pattern in self._ignored)
-
-    @cached_property
-    def _ignored(self) -> "list[re.Pattern[str]]":
-        return [_pattern(name) for name in self.ignored]
-
-    @cached_property
-    def _body_in(self) -> "list[_Compiled]":
-        return _compiled((rule.theirs, rule.ours) for rule in self.body)
-
-    @cached_property
-    def _head_in(self) -> "list[_Compiled]":
-        return _compiled((rule.theirs, rule.ours) for rule in self.head)
-
-    @cached_property
-    def _body_out(self) -> "list[_Compiled]":
-        return _compiled((rule.ours, rule.theirs) for rule in self.body if not rule.second)
-
-    @cached_property
-    def _head_out(self) -> "list[_Compiled]":
-        return _compiled((rule.ours, rule.theirs) for rule in self.head if not rule.second)
-
-    @cached_property
-    def _second_out(self) -> "list[_Compiled]":
-        return _compiled((rule.ours, rule.theirs) for rule in self.head if rule.second)
+        return any(_pattern(ignored).fullmatch(name) for ignored in self.ignored)
 
 
 def modern(name: str) -> str:
@@ -138,13 +130,7 @@ def modern(name: str) -> str:
     return name
 
 
-_Compiled = tuple[re.Pattern[str], str]
-
-
-def _compiled(pairs: Iterable[tuple[str, str]]) -> list[_Compiled]:
-    return [(_pattern(source), target) for source, target in pairs]
-
-
+@cache
 def _pattern(template: str) -> re.Pattern[str]:
     text = re.escape(template)
     for hole, values in _HOLES.items():
@@ -152,9 +138,12 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def _apply(table: list[_Compiled], name: str) -> str | None:
-    for pattern, target in table:
-        match = pattern.fullmatch(name)
-        if match:
+def _published(ours: str, table: Sequence[Rule], *, second: bool = False) -> str | None:
+    return _translated(ours, ((rule.ours, rule.theirs) for rule in table if rule.second == second))
+
+
+def _translated(name: str, table: Iterable[tuple[str, str]]) -> str | None:
+    for source, target in table:
+        if match := _pattern(source).fullmatch(name):
             return target.format(**match.groupdict())
     return None

@@ -33,13 +33,14 @@ from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.transformer_xl import TransformerXl
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.gpt2 import spelled
 from clozeworks.families.weights import Form, rules
 from clozeworks.text.tokenizer.styles import ClosedUnigramStyle
 
 # The first text, the second, and the token that speaks for both.
 TYPES = 3
-SEES: dict[str, MaskSpec] = {"bi": Full(), "uni": Causal()}
+MASKS: dict[str, MaskSpec] = {"bi": Full(), "uni": Causal()}
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -49,20 +50,20 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config.refuse("same_length", [False], "tokens would lose sight of the far past")
     config.own_positions("relative, as in Transformer-XL")
     width = config.whole("d_model", 1024)
-    heads = config.heads("n_head", "d_model", config.whole("n_head", 16), width)
+    heads = config.heads("n_head", 16, "d_model", width)
     if config.whole("d_head", width // heads) != width // heads:
         raise config.complaint(
             "d_head", f"it must be d_model divided by n_head, {width // heads}; leave it out."
         )
-    sees = config.get("attn_type") or "bi"
-    if not isinstance(sees, str) or sees not in SEES:
-        raise config.complaint("attn_type", f"it must be one of {', '.join(SEES)}; correct it.")
+    direction = config.get("attn_type") or "bi"
+    if not isinstance(direction, str) or direction not in MASKS:
+        raise config.complaint("attn_type", f"it must be one of {', '.join(MASKS)}; correct it.")
     dropout = config.probability("dropout", 0.1)
     norm = LayerNorm(eps=config.number("layer_norm_eps", 1e-12))
     attention = SelfAttention(
         heads=heads,
-        mask=SEES[sees],
-        positions=TransformerXl(farthest=_farthest(config), dropout=dropout),
+        mask=MASKS[direction],
+        positions=TransformerXl(farthest=config.above_zero("clamp_len"), dropout=dropout),
         dropout=dropout,
         bias=False,
     )
@@ -100,19 +101,11 @@ def read(config: Config, parts: Parts) -> Blueprint:
     )
 
 
-def _farthest(config: Config) -> int | None:
-    """The distance above which all are the same; none if it is not above 0."""
-    value = config.get("clamp_len")
-    if value is None or (type(value) is int and value <= 0):
-        return None
-    return config.whole("clamp_len", 1)
-
-
 def _summary(config: Config, dropout: float) -> Pooler:
     """The vector of a text that its classes are read from."""
     config.refuse("summary_type", ["last"], "another token would speak for its text")
     config.refuse("summary_use_proj", [True], "the summary would have no layer of its own")
-    config.refuse("summary_activation", ["tanh"], "the summary would be bent in another way")
+    config.refuse("summary_activation", ["tanh"], "the summary would have another activation")
     return Pooler(activation="tanh", dropout=dropout, token="last")
 
 
@@ -127,24 +120,19 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "n_layer": len(blueprint.encoder.layers),
         "n_head": getattr(part, "heads", None),
         "d_inner": getattr(feed_forward.part, "inner", None),
-        "ff_activation": _published(getattr(feed_forward.part, "activation", "gelu")),
-        "attn_type": "uni" if getattr(part, "mask", None) == SEES["uni"] else "bi",
+        "ff_activation": spelled(getattr(feed_forward.part, "activation", "gelu")),
+        "attn_type": "uni" if getattr(part, "mask", None) == MASKS["uni"] else "bi",
         "clamp_len": -1 if farthest is None else farthest,
         "dropout": blueprint.embeddings.dropout,
         "layer_norm_eps": getattr(attention.norm, "eps", None),  # type: ignore[attr-defined]
     }
-    if vocabulary := blueprint.heads.get("vocabulary"):
-        config["tie_word_embeddings"] = getattr(vocabulary, "tied", None)
-    if classes := blueprint.heads.get("classes"):
-        config["summary_last_dropout"] = getattr(classes, "dropout", None)
-    for name in ("classes", "tokens"):
-        if head := blueprint.heads.get(name):
-            config["num_labels"] = getattr(head, "count", None)
-    return config
-
-
-def _published(activation: str) -> str:
-    return {"gelu_tanh": "gelu_new"}.get(activation, activation)
+    return config | head_keys(
+        blueprint.heads,
+        ("tie_word_embeddings", "vocabulary", "tied"),
+        ("summary_last_dropout", "classes", "dropout"),
+        ("num_labels", "classes", "count"),
+        ("num_labels", "tokens", "count"),
+    )
 
 
 # Our projections and the published ones.

@@ -10,8 +10,8 @@ from clozeworks.data.files.texts import check_header
 from clozeworks.errors import InputError
 from clozeworks.text.tokenizer.styles import Style, StyleKind
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
-from clozeworks.text.training.reading import ReadingProgress, no_progress
 from clozeworks.text.training.train import train_from_iterator
+from clozeworks.text.training.word_counts import ReadingProgress, no_progress
 
 
 def train_tokenizer(

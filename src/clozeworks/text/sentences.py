@@ -113,7 +113,7 @@ def split_sentences(text: str) -> list[str]:
         length = len(line)
         ascii_only = line.isascii()
         begin = 0
-        found: list[str] = []
+        of_line: list[str] = []
         for match in _CANDIDATES.finditer(line):
             start, end = match.span()
             if end == length:
@@ -132,12 +132,12 @@ def split_sentences(text: str) -> list[str]:
                 gap = match.start(1)
                 stop = _stop(line, begin, start, gap, end)
             if stop:
-                found.append(line[begin:stop])
+                of_line.append(line[begin:stop])
                 begin = end if stop == gap else stop
-        found.append(line[begin:])
+        of_line.append(line[begin:])
         if length > LONGEST_SENTENCE:
-            found = [piece for sentence in found for piece in _pieces(sentence)]
-        sentences += found
+            of_line = [piece for sentence in of_line for piece in _pieces(sentence)]
+        sentences += of_line
     return sentences
 
 
@@ -151,11 +151,7 @@ def wrapped_sentences(text: str) -> list[str]:
 def lines_as_sentences(text: str) -> list[str]:
     r"""Takes each line as one sentence, for text that was cut into sentences before.
 
-    Args:
-        text: Lines that end in `\n`, `\r\n` or `\r`.
-
-    Returns:
-        The lines without white space around them; blank ones are left out.
+    Lines end in `\n`, `\r\n` or `\r` and lose the white space around them; blank ones go.
     """
     if "\r" in text:
         text = text.replace("\r", "\n")

@@ -6,25 +6,14 @@ from clozeworks.errors import InputError
 
 
 def location_of(number: int, source_locations: Sequence[str] | None) -> str:
-    """What a message calls a text.
-
-    Args:
-        number: Which one it is, from 0.
-        source_locations: Where each text came from; its number is said if None.
-    """
+    """What a message calls a text, counted from 0: where it came from, or its number."""
     return f"text {number + 1:,}" if source_locations is None else source_locations[number]
 
 
 def check_lengths(
     lengths: Sequence[int], max_length: int, source_locations: Sequence[str] | None, advice: str
 ) -> None:
-    """Insists that no text has too many tokens.
-
-    Args:
-        lengths: The number of tokens of each text.
-        max_length: The most tokens a text may have.
-        source_locations: Where each text came from.
-        advice: What to do about one that is too long.
+    """Insists that no text has too many tokens; `advice` says what to do about one that has.
 
     Raises:
         InputError: If a text is too long; the message names the longest.
@@ -40,11 +29,7 @@ def check_lengths(
 
 
 def check_texts(what: str, texts: Sequence[str]) -> None:
-    """Insists on a list of str.
-
-    Args:
-        what: What one of them is called.
-        texts: The texts.
+    """Insists on a list of str; `what` is what messages call one of them.
 
     Raises:
         InputError: If one of them is not a str, or all of them are one str.
@@ -59,12 +44,7 @@ def check_texts(what: str, texts: Sequence[str]) -> None:
 
 
 def check_type(what: str, number: int, text: object) -> None:
-    """Insists on a str.
-
-    Args:
-        what: What the text is called.
-        number: Which one it is, from 1.
-        text: The text.
+    """Insists on a str, which messages call `what` and its number, from 1.
 
     Raises:
         InputError: If `text` is not a str.
@@ -77,12 +57,7 @@ def check_type(what: str, number: int, text: object) -> None:
 
 
 def check_unicode(what: str, number: int, text: str) -> None:
-    """Insists on valid Unicode.
-
-    Args:
-        what: What the text is called.
-        number: Which one it is, from 1.
-        text: The text.
+    """Insists on valid Unicode, of a text that messages call `what` and its number, from 1.
 
     Raises:
         InputError: If the text has half of a surrogate pair.

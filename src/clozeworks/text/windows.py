@@ -63,12 +63,12 @@ def most_context(spans: Sequence[tuple[int, int]]) -> Int64Array:
         spans: Where each window begins and ends; together they hold all tokens.
     """
     total = max(end for _, end in spans)
-    most = np.full(total, -1.0)
+    best = np.full(total, -1.0)
     owner = np.zeros(total, np.int64)
     for number, (begin, end) in enumerate(spans):
         positions = np.arange(end - begin)
         context = np.minimum(positions, end - begin - 1 - positions) + _LONGER * (end - begin)
-        better = context > most[begin:end]
-        most[begin:end] = np.where(better, context, most[begin:end])
+        better = context > best[begin:end]
+        best[begin:end] = np.where(better, context, best[begin:end])
         owner[begin:end] = np.where(better, number, owner[begin:end])
     return owner

@@ -40,9 +40,6 @@ def word_starts(tokenizer: Tokenizer) -> NDArray[np.bool_]:
     The first token of a sentence begins a word whatever the table says: byte-level vocabularies
     write it without the mark. The caller sees to that, because a table knows no sentences.
 
-    Args:
-        tokenizer: Of any kind whose pieces show where words begin.
-
     Returns:
         One truth value per id, `tokenizer.size` of them. Special and added tokens begin words, and
         so do ids without a token.
@@ -119,10 +116,7 @@ class Segmenter(Protocol):
 
 
 def segmenter(name: str) -> Segmenter:
-    """Gives a segmenter; its dictionary is read when it is first asked.
-
-    Args:
-        name: `jieba`, for Chinese.
+    """Gives a segmenter (`jieba`, for Chinese); its dictionary is read when it is first asked.
 
     Raises:
         UnknownName: If there is no such segmenter.

@@ -20,10 +20,10 @@ def test_the_plain_way():
     assert PLAIN.render(CHAT[:1], asks=True) == "user:\nhi\nassistant:\n"
 
 
-def test_pieces_join_to_the_whole_and_say_what_is_asked():
+def test_pieces_join_to_the_whole_and_say_who_speaks():
     pieces = PLAIN.pieces(CHAT)
     assert "".join(piece.text for piece in pieces) == PLAIN.render(CHAT)
-    assert [piece.asked for piece in pieces] == [False, True, False, True]
+    assert [piece.by_assistant for piece in pieces] == [False, True, False, True]
     assert pieces[1] == ChatSegment("yes</s>\n", True)
 
 
@@ -83,7 +83,7 @@ def test_a_tokenizer_carries_its_template(tmp_path):
 
 
 def test_of_several_templates_the_default_counts():
-    from clozeworks.text.tokenizer.chat_template import template_of
+    from clozeworks.text.tokenizer.chat import template_of
 
     several = [{"name": "tools", "template": "a"}, {"name": "default", "template": "b"}]
     assert template_of({"chat_template": several}) == "b"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeworks.errors import InputError, SettingError, TokenizerError
-from clozeworks.text.tokenizer.encoding import share
+from clozeworks.text.tokenizer.encoding import fitting_lengths
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
 VALID = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -118,7 +118,7 @@ def test_cut_of_a_pair_takes_from_the_longer(bert):
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 40))
 def test_share_fills_the_room(first, second, room):
-    kept = share(first, second, room)
+    kept = fitting_lengths(first, second, room)
     assert sum(kept) == min(first + second, room)
     assert kept[0] <= first and kept[1] <= second
     if first + second > room and min(first, second) <= room // 2:

@@ -11,8 +11,7 @@ import pytest
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.text.tokenizer.special import SpecialTokens
 from clozeworks.text.tokenizer.styles import ByteLevelStyle, WordPieceStyle
-from clozeworks.text.training.alphabet import choose_alphabet
-from clozeworks.text.training.train import train_from_iterator
+from clozeworks.text.training.train import choose_alphabet, train_from_iterator
 from clozeworks.text.training.unigram import Lattice, find_seeds, replacement
 
 KINDS = ["wordpiece", "bpe", "unigram"]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -100,7 +100,7 @@ def train(
     with ProgressBar("bytes") as progress:
         tokenizer = train_tokenizer(
             files,
-            kind=cast("StyleKind", style.kind),
+            kind=style.kind,
             size=size,
             style=style,
             min_frequency=min_frequency,

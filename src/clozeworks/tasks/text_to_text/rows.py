@@ -251,7 +251,7 @@ class PrefixRows:
         else:
             for piece in chat.pieces(messages(item), source_location):
                 more = tokenizer.encode([piece.text], special=False)[0].ids
-                if piece.asked:
+                if piece.by_assistant:
                     more, count = turn_end(more, reading)
                     asked += [True] * count + [False] * (len(more) - count)
                 else:

@@ -29,7 +29,7 @@ class WordTable:
     Attributes:
         first: Eight bytes of each word, (W,).
         second: The eight after them, (W,).
-        long: Places of the words that do not fit; of these the numbers mean nothing.
+        long: Positions of the words that do not fit; of these the numbers mean nothing.
         long_words: Those words as strings.
         counts: How many words each text has.
     """
@@ -99,7 +99,7 @@ class AsciiWords:
         if self._with_space:
             begin -= letters[begin - 1] == _SPACE  # after the last text stands no space
         sizes = end - begin
-        # Eight bytes from every place on, as one number each.
+        # Eight bytes from every position on, as one number each.
         eights: Uint64Array = np.ndarray(len(letters) - 7, "<u8", letters, strides=(1,))
         first = eights[begin] & _KEPT[np.minimum(sizes, 8)]
         second = np.zeros_like(first)

@@ -152,21 +152,23 @@ class PlainText:
         self, texts: Sequence[str]
     ) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """The ids of each text, and the characters each stands for."""
-        found = self._backend.encode_batch(list(texts), add_special_tokens=False)
-        return [(item.ids, item.offsets) for item in found]
+        encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        return [(item.ids, item.offsets) for item in encodings]
 
     def _new(self, chunks: list[str]) -> list[list[int]]:
         """The ids of chunks that are not remembered."""
         if self._simple is None:
             return self._ids(chunks)
         simple = self._simple
-        found = [simple.ids(c) if simple.words(c) == [c] else None for c in chunks]
-        others = iter(self._ids([c for c, ids in zip(chunks, found, strict=True) if ids is None]))
-        return [next(others) if ids is None else ids for ids in found]
+        simple_ids = [simple.ids(c) if simple.words(c) == [c] else None for c in chunks]
+        others = iter(
+            self._ids([c for c, ids in zip(chunks, simple_ids, strict=True) if ids is None])
+        )
+        return [next(others) if ids is None else ids for ids in simple_ids]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [item.ids for item in found]
+        encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [item.ids for item in encodings]
 
 
 def _before(counts: Sequence[int] | Int64Array) -> Int64Array:
@@ -185,9 +187,9 @@ def _without_special(state: dict[str, Any]) -> dict[str, Any]:
         renamed = {_never(piece, special): number for piece, number in vocabulary.items()}
         model["vocab"] = renamed
     else:
-        kept = model.get("unk_id")
+        unknown = model.get("unk_id")
         model["vocab"] = [
-            [piece if number == kept else _never(piece, special), score]
+            [piece if number == unknown else _never(piece, special), score]
             for number, (piece, score) in enumerate(vocabulary)
         ]
     added = [token for token in state["added_tokens"] if not token["special"]]

@@ -62,13 +62,7 @@ class SimpleText:
 def simple_text(
     backend: Backend, normalizers: list[dict[str, Any]], splitters: list[dict[str, Any]]
 ) -> SimpleText | None:
-    """What knows the simple texts of a tokenizer; None if its steps are not known here.
-
-    Args:
-        backend: The tokenizer.
-        normalizers: Its normalisation, step by step.
-        splitters: Its pre-tokenisation, step by step.
-    """
+    """What knows the simple texts of a tokenizer; None if its steps are not known here."""
     kinds = [step["type"] for step in splitters]
     if kinds == ["BertPreTokenizer"]:
         return _bert(backend, normalizers)

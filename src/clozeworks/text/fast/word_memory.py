@@ -34,8 +34,8 @@ class WordMemory:
 
     def codes_of(self, words: Sequence[str]) -> Int64Array:
         """The number of each word, -1 for those not known."""
-        found = map(self._strings.get, words, repeat(-1))
-        return np.fromiter(found, np.int64, len(words))
+        codes = map(self._strings.get, words, repeat(-1))
+        return np.fromiter(codes, np.int64, len(words))
 
     def codes_of_pairs(self, first: Uint64Array, second: Uint64Array) -> Int64Array:
         """The number of each word that is two numbers, -1 for those not known."""

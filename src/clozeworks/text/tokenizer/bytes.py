@@ -36,10 +36,7 @@ BYTES = {
 def byte_tokens(config: Mapping[str, Any] | None = None, source_location: str = "") -> Backend:
     """Makes the tokenizer whose tokens are bytes.
 
-    Args:
-        config: `tokenizer_config.json`, which may name the first three tokens and count the
-            sentinels.
-        source_location: Where the config is, for messages.
+    `tokenizer_config.json` may name the first three tokens and count the sentinels.
 
     Raises:
         TokenizerError: If the number of sentinels is not a number, or too large.
@@ -71,11 +68,7 @@ def byte_tokens(config: Mapping[str, Any] | None = None, source_location: str = 
 
 
 def are_bytes(state: Mapping[str, Any]) -> bool:
-    """Says whether the tokens of a `tokenizer.json` are those of ByT5.
-
-    Args:
-        state: What the file holds.
-    """
+    """Says whether the tokens of a `tokenizer.json` are those of ByT5."""
     model = state["model"]
     if model["type"] != "BPE" or model["merges"]:
         return False
@@ -83,11 +76,7 @@ def are_bytes(state: Mapping[str, Any]) -> bool:
 
 
 def sentinels_of(state: Mapping[str, Any]) -> int:
-    """Counts the sentinels.
-
-    Args:
-        state: What `tokenizer.json` holds.
-    """
+    """Counts the sentinels of a `tokenizer.json`."""
     return sum(bool(SENTINEL.match(token["content"])) for token in state["added_tokens"])
 
 

@@ -14,6 +14,8 @@ from functools import cache
 from typing import Any
 
 from clozeworks.errors import InputError, TokenizerError
+from clozeworks.text.tokenizer.files import token_name
+from clozeworks.text.tokenizer.special import SpecialTokens
 
 Message = Mapping[str, str]
 # How often the loops over numbers of a template may run; published ones have none.
@@ -30,15 +32,11 @@ PLAIN_TEMPLATE = (
 
 @dataclass(frozen=True)
 class ChatSegment:
-    """A stretch of a chat's text.
-
-    Attributes:
-        text: Its characters.
-        asked: Whether the assistant says it.
-    """
+    """A stretch of a chat's text."""
 
     text: str
-    asked: bool
+    by_assistant: bool
+    """Whether the assistant says it."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class ChatTemplate:
         Raises:
             InputError: If the template writes earlier turns in another way once later ones follow.
         """
-        found: list[ChatSegment] = []
+        segments: list[ChatSegment] = []
         written = ""
         for number, message in enumerate(messages):
             if message["role"] != ASSISTANT:
@@ -114,10 +112,31 @@ class ChatTemplate:
                     "once more follows, so what the assistant says cannot be told from the rest; "
                     "give chats of one question and one answer, or another template."
                 )
-            found.append(ChatSegment(before[len(written) :], False))
-            found.append(ChatSegment(whole[len(before) :], True))
+            segments.append(ChatSegment(before[len(written) :], False))
+            segments.append(ChatSegment(whole[len(before) :], True))
             written = whole
-        return found
+        return segments
+
+
+def template_of(config: Mapping[str, Any]) -> str | None:
+    """The template for chats; of several the one called default."""
+    stated = config.get("chat_template")
+    if isinstance(stated, list):
+        named = [each for each in stated if isinstance(each, dict)]
+        stated = {each.get("name"): each.get("template") for each in named}.get("default")
+    return stated if isinstance(stated, str) else None
+
+
+def tokens_of(config: Mapping[str, Any], special: SpecialTokens) -> dict[str, str]:
+    """The special tokens by the names that templates use."""
+    usual = {
+        "bos_token": special.first,
+        "eos_token": special.last,
+        "pad_token": special.pad,
+        "unk_token": special.unknown,
+    }
+    stated = {key: token_name(value) for key, value in config.items() if key.endswith("_token")}
+    return {key: name for key, name in {**usual, **stated}.items() if name is not None}
 
 
 @cache
@@ -139,7 +158,7 @@ def _compiled(source: str) -> Any:
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     )
     environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _refuser()
+    environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda written: datetime.now().strftime(written)
     return environment.from_string(source)
 
@@ -165,10 +184,7 @@ def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, **options)
 
 
-def _refuser() -> Callable[[str], None]:
+def _refuse(message: str) -> None:
     from jinja2 import TemplateError
 
-    def refuse(message: str) -> None:
-        raise TemplateError(message)
-
-    return refuse
+    raise TemplateError(message)

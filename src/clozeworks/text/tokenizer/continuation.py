@@ -35,21 +35,16 @@ class Continuation:
     ) -> None:
         steps = _steps(decoder)
         falls_back = any(step["type"] == "ByteFallback" for step in steps)
-        found = filter(_BYTE.fullmatch, vocabulary) if falls_back else ()
+        byte_tokens = filter(_BYTE.fullmatch, vocabulary) if falls_back else ()
         self._decode = decode
         self._silent = frozenset(silent)
-        self._bytes = frozenset(vocabulary[token] for token in found) - self._silent
+        self._bytes = frozenset(vocabulary[token] for token in byte_tokens) - self._silent
         # A cut beside one of these may lie within a run.
         self._inner = self._bytes | self._silent
         self._rewrites = _rewrite(steps)
 
     def begin_of_last(self, ids: Sequence[int], count: int) -> int:
-        """Where the last tokens that stand for text begin; earlier if a run of bytes is cut there.
-
-        Args:
-            ids: Token ids.
-            count: How many are wanted.
-        """
+        """Where the last `count` text tokens begin; earlier if a run of bytes is cut there."""
         begin = len(ids)
         while begin and (count > 0 or ids[begin - 1] in self._inner):
             begin -= 1
@@ -57,12 +52,7 @@ class Continuation:
         return begin
 
     def end_of_run(self, ids: Sequence[int], position: int) -> int:
-        """The first place from this one on where a cut does not lie within a run of bytes.
-
-        Args:
-            ids: Token ids.
-            position: How many of them stand before the cut.
-        """
+        """The first position from this one on where a cut does not lie within a run of bytes."""
         while 0 < position < len(ids) and {ids[position - 1], ids[position]} <= self._inner:
             position += 1
         return position
@@ -80,7 +70,7 @@ class Continuation:
         """
         window = self._context(before)
         known = self._decode(window)
-        own, shown = len(window), len(known)
+        context, shown = len(window), len(known)
 
         def step(token: int) -> str:
             nonlocal window, known, shown
@@ -94,7 +84,7 @@ class Continuation:
                 return ""
             if not text.startswith(known):
                 # The first token changes what the text before it reads as.
-                window, shown = window[own:], 0
+                window, shown = window[context:], 0
                 text = self._certain(window)
             known = ""
             new = text[shown:]

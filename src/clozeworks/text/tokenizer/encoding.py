@@ -1,14 +1,13 @@
 """One text as token ids, and the ways to cut it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, fields
+from itertools import count
+from typing import Any
 
 from tokenizers import Encoding
 
 from clozeworks.errors import SettingError
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,42 +35,18 @@ class Encoded:
 
     @classmethod
     def of(cls, encoding: Encoding, *, offsets: bool) -> "Encoded":
-        """Reads what the Rust library gave.
-
-        Args:
-            encoding: The library's result.
-            offsets: Whether offsets, words and parts are wanted.
-        """
+        """Reads what the Rust library gave; with `offsets` also words and parts."""
         special = list(map(bool, encoding.special_tokens_mask))
         if not offsets:
             return cls(encoding.ids, encoding.type_ids, special)
-        return cls(
-            encoding.ids,
-            encoding.type_ids,
-            special,
-            encoding.offsets,
-            encoding.word_ids,
-            encoding.sequence_ids,
-        )
+        e = encoding
+        return cls(e.ids, e.type_ids, special, e.offsets, e.word_ids, e.sequence_ids)
 
     def pick(self, positions: list[int]) -> "Encoded":
-        """Keeps the tokens at some positions.
-
-        Args:
-            positions: Indices into the lists, in order.
-        """
-        return Encoded(
-            _chosen(self.ids, positions),
-            _chosen(self.types, positions),
-            _chosen(self.special, positions),
-            None if self.offsets is None else _chosen(self.offsets, positions),
-            None if self.words is None else _chosen(self.words, positions),
-            None if self.part is None else _chosen(self.part, positions),
-        )
-
-
-def _chosen(values: list[Value], positions: list[int]) -> list[Value]:
-    return [values[position] for position in positions]
+        """Keeps the tokens at some positions."""
+        lists = (getattr(self, field.name) for field in fields(self))
+        picked: list[Any] = [v if v is None else [v[p] for p in positions] for v in lists]
+        return Encoded(*picked)
 
 
 def positions_within(parts: list[int | None], first: range, second: range) -> list[int]:
@@ -82,17 +57,13 @@ def positions_within(parts: list[int | None], first: range, second: range) -> li
         first: Which tokens of the first text stay, counted within that text.
         second: Which tokens of the second text stay.
     """
-    seen = [0, 0]
+    numbers = {0: count(), 1: count()}
     stretch = (first, second)
-    positions = []
-    for position, part in enumerate(parts):
-        if part is None:
-            positions.append(position)
-            continue
-        if seen[part] in stretch[part]:
-            positions.append(position)
-        seen[part] += 1
-    return positions
+    return [
+        position
+        for position, part in enumerate(parts)
+        if part is None or next(numbers[part]) in stretch[part]
+    ]
 
 
 def lengths(parts: Iterable[int | None]) -> tuple[int, int]:
@@ -101,14 +72,8 @@ def lengths(parts: Iterable[int | None]) -> tuple[int, int]:
     return parts.count(0), parts.count(1)
 
 
-def share(first: int, second: int, room: int) -> tuple[int, int]:
-    """Says how many tokens of each text fit when the longer one is cut first.
-
-    Args:
-        first: Tokens of the first text.
-        second: Tokens of the second text.
-        room: Tokens there is room for.
-    """
+def fitting_lengths(first: int, second: int, room: int) -> tuple[int, int]:
+    """Says how many tokens of two texts fit in a room when the longer one is cut first."""
     short, long = min(first, second), max(first, second)
     if short + long > room:
         long = max(short, room - short)
@@ -120,12 +85,7 @@ def share(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def cut(encoded: Encoded, parts: list[int | None], max_length: int) -> Encoded:
-    """Shortens a result and keeps its special tokens.
-
-    Args:
-        encoded: A result that is too long.
-        parts: The text each of its tokens belongs to, None for special tokens.
-        max_length: The most tokens it may have.
+    """Shortens a result that is too long and keeps its special tokens.
 
     Raises:
         SettingError: If only special tokens would be left.
@@ -138,5 +98,5 @@ def cut(encoded: Encoded, parts: list[int | None], max_length: int) -> Encoded:
             f"{special} special tokens and one token of text need {special + 1}",
             "raise max_length",
         )
-    first, second = share(*lengths(parts), max_length - special)
+    first, second = fitting_lengths(*lengths(parts), max_length - special)
     return encoded.pick(positions_within(parts, range(first), range(second)))

@@ -1,4 +1,4 @@
-"""Reads the files of a tokenizer folder, and says which line is wrong."""
+"""Reads a tokenizer folder, whichever of the usual files it has, and says which line is wrong."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,14 @@ from tokenizers import Tokenizer as Backend
 
 from clozeworks import config as settings
 from clozeworks.errors import TokenizerError
-from clozeworks.text.tokenizer.character_pairs import CharacterPairStyle
-from clozeworks.text.tokenizer.sentencepiece import FILE, PUBLISHED_CLASSES
+from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, byte_tokens
+from clozeworks.text.tokenizer.sentencepiece import FILE, PUBLISHED_CLASSES, t5_tokens
 from clozeworks.text.tokenizer.special import GPT2_TOKENS, SpecialTokens
 from clozeworks.text.tokenizer.styles import (
     GPT2_STYLE,
     AnsweringUnigramStyle,
     ByteLevelStyle,
+    CharacterPairStyle,
     Style,
     WordPieceStyle,
 )
@@ -70,28 +71,88 @@ STYLE_KEYS: dict[type[Style], frozenset[str]] = {
 }
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Reads `tokenizer_config.json`, and `chat_template.jinja` beside it.
+def read_folder(
+    folder: Path, style: Style | None, repeats: Repeats
+) -> tuple[Backend, SpecialTokens, dict[str, Any]]:
+    """What a folder says: the tokenizer, its special tokens, `tokenizer_config.json`.
 
-    Args:
-        path: The file; none is an empty one.
-
-    Raises:
-        TokenizerError: If a key that decides how texts are cut is neither true nor false.
+    `Tokenizer.load` explains the arguments.
     """
-    config = read_object(path) | _read_chat_template(path.parent)
+    config = _read_config(folder / "tokenizer_config.json")
+    stated = {**read_object(folder / "special_tokens_map.json"), **config}
+    if (folder / "tokenizer.json").is_file():
+        backend = _read_whole(folder / "tokenizer.json")
+        _follow_config(backend, config, style)
+    elif (folder / "vocab.txt").is_file():
+        style = _wordpiece_style(stated, style)
+        unknown = style.special.unknown or "[UNK]"
+        backend = style.build(_read_word_list(folder / "vocab.txt", unknown, repeats))
+    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        vocabulary, merges = _read_byte_pairs(folder)
+        style = _byte_pair_style(stated, vocabulary, style, folder)
+        backend = style.build(vocabulary, merges)
+    elif config.get("tokenizer_class") == PUBLISHED_CLASS:
+        backend = byte_tokens(config, str(folder / "tokenizer_config.json"))
+    elif _has_t5_pieces(folder, config, style):
+        backend = t5_tokens(folder / FILE, config)
+    else:
+        raise _without_files(folder)
+    _add_stated(backend, config, folder)
+    vocabulary = backend.get_vocab(with_added_tokens=True)
+    special = special_tokens(stated, vocabulary, style, special_names(backend))
+    return backend, special, config
+
+
+def holds_tokenizer(folder: Path, style: Style | None = None) -> bool:
+    """Says whether a folder holds a tokenizer, or says that it needs none."""
+    if any((folder / name).exists() for name in FILES):
+        return True
+    config = read_object(folder / "tokenizer_config.json")
+    is_byt5 = config.get("tokenizer_class") == PUBLISHED_CLASS
+    return is_byt5 or _has_t5_pieces(folder, config, style)
+
+
+def special_names(backend: Backend) -> list[str]:
+    """The tokens that a backend knows as special, in the order of their ids."""
+    added = sorted(backend.get_added_tokens_decoder().items())
+    return [token.content for _, token in added if token.special]
+
+
+def _read_whole(path: Path) -> Backend:
+    text = read_text(path)
+    try:
+        return Backend.from_str(text)
+    except Exception as error:  # The library raises bare Exception.
+        read_object(path)
+        raise TokenizerError(
+            f"{path} is not a tokenizer ({error}); the tokenizers library must be able to read it; "
+            "fetch the file again."
+        ) from None
+
+
+def _without_files(folder: Path) -> TokenizerError:
+    """Says that a folder has no tokenizer, or one that must be converted."""
+    name = sentence_piece(folder)
+    if name is not None:
+        return TokenizerError(f"{folder / name} {CONVERT}")
+    return TokenizerError(
+        f"{folder} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or "
+        "vocab.json with merges.txt; copy the files there or name another folder."
+    )
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """Reads `tokenizer_config.json`; newer folders have `chat_template.jinja` beside it."""
+    config: dict[str, Any] = read_object(path)
+    chat_template = path.with_name("chat_template.jinja")
+    if chat_template.is_file():
+        config["chat_template"] = read_text(chat_template)
     for key in sorted(frozenset().union(*STYLE_KEYS.values()) & config.keys()):
         if not isinstance(config[key], bool | None):
             raise TokenizerError(
                 f"{path}: {key} is {config[key]!r}; it must be true or false; correct it."
             )
     return config
-
-
-def _read_chat_template(folder: Path) -> dict[str, str]:
-    """Reads `chat_template.jinja`, where newer folders keep what the config held before."""
-    path = folder / "chat_template.jinja"
-    return {"chat_template": read_text(path)} if path.is_file() else {}
 
 
 def token_name(value: Any) -> str | None:
@@ -101,30 +162,17 @@ def token_name(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def read_lines(path: Path) -> list[str]:
-    """Reads the lines of a file; only a line feed ends a line.
-
-    Args:
-        path: The file.
-    """
+def _read_lines(path: Path) -> list[str]:
+    """Reads the lines of a file; only a line feed ends a line."""
     # Trap: str.splitlines would also cut at U+2028 or U+0085, which may be tokens.
     lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def read_word_list(path: Path, unknown: str, repeats: Repeats) -> dict[str, int]:
-    """Reads `vocab.txt`: one token a line, the line is its id.
-
-    Args:
-        path: The file.
-        unknown: The token it must have.
-        repeats: What a repeated token does: an error, or the last line counts.
-
-    Raises:
-        TokenizerError: If a token is repeated, or the unknown token is missing.
-    """
+def _read_word_list(path: Path, unknown: str, repeats: Repeats) -> dict[str, int]:
+    """Reads `vocab.txt`: one token a line, the line is its id; `unknown` must be among them."""
     vocabulary: dict[str, int] = {}
-    for index, token in enumerate(read_lines(path)):
+    for index, token in enumerate(_read_lines(path)):
         if token in vocabulary and repeats == "error":
             raise TokenizerError(
                 f"{path}, line {index + 1:,}: {token!r} stands already on line "
@@ -140,16 +188,8 @@ def read_word_list(path: Path, unknown: str, repeats: Repeats) -> dict[str, int]
     return vocabulary
 
 
-def read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Reads `vocab.json` and `merges.txt`.
-
-    Args:
-        folder: Where they are.
-
-    Raises:
-        TokenizerError: If an id is not a whole number or is used twice, or a merge is not two known
-            pieces that give a known piece.
-    """
+def _read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Reads `vocab.json` and `merges.txt`, which must fit together."""
     path = folder / "vocab.json"
     vocabulary = read_object(path)
     owner: dict[int, str] = {}
@@ -167,7 +207,7 @@ def read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]
         owner[index] = token
     path = folder / "merges.txt"
     merges = []
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(_read_lines(path), 1):
         if not line or (number == 1 and line.startswith("#version")):
             continue
         pair = line.split(" ")
@@ -186,45 +226,28 @@ def read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]
     return vocabulary, merges
 
 
-def byte_pair_style(
+def _byte_pair_style(
     config: Mapping[str, Any], vocabulary: Mapping[str, int], style: Style | None, folder: Path
 ) -> ByteLevelStyle | CharacterPairStyle:
-    """Makes the style of a `vocab.json` folder: pairs of characters (GPT), or of bytes.
-
-    Args:
-        config: `tokenizer_config.json`.
-        vocabulary: Id of each piece.
-        style: The family's style; decided by the files if None.
-        folder: Named in errors.
-    """
-    given = style if isinstance(style, CharacterPairStyle) else CharacterPairStyle()
+    """Makes the style of a `vocab.json` folder: pairs of characters (GPT), or of bytes."""
+    pairs = style if isinstance(style, CharacterPairStyle) else CharacterPairStyle()
     stated = str(config.get("tokenizer_class", "")).removesuffix("Fast")
-    ends = style is given or (
+    ends = style is pairs or (
         not isinstance(style, ByteLevelStyle)
-        and any(piece.endswith(given.ending) for piece in vocabulary)
+        and any(piece.endswith(pairs.ending) for piece in vocabulary)
     )
     if stated == "OpenAIGPTTokenizer" or (not stated and ends):
-        return replace(given, special=_named(given.special, config))
-    return byte_level_style(config, vocabulary, style, folder)
+        return replace(pairs, special=_named(pairs.special, config))
+    return _byte_level_style(config, vocabulary, style, folder)
 
 
 def sentence_piece(folder: Path) -> str | None:
-    """Names the SentencePiece model of a folder, if it has one.
-
-    Args:
-        folder: The folder.
-    """
+    """Names the SentencePiece model of a folder, if it has one."""
     return next((name for name in SENTENCE_PIECE if (folder / name).is_file()), None)
 
 
-def has_t5_pieces(folder: Path, config: Mapping[str, Any], style: Style | None) -> bool:
-    """Says whether a folder has a SentencePiece model that can be read: T5's, or mT5's.
-
-    Args:
-        folder: The folder.
-        config: `tokenizer_config.json`.
-        style: The family's style, for a config that names no class.
-    """
+def _has_t5_pieces(folder: Path, config: Mapping[str, Any], style: Style | None) -> bool:
+    """Says whether a folder has a SentencePiece model that can be read: T5's, or mT5's."""
     stated = str(config.get("tokenizer_class") or "").removesuffix("Fast")
     is_t5 = stated in PUBLISHED_CLASSES if stated else isinstance(style, AnsweringUnigramStyle)
     return is_t5 and (folder / FILE).is_file()
@@ -244,29 +267,20 @@ def special_tokens(
         style: The family's style.
         added: All tokens the tokenizer treats as special; those without a role are extra.
     """
-    found: dict[str, str | None] = {}
+    by_role: dict[str, str | None] = {}
     for role, keys in TOKEN_KEYS.items():
         stated = [token_name(config[key]) for key in keys if config.get(key) is not None]
         usual = [] if style is None else [getattr(style.special, role)]
         # A key that is there with null says that there is no such token.
         denied = not stated and any(key in config for key in keys)
         names = [name for name in (*stated, *usual, *WELL_KNOWN[role]) if name in vocabulary]
-        found[role] = names[0] if names and not denied else None
-    named = {name for name in found.values() if name is not None}
-    return SpecialTokens(**found, extra=tuple(name for name in added if name not in named))
+        by_role[role] = names[0] if names and not denied else None
+    extra = tuple(name for name in added if name not in by_role.values())
+    return SpecialTokens(**by_role, extra=extra)
 
 
-def add_stated(backend: Backend, config: Mapping[str, Any], folder: Path) -> None:
-    """Adds tokens that the side files state and the vocabulary lacks.
-
-    Args:
-        backend: The tokenizer to add to.
-        config: `tokenizer_config.json`.
-        folder: Where `added_tokens.json` may be.
-
-    Raises:
-        TokenizerError: If an added token would get another id than the stated one.
-    """
+def _add_stated(backend: Backend, config: Mapping[str, Any], folder: Path) -> None:
+    """Adds tokens that the side files state and the vocabulary lacks, under the stated ids."""
     flags = ("lstrip", "rstrip", "single_word", "normalized")
     stated: dict[str, tuple[int, AddedToken, str]] = {}
     for name, index in read_object(folder / "added_tokens.json").items():
@@ -274,8 +288,8 @@ def add_stated(backend: Backend, config: Mapping[str, Any], folder: Path) -> Non
     for key, entry in (config.get("added_tokens_decoder") or {}).items():
         content = token_name(entry)
         if content is not None:
-            kept = {flag: bool(entry[flag]) for flag in flags if flag in entry}
-            token = AddedToken(content, special=bool(entry.get("special")), **kept)
+            set_flags = {flag: bool(entry[flag]) for flag in flags if flag in entry}
+            token = AddedToken(content, special=bool(entry.get("special")), **set_flags)
             stated[content] = (int(key), token, "tokenizer_config.json")
     for name, (index, token, source) in sorted(stated.items(), key=lambda item: item[1][0]):
         if backend.token_to_id(name) is not None:
@@ -284,11 +298,11 @@ def add_stated(backend: Backend, config: Mapping[str, Any], folder: Path) -> Non
             backend.add_special_tokens([token])
         else:
             backend.add_tokens([token])
-        got = backend.token_to_id(name)
-        if got != index:
+        actual = backend.token_to_id(name)
+        if actual != index:
             raise TokenizerError(
                 f"{folder / source}: the id of {name!r} is {index:,}; it would follow the "
-                f"vocabulary as {got:,}; check that the file belongs to this vocabulary."
+                f"vocabulary as {actual:,}; check that the file belongs to this vocabulary."
             )
 
 
@@ -301,14 +315,8 @@ def _named(special: SpecialTokens, config: Mapping[str, Any]) -> SpecialTokens:
     return SpecialTokens(**stated, extra=special.extra)
 
 
-def follow_config(backend: Backend, config: Mapping[str, Any], style: Style | None) -> None:
-    """Lets `tokenizer_config.json` decide where `tokenizer.json` says something else.
-
-    Args:
-        backend: What `tokenizer.json` holds.
-        config: `tokenizer_config.json`.
-        style: The family's style, for a config that names no class.
-    """
+def _follow_config(backend: Backend, config: Mapping[str, Any], style: Style | None) -> None:
+    """Lets `tokenizer_config.json` decide where `tokenizer.json` says something else."""
     # Trap: a class that is named makes the whole step anew, and a key that is not there has the
     # class's default, whatever tokenizer.json says. transformers does so even where no file names
     # a class or a key; there tokenizer.json, the only one to speak, counts here.
@@ -319,7 +327,7 @@ def follow_config(backend: Backend, config: Mapping[str, Any], style: Style | No
         stated = [known for known, keys in STYLE_KEYS.items() if keys & config.keys()]
         kind = next((known for known in stated if isinstance(style, known)), None)
     if kind is WordPieceStyle and isinstance(backend.model, models.WordPiece):
-        backend.normalizer = wordpiece_style(config, style).normalizer()
+        backend.normalizer = _wordpiece_style(config, style).normalizer()
     if kind is ByteLevelStyle and isinstance(backend.model, models.BPE):
         prefix = _prefix_space(config, style)
         backend.pre_tokenizer = ByteLevelStyle(add_prefix_space=prefix).pre_tokenizer()
@@ -337,50 +345,31 @@ def _prefix_space(config: Mapping[str, Any], style: Style | None) -> bool:
     return usual if stated is None else bool(stated)
 
 
-def wordpiece_style(config: Mapping[str, Any], style: Style | None) -> WordPieceStyle:
-    """Makes the style of a `vocab.txt` folder: what the config states, else the given style.
-
-    Args:
-        config: `tokenizer_config.json`.
-        style: The family's style; uncased BERT if None.
-    """
-    given = style if isinstance(style, WordPieceStyle) else WordPieceStyle()
+def _wordpiece_style(config: Mapping[str, Any], style: Style | None) -> WordPieceStyle:
+    """Makes the style of a `vocab.txt` folder: what the config states, else the family's."""
+    usual = style if isinstance(style, WordPieceStyle) else WordPieceStyle()
     lower, chinese = config.get("do_lower_case"), config.get("tokenize_chinese_chars")
-    return WordPieceStyle(
-        lowercase=given.lowercase if lower is None else bool(lower),
-        strip_accents=config.get("strip_accents", given.strip_accents),
-        chinese_characters=given.chinese_characters if chinese is None else bool(chinese),
-        special=_named(given.special, config),
-        prefix=given.prefix,
-        longest_word=given.longest_word,
+    return replace(
+        usual,
+        lowercase=usual.lowercase if lower is None else bool(lower),
+        strip_accents=config.get("strip_accents", usual.strip_accents),
+        chinese_characters=usual.chinese_characters if chinese is None else bool(chinese),
+        special=_named(usual.special, config),
     )
 
 
-def byte_level_style(
+def _byte_level_style(
     config: Mapping[str, Any], vocabulary: Mapping[str, int], style: Style | None, folder: Path
 ) -> ByteLevelStyle:
-    """Makes the style of a `vocab.json` folder: RoBERTa's when its tokens are there, else GPT-2's.
-
-    Args:
-        config: `tokenizer_config.json`.
-        vocabulary: Id of each piece.
-        style: The family's style; decided by the vocabulary if None.
-        folder: Named in the error.
-
-    Raises:
-        TokenizerError: If the vocabulary lacks the tokens that frame a text.
-    """
-    if isinstance(style, ByteLevelStyle):
-        given = style
-    elif "<s>" in vocabulary and "<mask>" in vocabulary:
-        given = ByteLevelStyle()
-    else:
-        given = GPT2_STYLE
-    special = _named(given.special, config)
-    for name in (special.first, special.last) if given.frame else ():
+    """Makes the style of a folder with bytes: RoBERTa's if its tokens are there, else GPT-2's."""
+    if not isinstance(style, ByteLevelStyle):
+        is_roberta = "<s>" in vocabulary and "<mask>" in vocabulary
+        style = ByteLevelStyle() if is_roberta else GPT2_STYLE
+    special = _named(style.special, config)
+    for name in (special.first, special.last) if style.frame else ():
         if name not in vocabulary:
             raise TokenizerError(
                 f"{folder / 'vocab.json'} has no {name!r}; this style writes it around every text; "
                 f"load it with a style that frames nothing (GPT-2, {GPT2_TOKENS.last!r})."
             )
-    return replace(given, add_prefix_space=_prefix_space(config, given), special=special)
+    return replace(style, add_prefix_space=_prefix_space(config, style), special=special)

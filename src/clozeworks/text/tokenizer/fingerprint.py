@@ -33,13 +33,7 @@ TELLING = (
 
 
 def fingerprint(backend: Backend, pieces: Mapping[str, int], state: Mapping[str, Any]) -> str:
-    """Gives `sha256:` and 64 hexadecimal digits.
-
-    Args:
-        backend: The library's tokenizer.
-        pieces: The id of every token, added ones among them.
-        state: What `tokenizer.json` holds.
-    """
+    """Gives `sha256:` and 64 hexadecimal digits; `pieces` has the id of every token."""
     model = state["model"]
     settings = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
     singles = backend.encode_batch(list(TELLING))

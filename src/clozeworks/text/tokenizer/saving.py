@@ -41,15 +41,12 @@ def _is_bert_template(template: Mapping[str, Any], special: SpecialTokens) -> bo
         ("Sequence", "B", 1),
         ("SpecialToken", special.last, 1),
     ]
-    found = [
-        [
-            (kind, value["id"], value["type_id"])
-            for item in template.get(key, ())
-            for kind, value in item.items()
-        ]
-        for key in ("single", "pair")
-    ]
-    return found == [pair[:3], pair]
+
+    def items(key: str) -> list[tuple[str, str, int]]:
+        steps = (step for item in template.get(key, ()) for step in item.items())
+        return [(kind, value["id"], value["type_id"]) for kind, value in steps]
+
+    return items("single") == pair[:3] and items("pair") == pair
 
 
 def _is_roberta(state: Mapping[str, Any]) -> bool:
@@ -77,13 +74,7 @@ def _is_gpt(state: Mapping[str, Any]) -> bool:
 def describe(
     state: Mapping[str, Any], special: SpecialTokens, config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Makes `tokenizer_config.json`: what was loaded, and over it what is true.
-
-    Args:
-        state: What `tokenizer.json` holds.
-        special: Names of the special tokens.
-        config: The loaded file.
-    """
+    """Makes `tokenizer_config.json`: what was loaded, and over it what is true."""
     written = dict(config)
     if _is_bert(state, special):
         written.setdefault("tokenizer_class", "BertTokenizer")
@@ -102,14 +93,14 @@ def describe(
     else:
         written.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
         written.setdefault("model_input_names", ["input_ids", "attention_mask"])
-        if _has_second_type(state):
-            names = ["input_ids", "token_type_ids", "attention_mask"]
-            written["model_input_names"] = names
-    if _is_closed(state, special):
+        template = (state["post_processor"] or {}).get("pair", ())
+        if any(value.get("type_id") == 1 for item in template for value in item.values()):
+            written["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    closed = _is_closed(state, special)
+    if closed:
         written.setdefault("padding_side", "left")
     written.setdefault("model_max_length", NO_LIMIT)
-    written.update(token_names(special, config, _is_roberta(state), _is_closed(state, special)))
-    return written
+    return written | _token_names(special, config, _is_roberta(state), closed)
 
 
 def _is_closed(state: Mapping[str, Any], special: SpecialTokens) -> bool:
@@ -119,22 +110,10 @@ def _is_closed(state: Mapping[str, Any], special: SpecialTokens) -> bool:
     return last is not None and last == special.first
 
 
-def _has_second_type(state: Mapping[str, Any]) -> bool:
-    template = (state["post_processor"] or {}).get("pair", ())
-    return any(value.get("type_id") == 1 for item in template for value in item.values())
-
-
-def token_names(
-    special: SpecialTokens, config: Mapping[str, Any], framed: bool, closed: bool = False
+def _token_names(
+    special: SpecialTokens, config: Mapping[str, Any], framed: bool, closed: bool
 ) -> dict[str, Any]:
-    """Names the special tokens by transformers' keys.
-
-    Args:
-        special: Names of the special tokens.
-        config: The loaded file, whose own keys are kept.
-        framed: Whether the tokenizer is RoBERTa's.
-        closed: Whether it is XLNet's.
-    """
+    """The special tokens by transformers' keys; RoBERTa's are framed, XLNet's closed."""
     names: dict[str, Any] = {}
     for role, keys in TOKEN_KEYS.items():
         name = getattr(special, role)
@@ -154,14 +133,9 @@ def write(
     special: SpecialTokens,
     config: Mapping[str, Any],
 ) -> None:
-    """Writes all files.
+    """Writes all files of a folder, which is made if it is not there.
 
-    Args:
-        folder: The folder; it is made if it is not there.
-        backend: The library's tokenizer.
-        state: What `tokenizer.json` holds.
-        special: Names of the special tokens.
-        config: The loaded `tokenizer_config.json`.
+    `state` is what `tokenizer.json` holds, `config` the `tokenizer_config.json` that was loaded.
 
     Raises:
         OutputError: If the folder cannot be written.
@@ -185,10 +159,11 @@ def write(
         merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
         contents["vocab.json"] = json.dumps(model["vocab"], ensure_ascii=False) + "\n"
         contents["merges.txt"] = "\n".join(["#version: 0.2", *merges]) + "\n"
-    outside = [token for token in state["added_tokens"] if token["content"] not in _words(model)]
+    added = {token["content"]: token["id"] for token in state["added_tokens"]}
+    vocabulary = model["vocab"] if isinstance(model["vocab"], Mapping) else dict(model["vocab"])
+    outside = {token: number for token, number in added.items() if token not in vocabulary}
     if outside and len(contents) > 3:
-        added = {token["content"]: token["id"] for token in outside}
-        contents["added_tokens.json"] = _json(added)
+        contents["added_tokens.json"] = _json(outside)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in contents.items():
@@ -201,16 +176,8 @@ def write(
 
 
 def _has_byte_pairs(state: Mapping[str, Any]) -> bool:
-    if _is_gpt(state):
-        return True
-    return state["model"]["type"] == "BPE" and '"ByteLevel"' in json.dumps(state["pre_tokenizer"])
-
-
-def _words(model: Mapping[str, Any]) -> set[str]:
-    vocabulary = model["vocab"]
-    if isinstance(vocabulary, Mapping):
-        return set(vocabulary)
-    return {piece for piece, _ in vocabulary}
+    of_bytes = '"ByteLevel"' in json.dumps(state["pre_tokenizer"])
+    return _is_gpt(state) or (state["model"]["type"] == "BPE" and of_bytes)
 
 
 def _json(value: Mapping[str, Any]) -> str:

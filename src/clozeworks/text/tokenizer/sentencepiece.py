@@ -31,7 +31,7 @@ _PIECE, _SCORE, _KIND = 1, 2, 3
 _MODEL_KIND, _BYTES, _TABLE = 3, 35, 2
 _UNKNOWN, _CONTROL, _USER = 2, 3, 4
 _UNIGRAM = 1
-# How values are written: a number, eight bytes, as many as said, four bytes.
+# How values are written: a number, eight bytes, a length and its bytes, four bytes.
 _NUMBER, _EIGHT, _LONG, _FOUR = 0, 1, 2, 5
 
 
@@ -40,7 +40,7 @@ class SentencePieces:
     """What a model file holds.
 
     Attributes:
-        pieces: Each piece with its score; the place in the list is its id.
+        pieces: Each piece with its score; the position in the list is its id.
         kinds: The kind of each.
         is_unigram: Whether it is a Unigram model, as T5's; others are pairs.
         writes_bytes: Whether bytes stand for what pieces cannot write.
@@ -57,28 +57,26 @@ class SentencePieces:
 def read_pieces(path: Path) -> SentencePieces:
     """Reads a model file.
 
-    Args:
-        path: The file.
-
     Raises:
         TokenizerError: If the file is damaged, or is not a SentencePiece model.
     """
-    found = SentencePieces()
+    model = SentencePieces()
     seen: set[int] = set()
     try:
         for number, value in _fields(path.read_bytes()):
             seen.add(number)
+            if number not in (_PIECES, _TRAINING, _NORMALIZING):
+                continue
+            inner = dict(_fields(_as_bytes(value)))
             if number == _PIECES:
-                inner = dict(_fields(_as_bytes(value)))
                 score = struct.unpack("<f", _as_bytes(inner.get(_SCORE, bytes(4))))[0]
-                found.pieces.append((_as_bytes(inner[_PIECE]).decode("utf-8"), score))
-                found.kinds.append(int(inner.get(_KIND, 1)))
+                model.pieces.append((_as_bytes(inner[_PIECE]).decode("utf-8"), score))
+                model.kinds.append(int(inner.get(_KIND, 1)))
             elif number == _TRAINING:
-                inner = dict(_fields(_as_bytes(value)))
-                found.is_unigram = inner.get(_MODEL_KIND, _UNIGRAM) == _UNIGRAM
-                found.writes_bytes = bool(inner.get(_BYTES, 0))
-            elif number == _NORMALIZING:
-                found.table = _as_bytes(dict(_fields(_as_bytes(value))).get(_TABLE, b""))
+                model.is_unigram = inner.get(_MODEL_KIND, _UNIGRAM) == _UNIGRAM
+                model.writes_bytes = bool(inner.get(_BYTES, 0))
+            else:
+                model.table = _as_bytes(inner.get(_TABLE, b""))
     except (ValueError, KeyError, struct.error, OSError) as error:
         raise TokenizerError(
             f"{path} is not a SentencePiece model, or damaged ({error}); fetch it again."
@@ -88,23 +86,19 @@ def read_pieces(path: Path) -> SentencePieces:
             f"{path} ends before its settings, which every model has after its pieces; it was cut "
             "off; fetch it again."
         )
-    if _UNKNOWN not in found.kinds:
+    if _UNKNOWN not in model.kinds:
         raise TokenizerError(f"{path} has no unknown piece; every model has one; fetch it again.")
-    return found
+    return model
 
 
 def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
-    """Makes T5's tokenizer of a model file.
-
-    Args:
-        path: The file.
-        config: `tokenizer_config.json`, which may count the sentinels: 100 if it does not.
+    """Makes T5's tokenizer of a model file; the config may count the sentinels, else 100.
 
     Raises:
         TokenizerError: If the file cannot be used.
     """
-    found = read_pieces(path)
-    if not found.is_unigram:
+    model = read_pieces(path)
+    if not model.is_unigram:
         raise TokenizerError(
             f"{path} holds pairs of pieces; T5's is a Unigram model; have transformers write "
             "tokenizer.json: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
@@ -113,14 +107,14 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
     count = count if type(count) is int and count > 0 else 0
     check_sentinels(count, path.with_name("tokenizer_config.json"))
     sentinels = [*map(sentinel_name, reversed(range(count)))]
-    known = {piece for piece, _ in found.pieces}
-    pieces = found.pieces + [(name, 0.0) for name in sentinels if name not in known]
+    known = {piece for piece, _ in model.pieces}
+    pieces = model.pieces + [(name, 0.0) for name in sentinels if name not in known]
     numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
-    unknown = found.kinds.index(_UNKNOWN)
+    unknown = model.kinds.index(_UNKNOWN)
     try:
-        backend = Backend(models.Unigram(pieces, unk_id=unknown, byte_fallback=found.writes_bytes))
-        if found.table:
-            backend.normalizer = normalizers.Precompiled(found.table)
+        backend = Backend(models.Unigram(pieces, unk_id=unknown, byte_fallback=model.writes_bytes))
+        if model.table:
+            backend.normalizer = normalizers.Precompiled(model.table)
     except Exception as error:  # The library raises bare Exception.
         raise TokenizerError(f"{path} is damaged ({error}); fetch it again.") from None
     backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -128,14 +122,14 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
     )
     backend.decoder = (
         decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
-        if found.writes_bytes
+        if model.writes_bytes
         else decoders.Metaspace()
     )
     if "</s>" in numbers:
         backend.post_processor = processors.TemplateProcessing(
             single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", numbers["</s>"])]
         )
-    for (piece, _), kind in zip(found.pieces, found.kinds, strict=True):
+    for (piece, _), kind in zip(model.pieces, model.kinds, strict=True):
         if kind in (_UNKNOWN, _CONTROL):
             backend.add_special_tokens([AddedToken(piece, normalized=False, special=True)])
         elif kind == _USER:
@@ -169,7 +163,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
-    """A number of seven bits a byte, lowest first, and the place after it."""
+    """A number of seven bits a byte, lowest first, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):

@@ -1,7 +1,7 @@
 """The names of the tokens that are not text, as the families write them."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from clozeworks.errors import TokenizerError
@@ -14,6 +14,11 @@ MOST_SENTINELS = 10_000
 def sentinel_name(number: int) -> str:
     """The token that stands for a gap, counted from 0 (`SENTINEL` matches it)."""
     return f"<extra_id_{number}>"
+
+
+def distinct(*names: str | None) -> tuple[str, ...]:
+    """The names of tokens that exist, each once."""
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +43,7 @@ class SpecialTokens:
 
     def names(self) -> tuple[str, ...]:
         """Lists the tokens that exist, each once, in the order of the fields."""
-        single = [getattr(self, field.name) for field in fields(self) if field.name != "extra"]
-        return tuple(dict.fromkeys(name for name in [*single, *self.extra] if name is not None))
+        return distinct(self.pad, self.unknown, self.mask, self.first, self.last, *self.extra)
 
 
 BERT_TOKENS = SpecialTokens(
@@ -61,27 +65,14 @@ XLNET_TOKENS = SpecialTokens(
     last="<sep>",
     extra=("<s>", "</s>", "<eod>", "<eop>"),
 )
-
-
 T5_TOKENS = SpecialTokens(
-    pad="<pad>",
-    unknown="<unk>",
-    last="</s>",
-    extra=tuple(map(sentinel_name, range(100))),
+    pad="<pad>", unknown="<unk>", last="</s>", extra=tuple(map(sentinel_name, range(100)))
 )
 LLAMA_TOKENS = SpecialTokens(first="<|begin_of_text|>", last="<|end_of_text|>")
 
 
 def check_sentinels(count: int, source_location: Path | str) -> None:
-    """Complains about more sentinels than anybody has.
-
-    Args:
-        count: `extra_ids` of `tokenizer_config.json`.
-        source_location: Where that file is.
-
-    Raises:
-        TokenizerError: If there are too many sentinels.
-    """
+    """Refuses an `extra_ids` in `tokenizer_config.json` that would fill the memory."""
     if count > MOST_SENTINELS:
         raise TokenizerError(
             f"{source_location}: extra_ids is {count:,}; it must be at most {MOST_SENTINELS:,}; "

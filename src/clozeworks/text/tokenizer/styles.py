@@ -6,45 +6,89 @@ and gives a ready tokenizer of the Rust library.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
-from clozeworks.text.tokenizer.character_pairs import CharacterPairStyle
 from clozeworks.text.tokenizer.special import (
     BERT_TOKENS,
     GPT2_TOKENS,
+    GPT_TOKENS,
     LLAMA_TOKENS,
     ROBERTA_TOKENS,
     T5_TOKENS,
     UNIGRAM_TOKENS,
     XLNET_TOKENS,
     SpecialTokens,
+    distinct,
 )
 
 StyleKind = Literal["wordpiece", "bpe", "unigram"]
 
 
-def _present(names: Sequence[str | None], vocabulary: Mapping[str, int]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if name is not None and name in vocabulary]
+def _framed(
+    vocabulary: Mapping[str, int], single: str, pair: str, *names: str | None
+) -> processors.TemplateProcessing | None:
+    """A template with these special tokens; None if one of them is missing."""
+    known = [(name, vocabulary[name]) for name in names if name is not None and name in vocabulary]
+    if len(known) < len(names):
+        return None
+    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=known)
 
 
 def _bert_template(
     special: SpecialTokens, vocabulary: Mapping[str, int]
 ) -> processors.TemplateProcessing | None:
     first, last = special.first, special.last
-    if first is None or last is None or first not in vocabulary or last not in vocabulary:
-        return None
-    return processors.TemplateProcessing(
-        single=f"{first}:0 $A:0 {last}:0",
-        pair=f"{first}:0 $A:0 {last}:0 $B:1 {last}:1",
-        special_tokens=[(first, vocabulary[first]), (last, vocabulary[last])],
-    )
+    single = f"{first}:0 $A:0 {last}:0"
+    return _framed(vocabulary, single, f"{single} $B:1 {last}:1", first, last)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordPieceStyle:
+class _Style:
+    """What all styles have."""
+
+    special: SpecialTokens
+
+    kind: ClassVar[StyleKind]
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        s = self.special
+        return distinct(s.pad, s.unknown, s.first, s.last, s.mask, *s.extra)
+
+    def trailing(self) -> tuple[str, ...]:
+        """Names the special tokens that take the last ids of a new vocabulary."""
+        return ()
+
+    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
+        """Makes the step that cuts the text into words."""
+        return pre_tokenizers.BertPreTokenizer()
+
+    def _joined(
+        self,
+        model: models.Model,
+        decoder: decoders.Decoder,
+        vocabulary: Mapping[str, int],
+        processor: processors.PostProcessor | None = None,
+    ) -> Backend:
+        backend = Backend(model)
+        backend.pre_tokenizer = self.pre_tokenizer()
+        backend.decoder = decoder
+        if processor is not None:
+            backend.post_processor = processor
+        backend.add_special_tokens(
+            [self._added(name) for name in self.special.names() if name in vocabulary]
+        )
+        return backend
+
+    def _added(self, name: str) -> AddedToken:
+        return AddedToken(name, normalized=False, special=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordPieceStyle(_Style):
     """BERT: words of letters, single punctuation marks, single Chinese characters, then pieces.
 
     Attributes:
@@ -65,16 +109,6 @@ class WordPieceStyle:
 
     kind = "wordpiece"
 
-    def leading(self) -> tuple[str, ...]:
-        """Names the special tokens that take the first ids of a new vocabulary, in order."""
-        s = self.special
-        order = (s.pad, s.unknown, s.first, s.last, s.mask, *s.extra)
-        return tuple(dict.fromkeys(name for name in order if name is not None))
-
-    def trailing(self) -> tuple[str, ...]:
-        """Names the special tokens that take the last ids of a new vocabulary."""
-        return ()
-
     def normalizer(self) -> normalizers.Normalizer:
         """Makes the step that cleans the characters."""
         return normalizers.BertNormalizer(
@@ -84,36 +118,22 @@ class WordPieceStyle:
             lowercase=self.lowercase,
         )
 
-    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
-        """Makes the step that cuts the text into words."""
-        return pre_tokenizers.BertPreTokenizer()
-
     def build(self, vocabulary: Mapping[str, int]) -> Backend:
-        """Joins the style with a vocabulary.
-
-        Args:
-            vocabulary: Id of each piece, special tokens among them.
-        """
-        backend = Backend(
-            models.WordPiece(
-                dict(vocabulary),
-                unk_token=self.special.unknown or "[UNK]",
-                continuing_subword_prefix=self.prefix,
-                max_input_chars_per_word=self.longest_word,
-            )
+        """Joins the style with a vocabulary: the id of each piece, special tokens among them."""
+        model = models.WordPiece(
+            dict(vocabulary),
+            unk_token=self.special.unknown or "[UNK]",
+            continuing_subword_prefix=self.prefix,
+            max_input_chars_per_word=self.longest_word,
         )
-        backend.normalizer = self.normalizer()
-        backend.pre_tokenizer = self.pre_tokenizer()
-        backend.decoder = decoders.WordPiece(prefix=self.prefix)
         template = _bert_template(self.special, vocabulary)
-        if template is not None:
-            backend.post_processor = template
-        backend.add_special_tokens(_present(self.special.names(), vocabulary))
+        backend = self._joined(model, decoders.WordPiece(prefix=self.prefix), vocabulary, template)
+        backend.normalizer = self.normalizer()
         return backend
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByteLevelStyle:
+class ByteLevelStyle(_Style):
     """RoBERTa and GPT-2: byte pair encoding over bytes; no text is ever unknown.
 
     Attributes:
@@ -132,13 +152,11 @@ class ByteLevelStyle:
     def leading(self) -> tuple[str, ...]:
         """Names the special tokens that take the first ids of a new vocabulary, in order."""
         s = self.special
-        order = (s.first, s.pad, s.last, s.unknown, *s.extra)
-        return tuple(dict.fromkeys(name for name in order if name is not None))
+        return distinct(s.first, s.pad, s.last, s.unknown, *s.extra)
 
     def trailing(self) -> tuple[str, ...]:
-        """Names the special tokens that take the last ids of a new vocabulary."""
-        mask = self.special.mask
-        return () if mask is None else (mask,)
+        """Names the special token that takes the last id of a new vocabulary."""
+        return distinct(self.special.mask)
 
     def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
         """Makes the step that cuts the text into words of bytes."""
@@ -147,24 +165,13 @@ class ByteLevelStyle:
     def build(
         self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()
     ) -> Backend:
-        """Joins the style with a vocabulary and its merges.
+        """Joins the style with a vocabulary and its merges, in the order in which they act."""
+        model = models.BPE(dict(vocabulary), list(merges))
+        return self._joined(model, decoders.ByteLevel(), vocabulary, self.processor(vocabulary))
 
-        Args:
-            vocabulary: Id of each piece, special tokens among them.
-            merges: Pairs of pieces in the order in which they are joined.
-        """
-        backend = Backend(models.BPE(dict(vocabulary), list(merges)))
-        backend.pre_tokenizer = self.pre_tokenizer()
-        backend.decoder = decoders.ByteLevel()
-        backend.post_processor = self.processor(vocabulary)
-        backend.add_special_tokens(
-            [
-                # Compat: RoBERTa's mask swallows the space before it, as a word's piece would.
-                AddedToken(name, lstrip=name == self.special.mask, normalized=False, special=True)
-                for name in _present(self.special.names(), vocabulary)
-            ]
-        )
-        return backend
+    def _added(self, name: str) -> AddedToken:
+        # Compat: RoBERTa's mask swallows the space before it, as a word's piece would.
+        return AddedToken(name, lstrip=name == self.special.mask, normalized=False, special=True)
 
     def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
         """Makes the step that puts special tokens around texts and leaves spaces out of words."""
@@ -176,7 +183,13 @@ class ByteLevelStyle:
                 trim_offsets=True,
                 add_prefix_space=self.add_prefix_space,
             )
-        return processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
+        return self._trimmed()
+
+    def _trimmed(
+        self, template: processors.TemplateProcessing | None = None
+    ) -> processors.PostProcessor:
+        trimmed = processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
+        return trimmed if template is None else processors.Sequence([trimmed, template])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,19 +206,12 @@ class BertByteLevelStyle(ByteLevelStyle):
     def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
         """Makes the step that puts special tokens around texts and leaves spaces out of words."""
         first, last = self.special.first, self.special.last
-        trimmed = processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
-        if first is None or last is None:
-            return trimmed
-        framed = processors.TemplateProcessing(
-            single=f"{first} $A {last}",
-            pair=f"{first} $A {last} $B {last}",
-            special_tokens=[(first, vocabulary[first]), (last, vocabulary[last])],
-        )
-        return processors.Sequence([trimmed, framed])
+        single = f"{first} $A {last}"
+        return self._trimmed(_framed(vocabulary, single, f"{single} $B {last}", first, last))
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnigramStyle:
+class UnigramStyle(_Style):
     """ALBERT and T5: spaces become `▁`, words are cut into their likeliest pieces.
 
     Attributes:
@@ -215,16 +221,6 @@ class UnigramStyle:
     special: SpecialTokens = UNIGRAM_TOKENS
 
     kind = "unigram"
-
-    def leading(self) -> tuple[str, ...]:
-        """Names the special tokens that take the first ids of a new vocabulary, in order."""
-        s = self.special
-        order = (s.pad, s.unknown, s.first, s.last, s.mask, *s.extra)
-        return tuple(dict.fromkeys(name for name in order if name is not None))
-
-    def trailing(self) -> tuple[str, ...]:
-        """Names the special tokens that take the last ids of a new vocabulary."""
-        return ()
 
     def normalizer(self) -> normalizers.Normalizer:
         """Makes the step that cleans the characters and joins runs of white space."""
@@ -241,21 +237,12 @@ class UnigramStyle:
         return pre_tokenizers.Metaspace()
 
     def build(self, pieces: Sequence[tuple[str, float]]) -> Backend:
-        """Joins the style with a vocabulary.
-
-        Args:
-            pieces: Each piece with its log probability; the place in the list is its id.
-        """
+        """Joins the style with pieces and their log probabilities, in the order of their ids."""
         vocabulary = {piece: index for index, (piece, _) in enumerate(pieces)}
-        unknown = vocabulary.get(self.special.unknown or "")
-        backend = Backend(models.Unigram(list(pieces), unk_id=unknown))
-        backend.normalizer = self.normalizer()
-        backend.pre_tokenizer = self.pre_tokenizer()
-        backend.decoder = decoders.Metaspace()
+        model = models.Unigram(list(pieces), unk_id=vocabulary.get(self.special.unknown or ""))
         template = self.template(vocabulary)
-        if template is not None:
-            backend.post_processor = template
-        backend.add_special_tokens(_present(self.special.names(), vocabulary))
+        backend = self._joined(model, decoders.Metaspace(), vocabulary, template)
+        backend.normalizer = self.normalizer()
         return backend
 
     def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
@@ -277,19 +264,13 @@ class ClosedUnigramStyle(UnigramStyle):
         """Names the special tokens that take the first ids of a new vocabulary, in order."""
         s = self.special
         # Compat: the published vocabulary has `<unk> <s> </s> <cls> <sep> <pad> <mask>` first.
-        order = (s.unknown, *s.extra[:2], s.first, s.last, s.pad, s.mask, *s.extra[2:])
-        return tuple(dict.fromkeys(name for name in order if name is not None))
+        return distinct(s.unknown, *s.extra[:2], s.first, s.last, s.pad, s.mask, *s.extra[2:])
 
     def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
         """Makes the step that puts special tokens after texts; the last has a type of its own."""
         close, last = self.special.last, self.special.first
-        if close is None or last is None or close not in vocabulary or last not in vocabulary:
-            return None
-        return processors.TemplateProcessing(
-            single=f"$A:0 {close}:0 {last}:2",
-            pair=f"$A:0 {close}:0 $B:1 {close}:1 {last}:2",
-            special_tokens=[(close, vocabulary[close]), (last, vocabulary[last])],
-        )
+        single, pair = f"$A:0 {close}:0 {last}:2", f"$A:0 {close}:0 $B:1 {close}:1 {last}:2"
+        return _framed(vocabulary, single, pair, close, last)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +286,7 @@ class AnsweringUnigramStyle(UnigramStyle):
     def leading(self) -> tuple[str, ...]:
         """Names the special tokens that take the first ids of a new vocabulary, in order."""
         s = self.special
-        return tuple(name for name in (s.pad, s.last, s.unknown) if name is not None)
+        return distinct(s.pad, s.last, s.unknown)
 
     def trailing(self) -> tuple[str, ...]:
         """The sentinels; the first of them has the very last id."""
@@ -314,13 +295,7 @@ class AnsweringUnigramStyle(UnigramStyle):
     def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
         """Makes the step that puts an end after texts."""
         last = self.special.last
-        if last is None or last not in vocabulary:
-            return None
-        return processors.TemplateProcessing(
-            single=f"$A:0 {last}:0",
-            pair=f"$A:0 {last}:0 $B:0 {last}:0",
-            special_tokens=[(last, vocabulary[last])],
-        )
+        return _framed(vocabulary, f"$A:0 {last}:0", f"$A:0 {last}:0 $B:0 {last}:0", last)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,16 +310,51 @@ class BeginningByteLevelStyle(ByteLevelStyle):
 
     def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
         """Makes the step that puts the beginning before texts and leaves spaces out of words."""
-        trimmed = processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
         first = self.special.first
-        if first is None:
-            return trimmed
-        framed = processors.TemplateProcessing(
-            single=f"{first} $A",
-            pair=f"{first} $A {first} $B",
-            special_tokens=[(first, vocabulary[first])],
+        return self._trimmed(_framed(vocabulary, f"{first} $A", f"{first} $A {first} $B", first))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharacterPairStyle(_Style):
+    """GPT: BERT's words in small letters, then byte pair encoding over characters.
+
+    Paper: Sennrich et al. 2016; Radford et al. 2018. The last piece of a word is marked, so that
+    words can be told apart when they are joined again.
+    Compat: the release repaired texts with ftfy and cut them with spaCy; transformers, which this
+    follows, cuts them as BERT does.
+
+    Attributes:
+        special: Names of the special tokens; nothing is put around a text.
+        ending: Marks a piece that ends a word.
+    """
+
+    special: SpecialTokens = GPT_TOKENS
+    ending: str = "</w>"
+
+    kind = "bpe"
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        return self.special.names()
+
+    def normalizer(self) -> normalizers.Normalizer:
+        """Makes the step that cleans the characters."""
+        return normalizers.BertNormalizer(lowercase=True)
+
+    def build(
+        self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()
+    ) -> Backend:
+        """Joins the style with a vocabulary and its merges, in the order in which they act."""
+        unknown = self.special.unknown
+        model = models.BPE(
+            dict(vocabulary),
+            list(merges),
+            unk_token=unknown if unknown in vocabulary else None,
+            end_of_word_suffix=self.ending,
         )
-        return processors.Sequence([trimmed, framed])
+        backend = self._joined(model, decoders.BPEDecoder(suffix=self.ending), vocabulary)
+        backend.normalizer = self.normalizer()
+        return backend
 
 
 Style = WordPieceStyle | ByteLevelStyle | UnigramStyle | CharacterPairStyle

@@ -32,11 +32,7 @@ class Template:
 
 
 def template(tokenizer: "Tokenizer", texts: int) -> Template:
-    """Reads the template off an example.
-
-    Args:
-        tokenizer: The tokenizer.
-        texts: 1 or 2.
+    """Reads the template for one text or two off an example.
 
     Raises:
         TokenizerError: If the tokenizer cannot write a single letter.

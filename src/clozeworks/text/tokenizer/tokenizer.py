@@ -13,11 +13,10 @@ from tokenizers import normalizers
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text.tokenizer import files
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, byte_tokens
-from clozeworks.text.tokenizer.chat_template import ChatMethods
+from clozeworks.text.tokenizer.chat import PLAIN_TEMPLATE, ChatTemplate, template_of, tokens_of
 from clozeworks.text.tokenizer.continuation import Continuation
 from clozeworks.text.tokenizer.encoding import Encoded, cut, lengths, positions_within
 from clozeworks.text.tokenizer.fingerprint import fingerprint
-from clozeworks.text.tokenizer.folders import holds_tokenizer, read_folder, special_names
 from clozeworks.text.tokenizer.saving import NO_LIMIT, write
 from clozeworks.text.tokenizer.special import SpecialTokens
 from clozeworks.text.tokenizer.styles import Style
@@ -30,7 +29,7 @@ GAPS = re.compile(re.escape("[MASK]") + "|" + re.escape("<mask>"))
 SHORTEN = "shorten it, or have it cut with --truncate (truncate=True in Python)"
 
 
-class Tokenizer(ChatMethods):
+class Tokenizer:
     """Turns text into token ids and ids into text.
 
     It never pads, and never cuts a text unless asked to.
@@ -58,7 +57,7 @@ class Tokenizer(ChatMethods):
         self._vocabulary = backend.get_vocab(with_added_tokens=True)
         self.size = max(self._vocabulary.values(), default=-1) + 1
         self.special = special or files.special_tokens(
-            self._config, self._vocabulary, None, special_names(backend)
+            self._config, self._vocabulary, None, files.special_names(backend)
         )
         self.pad_id = self.id_of(self.special.pad)
         self.unknown_id = self.id_of(self.special.unknown)
@@ -66,8 +65,8 @@ class Tokenizer(ChatMethods):
         self.first_id = self.id_of(self.special.first)
         self.last_id = self.id_of(self.special.last)
         limit = self._config.get("model_max_length")
-        sensible = isinstance(limit, int | float) and 0 < limit < NO_LIMIT
-        self.max_length = int(limit) if sensible and limit is not None else None
+        stated = isinstance(limit, int | float) and 0 < limit < NO_LIMIT
+        self.max_length = int(limit) if stated and limit is not None else None
 
     @classmethod
     def load(
@@ -90,7 +89,7 @@ class Tokenizer(ChatMethods):
         Raises:
             TokenizerError: If files are missing, damaged or contradict each other.
         """
-        backend, special, config = read_folder(Path(folder), style, repeats)
+        backend, special, config = files.read_folder(Path(folder), style, repeats)
         return cls(backend, special=special, config=config)
 
     @classmethod
@@ -100,13 +99,8 @@ class Tokenizer(ChatMethods):
 
     @staticmethod
     def is_in(folder: Path, style: Style | None = None) -> bool:
-        """Says whether a folder holds a tokenizer, or says that it needs none.
-
-        Args:
-            folder: The folder.
-            style: How the family writes text.
-        """
-        return holds_tokenizer(folder, style)
+        """Says whether a folder holds a tokenizer, or says that it needs none."""
+        return files.holds_tokenizer(folder, style)
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Writes the files that `load` and transformers read.
@@ -156,9 +150,6 @@ class Tokenizer(ChatMethods):
     def token_of(self, token_id: int) -> str:
         """Gives the vocabulary entry of an id.
 
-        Args:
-            token_id: The id.
-
         Raises:
             InputError: If no token has this id.
         """
@@ -179,8 +170,11 @@ class Tokenizer(ChatMethods):
     def special_ids(self) -> frozenset[int]:
         """The ids that stand for no text: padding, unknown, mask, first and last, and the like."""
         named = (self.pad_id, self.unknown_id, self.mask_id, self.first_id, self.last_id)
-        others = (self._vocabulary[name] for name in special_names(self._backend))
-        return frozenset({*(one for one in named if one is not None), *others})
+        return frozenset(one for one in (*named, *self._marked_special) if one is not None)
+
+    @cached_property
+    def _marked_special(self) -> list[int]:
+        return [self._vocabulary[name] for name in files.special_names(self._backend)]
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Turns ids into text.
@@ -197,38 +191,19 @@ class Tokenizer(ChatMethods):
         return self._backend.decode(ids, skip_special_tokens=skip_special)
 
     def continued(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """The text that ids add after others, the space between them with it.
-
-        Args:
-            before: The ids before; the last few are looked at.
-            ids: The ids that follow.
-        """
+        """The text that ids add after others, the space between them with it."""
         return self._continuation.whole(before, ids)
 
     def unfolding(self, before: Sequence[int]) -> Callable[[int], str]:
-        """A function that takes ids one by one and gives the text that is certain with each.
-
-        Args:
-            before: The ids before the first.
-        """
+        """A function that takes ids one by one and gives the text that is certain with each."""
         return self._continuation.unfolding(before)
 
     def begin_of_last(self, ids: Sequence[int], count: int) -> int:
-        """Where the last tokens that stand for text begin; earlier if a run of bytes is cut there.
-
-        Args:
-            ids: Token ids.
-            count: How many are wanted.
-        """
+        """Where the last `count` text tokens begin; earlier if a run of bytes is cut there."""
         return self._continuation.begin_of_last(ids, count)
 
     def end_of_run(self, ids: Sequence[int], position: int) -> int:
-        """The first place from this one on where a cut does not lie within a run of bytes.
-
-        Args:
-            ids: Token ids.
-            position: How many of them stand before the cut.
-        """
+        """The first position from this one on where a cut does not lie within a run of bytes."""
         return self._continuation.end_of_run(ids, position)
 
     def encode(
@@ -277,8 +252,8 @@ class Tokenizer(ChatMethods):
         try:
             encodings = run(batch, add_special_tokens=special)
         except TypeError:
-            for what, given in (("text", texts), ("pair", pairs or ())):
-                for number, text in enumerate(given, 1):
+            for what, each in (("text", texts), ("pair", pairs or ())):
+                for number, text in enumerate(each, 1):
                     check_unicode(what, number, text)
             raise
         encoded = [Encoded.of(encoding, offsets=offsets) for encoding in encodings]
@@ -329,21 +304,18 @@ class Tokenizer(ChatMethods):
                 f"it must be at least 0 and below {room:,}, the room a window of {length:,} has",
                 "lower overlap or raise length",
             )
-        found = []
+        windows = []
         for begin, _, end in sliding_windows(moving, room, overlap):
             stretch = range(begin, end)
             chosen = (stretch, range(0)) if pair is None else (range(counts[0]), stretch)
-            found.append(whole.pick(positions_within(whole.part, *chosen)))
-        return found
+            windows.append(whole.pick(positions_within(whole.part, *chosen)))
+        return windows
 
     def mark_gaps(self, text: str) -> str:
         """Writes every `[MASK]` and `<mask>` as this tokenizer's own mask token.
 
         A mask that swallows the space before it (RoBERTa's) does so when the text is encoded; the
         text itself keeps its spaces.
-
-        Args:
-            text: A text with gaps.
 
         Raises:
             TokenizerError: If the tokenizer has no mask token.
@@ -356,29 +328,34 @@ class Tokenizer(ChatMethods):
             )
         return GAPS.sub(lambda _: mask, text)
 
-    def vocabulary_pieces(self, word: str) -> list[str]:
-        """Lists the pieces of a word as it would stand inside a sentence.
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether it says how chats are written."""
+        return template_of(self._config) is not None
 
-        Args:
-            word: The word, without white space around it.
-        """
+    @property
+    def chat(self) -> ChatTemplate:
+        """How chats are written; a plain way if the tokenizer does not say it."""
+        source = template_of(self._config)
+        tokens = tokens_of(self._config, self.special)
+        return ChatTemplate(PLAIN_TEMPLATE if source is None else source, tokens)
+
+    def with_chat_template(self, source: str) -> "Tokenizer":
+        """The same tokenizer, saying how chats are written."""
+        config = {**self._config, "chat_template": source}
+        return Tokenizer(self._backend, special=self.special, config=config)
+
+    def vocabulary_pieces(self, word: str) -> list[str]:
+        """Lists the pieces of a word as it would stand inside a sentence."""
         return [self.token_of(token_id) for token_id in self.ids_inside(word)]
 
     def ids_inside(self, word: str) -> list[int]:
-        """The ids of a word, or of several, as it would stand inside a sentence.
-
-        Args:
-            word: The word, without white space around it.
-        """
+        """The ids of a word, or of several, as it would stand inside a sentence."""
         text = " " + word if self._writes_spaces else word
         return list(self.encode([text], special=False)[0].ids)
 
     def single_id(self, word: str) -> int | None:
-        """Gives the id of a word that is one token inside a sentence, or a vocabulary entry.
-
-        Args:
-            word: The word.
-        """
+        """Gives the id of a word that is one token inside a sentence, or a vocabulary entry."""
         pieces = self.vocabulary_pieces(word)
         if len(pieces) == 1 and pieces[0] != self.special.unknown:
             return self.id_of(pieces[0])
@@ -386,8 +363,8 @@ class Tokenizer(ChatMethods):
 
     @cached_property
     def _continuation(self) -> Continuation:
-        silent = [self._vocabulary[name] for name in special_names(self._backend)]
-        return Continuation(self.decode, self.state["decoder"], self._vocabulary, silent)
+        decoder = self.state["decoder"]
+        return Continuation(self.decode, decoder, self._vocabulary, self._marked_special)
 
     @cached_property
     def _writes_spaces(self) -> bool:

@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
@@ -132,7 +131,7 @@ def extend(
     for name, value in (("count", count), ("least", least)):
         if value < 1:
             raise SettingError(name, value, "it must be at least 1", "raise it")
-    choose = _way(tokenizer)
+    choose = _method(tokenizer)
     if isinstance(texts, str):
         raise InputError("texts is one str; it must be an iterable of str; put it in a list.")
     counter = WordCounter(tokenizer)
@@ -143,9 +142,7 @@ def extend(
         raise InputError(
             "the text is empty; new pieces come from the words of a text; give files with text."
         )
-    state = _with_added_inside(tokenizer)
-    ids_of = _ids_of(tokenizer.state)
-    cuts = {word: ids_of(word) for word in words}
+    cuts = _cuts(tokenizer, words)
     chosen = choose(tokenizer, words, cuts, count, least)
     note = _note(tokenizer, words)
     if not chosen.replaced:
@@ -154,24 +151,23 @@ def extend(
             f"{counted(least, 'time')} in {counted(words.total(), 'word')}; give more text, or "
             "lower least (--least)." + (note and f" {note}")
         )
-    extended = _built(tokenizer, state, chosen)
+    extended = _built(tokenizer, chosen)
     return Extension(
         extended,
         list(chosen.replaced),
         list(chosen.replaced.values()),
-        _cost(words, cuts, _unknown(tokenizer)),
-        _checked(tokenizer, extended, words, cuts),
+        _cost(tokenizer, words, cuts),
+        _cost(extended, words, _checked(tokenizer, extended, cuts)),
         note,
     )
 
 
 def measure(tokenizer: Tokenizer, words: Mapping[str, int]) -> ExtensionCost:
     """What words, counted by a `WordCounter`, cost under a tokenizer."""
-    ids_of = _ids_of(tokenizer.state)
-    return _cost(words, {word: ids_of(word) for word in words}, _unknown(tokenizer))
+    return _cost(tokenizer, words, _cuts(tokenizer, words))
 
 
-def _way(tokenizer: Tokenizer) -> ExtensionMethod:
+def _method(tokenizer: Tokenizer) -> ExtensionMethod:
     """How pieces for a tokenizer of this kind are chosen."""
     model, kind = tokenizer.state["model"], tokenizer.kind
     if kind == "wordpiece":
@@ -194,12 +190,12 @@ def _way(tokenizer: Tokenizer) -> ExtensionMethod:
 
 
 def _wordpiece(
-    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, least: int
+    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, min_frequency: int
 ) -> _Chosen:
     model = tokenizer.state["model"]
     prefix, longest = model["continuing_subword_prefix"], model["max_input_chars_per_word"]
     fewer = {word: number for word, number in words.items() if len(word) <= longest}
-    fusing = Fusing(fewer, LongestFirst(model["vocab"], prefix), least)
+    fusing = Fusing(fewer, LongestFirst(model["vocab"], prefix), min_frequency)
     old = LongestFirst(model["vocab"], prefix)
     replaced = {}
     for piece in fusing.choose(count, tokenizer.vocabulary().keys()):
@@ -214,7 +210,7 @@ def _wordpiece(
 
 
 def _byte_level(
-    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, least: int
+    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, min_frequency: int
 ) -> _Chosen:
     pieces = tokenizer.vocabulary()
     spelled = {number: piece for piece, number in pieces.items()}
@@ -227,7 +223,7 @@ def _byte_level(
             held += len(cut)
         if held > MERGED_PIECES:
             break
-    merges = learn_merges(by_cut, pieces.keys(), count, least)
+    merges = learn_merges(by_cut, pieces.keys(), count, min_frequency)
     replaced: dict[str, list[int]] = {}
     for pair in merges:
         sides = (replaced[side] if side in replaced else [pieces[side]] for side in pair)
@@ -236,7 +232,7 @@ def _byte_level(
 
 
 def _unigram(
-    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, least: int
+    tokenizer: Tokenizer, words: Counter[str], cuts: Cuts, count: int, min_frequency: int
 ) -> _Chosen:
     model = tokenizer.state["model"]
     unknown, scores = model["unk_id"], [score for _, score in model["vocab"]]
@@ -244,11 +240,10 @@ def _unigram(
 
     def parts(word: str) -> list[tuple[int, str]]:
         """The pieces of a word; what cannot be written, character by character."""
-        found = [(token.id, token.value) for token in tokenize(word)]
         return [
-            (number, part)
-            for number, text in found
-            for part in (text if number == unknown else [text])
+            (token.id, part)
+            for token in tokenize(word)
+            for part in (token.value if token.id == unknown else [token.value])
         ]
 
     stretches: Counter[str] = Counter()
@@ -259,13 +254,12 @@ def _unigram(
                 stretch = "".join(texts)
                 stretches[stretch] += number
                 ends[stretch] = list(accumulate(map(len, texts)))
-    fusing = Fusing(stretches, FewestFused(dict(model["vocab"]), ends), least)
+    fusing = Fusing(stretches, FewestFused(dict(model["vocab"]), ends), min_frequency)
     replaced, likely = {}, []
     for piece in fusing.choose(count, tokenizer.vocabulary().keys()):
-        found = parts(piece)
-        replaced[piece] = [number for number, _ in found]
+        replaced[piece] = [number for number, _ in parts(piece)]
         # Above the score of the unknown token, which lies below the lowest of all pieces.
-        each = [min(scores) if number == unknown else scores[number] for number, _ in found]
+        each = [min(scores) if n == unknown else scores[n] for n in replaced[piece]]
         likely.append(sum(each) + HAIR * (len(each) - 1))
     return _Chosen(replaced, scores=likely)
 
@@ -294,45 +288,32 @@ def _kind(character: str) -> str:
     return "letter" if mark in "LM" else "digit" if mark == "N" else "other"
 
 
-def _with_added_inside(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The tokenizer's state, with all its tokens in the model.
+def _built(tokenizer: Tokenizer, chosen: _Chosen) -> Tokenizer:
+    """The tokenizer with new pieces, and with all its old tokens in the model.
 
     Trap: tokens that stand beside the model are numbered after it whenever it is loaded, so they
     would get other ids as the model grows.
     """
-    state = tokenizer.state
-    model = dict(state["model"])
+    model = dict(tokenizer.state["model"])
     vocabulary = model["vocab"]
     if isinstance(vocabulary, dict):
-        model["vocab"] = {**vocabulary, **tokenizer.vocabulary()}
+        numbered = {piece: n for n, piece in enumerate(chosen.replaced, tokenizer.size)}
+        model["vocab"] = {**vocabulary, **tokenizer.vocabulary(), **numbered}
     else:
         lowest = min(score for _, score in vocabulary)
-        beside = list(tokenizer.vocabulary())[len(vocabulary) :]
-        model["vocab"] = [*vocabulary, *([piece, lowest] for piece in beside)]
-        assert len(model["vocab"]) == tokenizer.size, "ids of a Unigram model have no gaps"
-    return {**state, "model": model}
-
-
-def _built(tokenizer: Tokenizer, state: dict[str, Any], chosen: _Chosen) -> Tokenizer:
-    model = dict(state["model"])
-    if isinstance(model["vocab"], dict):
-        numbered = {piece: n for n, piece in enumerate(chosen.replaced, tokenizer.size)}
-        model["vocab"] = {**model["vocab"], **numbered}
-    else:
+        beside = [(piece, lowest) for piece in list(tokenizer.vocabulary())[len(vocabulary) :]]
+        assert len(vocabulary) + len(beside) == tokenizer.size, "Unigram ids have no gaps"
         scored = zip(chosen.replaced, chosen.scores, strict=True)
-        model["vocab"] = [*model["vocab"], *([piece, score] for piece, score in scored)]
+        model["vocab"] = [*vocabulary, *beside, *scored]
     if chosen.merges:
-        model["merges"] = [*model["merges"], *(list(pair) for pair in chosen.merges)]
-    backend = Backend.from_str(json.dumps({**state, "model": model}))
+        model["merges"] = [*model["merges"], *chosen.merges]
+    backend = Backend.from_str(json.dumps({**tokenizer.state, "model": model}))
     return Tokenizer(backend, special=tokenizer.special, config=tokenizer._config)
 
 
-def _checked(
-    tokenizer: Tokenizer, extended: Tokenizer, words: Counter[str], cuts: Cuts
-) -> ExtensionCost:
-    """What the words cost now; those without a new piece must be cut as before."""
-    ids_of = _ids_of(extended.state)
-    after = {word: ids_of(word) for word in words}
+def _checked(tokenizer: Tokenizer, extended: Tokenizer, cuts: Cuts) -> Cuts:
+    """The words under the new tokenizer; those without a new piece must be cut as before."""
+    after = _cuts(extended, cuts)
     for word, ids in after.items():
         if ids != cuts[word] and max(ids) < tokenizer.size:
             raise UnsupportedError(
@@ -340,19 +321,19 @@ def _checked(
                 f"it (as {extended.decode(ids)!r}); an added token of the tokenizer has its "
                 "spelling; remove that token first, or take the word out of the text."
             )
-    return _cost(words, after, _unknown(extended))
+    return after
 
 
-def _ids_of(state: Mapping[str, Any]) -> Callable[[str], tuple[int, ...]]:
-    """What gives the ids of a word."""
-    model = dict(state["model"])
+def _cuts(tokenizer: Tokenizer, words: Iterable[str]) -> Cuts:
+    model = dict(tokenizer.state["model"])
     if "dropout" in model:
         model["dropout"] = None  # else merges are left out at random
-    tokenize = Backend.from_str(json.dumps({**state, "model": model})).model.tokenize
-    return lambda word: tuple(token.id for token in tokenize(word))
+    tokenize = Backend.from_str(json.dumps({**tokenizer.state, "model": model})).model.tokenize
+    return {word: tuple(token.id for token in tokenize(word)) for word in words}
 
 
-def _cost(words: Mapping[str, int], cuts: Cuts, unknown: int | None) -> ExtensionCost:
+def _cost(tokenizer: Tokenizer, words: Mapping[str, int], cuts: Cuts) -> ExtensionCost:
+    unknown = _unknown(tokenizer)
     tokens = sum(count * len(cuts[word]) for word, count in words.items())
     lost = sum(count * cuts[word].count(unknown) for word, count in words.items())
     return ExtensionCost(sum(words.values()), tokens, lost)
@@ -367,10 +348,10 @@ def _unknown(tokenizer: Tokenizer) -> int:
 
 
 def _note(tokenizer: Tokenizer, words: Counter[str]) -> str:
-    asked = WordCounter(tokenizer)
-    asked.add("中文")
+    counter = WordCounter(tokenizer)
+    counter.add("中文")
     chinese = sum(n for word, n in words.items() if len(word) == 1 and "一" <= word <= "鿿")
-    if len(asked.words()) < 2 or chinese < CHINESE_SHARE * words.total():
+    if len(counter.words()) < 2 or chinese < CHINESE_SHARE * words.total():
         return ""
     return (
         "For this tokenizer each Chinese character is a word of its own, so of Chinese only "

@@ -11,7 +11,7 @@ twice, so missing characters are worth having too.
 import heapq
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 from zlib import crc32
 
@@ -36,14 +36,8 @@ class WordCutter(Protocol):
 
     spoils: bool
     """Whether one character that cannot be written makes its whole word unknown."""
-
-    def add(self, piece: str) -> None:
-        """From now on there is this piece."""
-        ...
-
-    def remove(self, piece: str) -> None:
-        """From now on there is this piece no more."""
-        ...
+    add: Callable[[str], None]
+    remove: Callable[[str], None]
 
     def knows(self, piece: str) -> bool:
         """Whether there is this piece."""
@@ -66,8 +60,8 @@ class LongestFirst:
     def __init__(self, pieces: Iterable[str], prefix: str) -> None:
         self._known = set(pieces)
         self._prefix = prefix
-        self.add = self._known.add
-        self.remove = self._known.discard
+        self.add: Callable[[str], None] = self._known.add
+        self.remove: Callable[[str], None] = self._known.discard
         self.knows = self._known.__contains__
 
     def cut(self, word: str, *, inside: bool = False) -> list[int]:
@@ -101,8 +95,8 @@ class FewestFused:
         self._pieces = frozenset(pieces)
         self._fused: set[str] = set()
         self._old = old
-        self.add = self._fused.add
-        self.remove = self._fused.discard
+        self.add: Callable[[str], None] = self._fused.add
+        self.remove: Callable[[str], None] = self._fused.discard
 
     def knows(self, piece: str) -> bool:
         """Whether there is this piece."""
@@ -120,11 +114,11 @@ class FewestFused:
                     best, origin = costs[first] + 1, first
             costs.append(best)
             before.append(origin)
-        found, position = [], len(ends) - 1
+        cuts, position = [], len(ends) - 1
         while position:
-            found.append(ends[position])
+            cuts.append(ends[position])
             position = before[position]
-        return found[::-1]
+        return cuts[::-1]
 
     def piece(self, word: str, begin: int, end: int) -> str:
         """A piece is the text itself."""
@@ -134,9 +128,9 @@ class FewestFused:
 class Fusing:
     """The words of a text, how they are cut at the moment, and what that costs."""
 
-    def __init__(self, words: Mapping[str, int], cutter: WordCutter, least: int) -> None:
+    def __init__(self, words: Mapping[str, int], cutter: WordCutter, min_frequency: int) -> None:
         self._cutter = cutter
-        self._least = least
+        self._min_frequency = min_frequency
         self._words: list[str] = []
         self._counts: list[int] = []
         self._cuts: list[list[int]] = []
@@ -153,7 +147,7 @@ class Fusing:
                 self._counts.append(count)
                 self._cuts.append(cut)
                 self._costs.append(cost)
-        # Every place where a piece begins, with all that follows it in its word.
+        # Every position where a piece begins, with all that follows it in its word.
         self._begins = sorted(
             (cutter.piece(word, begin, len(word)), number)
             for number, (word, cut) in enumerate(zip(self._words, self._cuts, strict=True))
@@ -161,12 +155,7 @@ class Fusing:
         )
 
     def choose(self, count: int, taken: Collection[str]) -> list[str]:
-        """Gives at most `count` pieces, those that save most first.
-
-        Args:
-            count: How many.
-            taken: What must not be chosen.
-        """
+        """Gives at most `count` pieces that are not `taken`, those that save most first."""
         chosen: list[str] = []
         tried = set(taken)
         while len(chosen) < count:
@@ -183,9 +172,9 @@ class Fusing:
         return chosen
 
     def _drop_idle(self, chosen: list[str]) -> None:
-        """Takes back pieces that have lost their places to longer ones."""
+        """Takes back pieces that longer ones have replaced."""
         uses = self._uses()
-        for piece in [piece for piece in chosen if uses[piece] < self._least]:
+        for piece in [piece for piece in chosen if uses[piece] < self._min_frequency]:
             chosen.remove(piece)
             self._cutter.remove(piece)
             self._cut_anew(piece)
@@ -200,13 +189,13 @@ class Fusing:
                 chosen.append(piece)
                 continue
             saved, used = self._saving(piece)
-            if saved > 0 and used >= self._least:
+            if saved > 0 and used >= self._min_frequency:
                 counted[piece] = len(chosen)
                 heapq.heappush(heap, (-saved, piece))
 
     def _runs(self) -> Counter[str]:
         """What every frequent run, and every missing character, would save at most."""
-        found: Counter[str] = Counter()
+        savings: Counter[str] = Counter()
         begins: list[Sequence[int]] = [range(len(cut)) for cut in self._cuts]
         for length in range(1, LONGEST_RUN + 1):
             counts: Counter[str] = Counter()
@@ -214,12 +203,12 @@ class Fusing:
                 for position in positions:
                     if position + length <= len(self._cuts[number]):
                         counts[self._run(number, position, length)] += self._counts[number]
-            frequent = {run: total for run, total in counts.items() if total >= self._least}
+            frequent = {run: total for run, total in counts.items() if total >= self._min_frequency}
             if length == 1:
                 missing = {r: total for r, total in frequent.items() if not self._cutter.knows(r)}
-                found.update(missing)
+                savings.update(missing)
                 continue
-            found.update({run: total * (length - 1) for run, total in frequent.items()})
+            savings.update({run: total * (length - 1) for run, total in frequent.items()})
             # A longer run occurs no more often than the one it begins with.
             begins = [
                 [
@@ -230,7 +219,7 @@ class Fusing:
                 ]
                 for number, positions in enumerate(begins)
             ]
-        return found
+        return savings
 
     def _run(self, number: int, position: int, length: int) -> str:
         cut = self._cuts[number]

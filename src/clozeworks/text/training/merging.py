@@ -16,7 +16,7 @@ MergePair = tuple[str, str]
 
 
 def learn_merges(
-    cuts: Mapping[tuple[str, ...], int], taken: Collection[str], count: int, least: int
+    cuts: Mapping[tuple[str, ...], int], taken: Collection[str], count: int, min_frequency: int
 ) -> list[MergePair]:
     """Gives pairs to join, in order; each makes a piece that did not exist.
 
@@ -25,7 +25,7 @@ def learn_merges(
         taken: Pieces that exist; no merge may make them. Trap: `<`, `mask` and `>` could become
             the mask token, and a text without any new piece would have other ids than before.
         count: The most merges.
-        least: How often a pair must occur.
+        min_frequency: How often a pair must occur.
     """
     words = [list(pieces) for pieces in cuts]
     counts = list(cuts.values())
@@ -35,16 +35,16 @@ def learn_merges(
         for pair in pairwise(pieces):
             pairs[pair] += counts[number]
             positions[pair].add(number)
-    made = set(taken)
-    heap = [_entry(pair, total) for pair, total in pairs.items() if total >= least]
+    pieces_taken = set(taken)
+    heap = [_entry(pair, total) for pair, total in pairs.items() if total >= min_frequency]
     heapq.heapify(heap)
     merges: list[MergePair] = []
     while heap and len(merges) < count:
         total, piece, left, right = heapq.heappop(heap)
         pair = (left, right)
-        if pairs[pair] != -total or piece in made:
+        if pairs[pair] != -total or piece in pieces_taken:
             continue  # joined already, or counted anew since
-        made.add(piece)
+        pieces_taken.add(piece)
         merges.append(pair)
         changed: set[MergePair] = set()
         for number in positions.pop(pair):
@@ -55,7 +55,7 @@ def learn_merges(
                     positions[other].add(number)
             changed.update(change)
         for other in changed:
-            if pairs[other] >= least:
+            if pairs[other] >= min_frequency:
                 heapq.heappush(heap, _entry(other, pairs[other]))
     return merges
 

@@ -11,30 +11,31 @@ What the library's trainers leave open, and what is done here:
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from clozeworks.errors import SettingError, Stated, UnknownName
-from clozeworks.text.tokenizer.character_pairs import CharacterPairStyle
 from clozeworks.text.tokenizer.styles import (
     ByteLevelStyle,
+    CharacterPairStyle,
     Style,
     StyleKind,
     UnigramStyle,
     WordPieceStyle,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
-from clozeworks.text.training.alphabet import choose_alphabet
-from clozeworks.text.training.reading import (
+from clozeworks.text.training.unigram import learn_pieces
+from clozeworks.text.training.word_counts import (
     ReadingProgress,
     count_words,
     lines_of,
     no_progress,
-    some,
 )
-from clozeworks.text.training.unigram import learn_pieces
 
 STYLES: dict[str, type[WordPieceStyle] | type[ByteLevelStyle] | type[UnigramStyle]] = {
     "wordpiece": WordPieceStyle,
@@ -46,6 +47,10 @@ REPEATED = 10_000
 # Unigram: longer stretches are cut, and the most frequent words up to this many characters count.
 LONGEST_STRETCH = 64
 CHARACTERS = 4_000_000
+# Characters are kept while they fill at most this fraction of the vocabulary, ...
+ALPHABET_FRACTION = Fraction(3, 4)
+# ... but never so few that less than this fraction of the text can be written.
+COVERED = Fraction(995, 1000)
 
 
 def train_from_iterator(
@@ -71,7 +76,6 @@ def train_from_iterator(
         InputError: If a text cannot be used, or there is no text.
         SettingError: If a setting is impossible; of a size the message names the smallest possible.
     """
-    tell = progress or no_progress
     if kind not in STYLES:
         raise UnknownName("kind", kind, STYLES)
     style = style or STYLES[kind]()
@@ -84,59 +88,143 @@ def train_from_iterator(
         )
     if min_frequency < 1:
         raise SettingError("min_frequency", min_frequency, "it must be at least 1", "raise it")
-    blocks = some(lines_of(texts))
+    text = _Text(lines_of(texts), size, min_frequency, progress or no_progress)
     if isinstance(style, WordPieceStyle):
-        backend = _wordpiece(blocks, size, style, min_frequency, tell)
+        backend = _wordpiece(text, style)
     elif isinstance(style, ByteLevelStyle):
-        backend = _byte_level(blocks, size, style, min_frequency, tell)
+        backend = _byte_level(text, style)
     elif isinstance(style, CharacterPairStyle):
-        backend = _character_pairs(blocks, size, style, min_frequency, tell)
+        backend = _character_pairs(text, style)
     else:
-        backend = _unigram(blocks, size, style, min_frequency, tell)
-    tell("learn", 1, 1)
+        backend = _unigram(text, style)
+    text.progress("learn", 1, 1)
     return Tokenizer(backend, special=style.special)
 
 
-def _wordpiece(
-    blocks: Iterable[list[str]],
+@dataclass(frozen=True)
+class _Text:
+    """The training text, and what is asked of the vocabulary."""
+
+    blocks: Iterable[list[str]]
+    size: int
+    min_frequency: int
+    progress: ReadingProgress
+
+    def words(self, style: WordPieceStyle | CharacterPairStyle | UnigramStyle) -> Counter[str]:
+        """How often each word occurs."""
+        words = count_words(self.blocks, style.normalizer(), style.pre_tokenizer())
+        self.progress("learn", 0, 1)
+        return words
+
+    def lines(self) -> Iterator[list[str]]:
+        """The lines of each text."""
+        yield from self.blocks
+        self.progress("learn", 0, 1)
+
+    def alphabet(self, characters: Counter[str], taken: int, costs: Mapping[str, int]) -> list[str]:
+        """The characters that the vocabulary shall write."""
+        return choose_alphabet(
+            characters, costs, size=self.size, taken=taken, min_frequency=self.min_frequency
+        )
+
+    def trainer_settings(self, special: Sequence[str], alphabet: list[str]) -> dict[str, Any]:
+        """What trainers of the library have in common."""
+        return {
+            "vocab_size": self.size,
+            "min_frequency": self.min_frequency,
+            "show_progress": False,
+            "special_tokens": list(special),
+            "initial_alphabet": alphabet,
+        }
+
+
+def choose_alphabet(
+    characters: Counter[str],
+    costs: Mapping[str, int],
+    *,
     size: int,
-    style: WordPieceStyle,
+    taken: int,
     min_frequency: int,
-    progress: ReadingProgress,
-) -> Backend:
-    counted = count_words(blocks, style.normalizer(), style.pre_tokenizer())
-    words = {w: n for w, n in sorted(counted.items()) if len(w) <= style.longest_word}
-    progress("learn", 0, 1)
+) -> list[str]:
+    """Chooses characters, the most frequent first, and gives them sorted.
+
+    Args:
+        characters: How often each occurs.
+        costs: Vocabulary entries each one needs, 1 if not stated.
+        size: Entries of the whole vocabulary.
+        taken: Entries the special tokens need.
+        min_frequency: Rarer characters are left out.
+
+    Raises:
+        SettingError: If the size has no room for the characters that make up the text.
+    """
+    total = sum(characters.values())
+    room = max(int(size * ALPHABET_FRACTION), taken)
+    used, seen, needed_size = taken, 0, taken
+    chosen: list[str] = []
+    # Trap: ties must not fall to the order of a hash table.
+    for character, count in sorted(characters.items(), key=lambda item: (-item[1], item[0])):
+        needed = seen < total * COVERED
+        cost = costs.get(character, 1)
+        if not needed and (count < min_frequency or used + cost > room):
+            break
+        chosen.append(character)
+        used += cost
+        seen += count
+        if needed:
+            needed_size = used
+    what = f"the characters that make up {float(COVERED):.1%} of the text"
+    _check_size(size, needed_size, what)
+    return sorted(chosen)
+
+
+def _check_size(size: int, needed: int, what: str) -> None:
+    if size < needed:
+        raise SettingError(
+            "size",
+            size,
+            f"the special tokens and {what} need {needed:,}",
+            f"raise size to at least {needed:,}",
+        )
+
+
+def _characters(words: Mapping[str, int]) -> Counter[str]:
     characters: Counter[str] = Counter()
-    inside: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:
             characters[character] += count
-        inside.update(set(word[1:]))
-    costs = {character: 2 if inside[character] else 1 for character in characters}
+    return characters
+
+
+def _wordpiece(text: _Text, style: WordPieceStyle) -> Backend:
+    counted = text.words(style)
+    words = {w: n for w, n in sorted(counted.items()) if len(w) <= style.longest_word}
+    inside = {character for word in words for character in word[1:]}
     leading = style.leading()
-    alphabet = choose_alphabet(
-        characters, costs, size=size, taken=len(leading), min_frequency=min_frequency
-    )
-    continuing = [style.prefix + character for character in alphabet if inside[character]]
+    alphabet = text.alphabet(_characters(words), len(leading), dict.fromkeys(inside, 2))
+    continuing = [style.prefix + character for character in alphabet if character in inside]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size,
-        min_frequency=min_frequency,
-        show_progress=False,
         # Trap: the trainer numbers continuing characters in the order of a hash table, unless it
         # meets them here; this backend is thrown away, so nothing else comes of it.
-        special_tokens=[*leading, *alphabet, *continuing],
-        initial_alphabet=alphabet,
+        **text.trainer_settings([*leading, *alphabet, *continuing], alphabet),
         limit_alphabet=len(alphabet),
         continuing_subword_prefix=style.prefix,
     )
-    learner = Backend(models.WordPiece(unk_token=style.special.unknown or "[UNK]"))
+    model = models.WordPiece(unk_token=style.special.unknown or "[UNK]")
+    return style.build(_vocabulary(_learner(model, trainer, words, alphabet)))
+
+
+def _learner(
+    model: models.Model, trainer: trainers.Trainer, words: Mapping[str, int], alphabet: list[str]
+) -> Backend:
+    """A model that learned from words as often as they occur."""
+    learner = Backend(model)
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     learner.train_from_iterator(_repeated(words, frozenset(alphabet)), trainer)
-    return style.build(learner.get_vocab(with_added_tokens=True))
+    return learner
 
 
-def _repeated(words: dict[str, int], alphabet: frozenset[str]) -> Iterator[str]:
+def _repeated(words: Mapping[str, int], alphabet: frozenset[str]) -> Iterator[str]:
     for word, count in words.items():
         # A word with a character that was left out will be unknown, and must teach nothing.
         if alphabet.issuperset(word):
@@ -144,75 +232,8 @@ def _repeated(words: dict[str, int], alphabet: frozenset[str]) -> Iterator[str]:
                 yield (word + " ") * min(REPEATED, count - done)
 
 
-def _byte_level(
-    blocks: Iterable[list[str]],
-    size: int,
-    style: ByteLevelStyle,
-    min_frequency: int,
-    progress: ReadingProgress,
-) -> Backend:
-    leading, trailing = style.leading(), style.trailing()
-    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
-    least = len(symbols) + len(leading) + len(trailing)
-    if size < least:
-        raise SettingError(
-            "size",
-            size,
-            f"the special tokens and the {len(symbols)} bytes need {least:,}",
-            f"raise size to at least {least:,}",
-        )
-    trainer = trainers.BpeTrainer(
-        vocab_size=size - len(trailing),
-        min_frequency=min_frequency,
-        show_progress=False,
-        special_tokens=list(leading),
-        initial_alphabet=symbols,
-    )
-    learner = Backend(models.BPE())
-    learner.pre_tokenizer = style.pre_tokenizer()
-    learner.train_from_iterator(_until_learning(blocks, progress), trainer)
-    vocabulary = learner.get_vocab(with_added_tokens=True)
-    for name in trailing:
-        vocabulary[name] = len(vocabulary)
-    merges = _merges(learner)
-    return style.build(vocabulary, merges)
-
-
-def _character_pairs(
-    blocks: Iterable[list[str]],
-    size: int,
-    style: CharacterPairStyle,
-    min_frequency: int,
-    progress: ReadingProgress,
-) -> Backend:
-    words = dict(sorted(count_words(blocks, style.normalizer(), style.pre_tokenizer()).items()))
-    progress("learn", 0, 1)
-    characters: Counter[str] = Counter()
-    for word, count in words.items():
-        for character in word:
-            characters[character] += count
-    leading = style.leading()
-    # Every character may stand inside a word and at its end.
-    alphabet = choose_alphabet(
-        characters,
-        dict.fromkeys(characters, 2),
-        size=size,
-        taken=len(leading),
-        min_frequency=min_frequency,
-    )
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        min_frequency=min_frequency,
-        show_progress=False,
-        special_tokens=[*leading, *alphabet, *(sign + style.ending for sign in alphabet)],
-        initial_alphabet=alphabet,
-        limit_alphabet=len(alphabet),
-        end_of_word_suffix=style.ending,
-    )
-    learner = Backend(models.BPE(end_of_word_suffix=style.ending))
-    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    learner.train_from_iterator(_repeated(words, frozenset(alphabet)), trainer)
-    return style.build(learner.get_vocab(with_added_tokens=True), _merges(learner))
+def _vocabulary(learner: Backend) -> dict[str, int]:
+    return learner.get_vocab(with_added_tokens=True)
 
 
 def _merges(learner: Backend) -> list[tuple[str, str]]:
@@ -221,37 +242,46 @@ def _merges(learner: Backend) -> list[tuple[str, str]]:
     return [(pair[0], pair[1]) for pair in pairs]
 
 
-def _until_learning(blocks: Iterable[list[str]], progress: ReadingProgress) -> Iterator[list[str]]:
-    yield from blocks
-    progress("learn", 0, 1)
+def _byte_level(text: _Text, style: ByteLevelStyle) -> Backend:
+    leading, trailing = style.leading(), style.trailing()
+    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
+    needed = len(symbols) + len(leading) + len(trailing)
+    _check_size(text.size, needed, f"the {len(symbols)} bytes")
+    settings = text.trainer_settings(leading, symbols)
+    trainer = trainers.BpeTrainer(**{**settings, "vocab_size": text.size - len(trailing)})
+    learner = Backend(models.BPE())
+    learner.pre_tokenizer = style.pre_tokenizer()
+    learner.train_from_iterator(text.lines(), trainer)
+    vocabulary = _vocabulary(learner)
+    for name in trailing:
+        vocabulary[name] = len(vocabulary)
+    return style.build(vocabulary, _merges(learner))
 
 
-def _unigram(
-    blocks: Iterable[list[str]],
-    size: int,
-    style: UnigramStyle,
-    min_frequency: int,
-    progress: ReadingProgress,
-) -> Backend:
-    counted = count_words(blocks, style.normalizer(), style.pre_tokenizer())
-    progress("learn", 0, 1)
+def _character_pairs(text: _Text, style: CharacterPairStyle) -> Backend:
+    words = dict(sorted(text.words(style).items()))
+    characters = _characters(words)
+    leading = style.leading()
+    # Every character may stand inside a word and at its end.
+    alphabet = text.alphabet(characters, len(leading), dict.fromkeys(characters, 2))
+    last = [character + style.ending for character in alphabet]
+    trainer = trainers.BpeTrainer(
+        **text.trainer_settings([*leading, *alphabet, *last], alphabet),
+        limit_alphabet=len(alphabet),
+        end_of_word_suffix=style.ending,
+    )
+    learner = _learner(models.BPE(end_of_word_suffix=style.ending), trainer, words, alphabet)
+    return style.build(_vocabulary(learner), _merges(learner))
+
+
+def _unigram(text: _Text, style: UnigramStyle) -> Backend:
     stretches: Counter[str] = Counter()
-    for word, count in counted.items():
+    for word, count in text.words(style).items():
         for begin in range(0, len(word), LONGEST_STRETCH):
             stretches[word[begin : begin + LONGEST_STRETCH]] += count
-    characters: Counter[str] = Counter()
-    for word, count in stretches.items():
-        for character in word:
-            characters[character] += count
     leading, trailing = style.leading(), style.trailing()
     special = (*leading, *trailing)
-    alphabet = choose_alphabet(
-        characters,
-        dict.fromkeys(characters, 1),
-        size=size,
-        taken=len(special),
-        min_frequency=min_frequency,
-    )
+    alphabet = text.alphabet(_characters(stretches), len(special), {})
     # An unknown character stands alone as unknown; what is on its two sides still teaches.
     known = re.compile(f"[{re.escape(''.join(alphabet))}]+")
     usable: Counter[str] = Counter()
@@ -265,14 +295,9 @@ def _unigram(
         if held > CHARACTERS and words:
             break
         words[word] = count
-    chosen = sorted(words)
+    words = dict(sorted(words.items()))
     pieces = learn_pieces(
-        chosen,
-        [words[word] for word in chosen],
-        alphabet,
-        size - len(special),
-        min_frequency,
-        frozenset(special),
+        words, alphabet, text.size - len(special), text.min_frequency, frozenset(special)
     )
     first, last = ([(name, 0.0) for name in names] for names in (leading, trailing))
     return style.build([*first, *pieces, *last])

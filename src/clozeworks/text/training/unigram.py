@@ -11,7 +11,7 @@ every sum has a fixed order.
 Used by: `train(kind="unigram")`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ PASSES = 2
 
 @dataclass(frozen=True)
 class Seeds:
-    """Candidate pieces and every place where they stand.
+    """Candidate pieces and all their occurrences.
 
     Attributes:
         texts: The pieces; the alphabet comes first.
@@ -48,7 +48,11 @@ class Seeds:
 
 
 def find_seeds(
-    words: Sequence[str], counts: Int64Array, alphabet: Sequence[str], limit: int, least: int
+    words: Sequence[str],
+    counts: Int64Array,
+    alphabet: Sequence[str],
+    limit: int,
+    min_frequency: int,
 ) -> Seeds:
     """Finds frequent substrings by growing them one character at a time.
 
@@ -57,7 +61,7 @@ def find_seeds(
         counts: How often each occurs.
         alphabet: Sorted characters, all of them pieces.
         limit: The most pieces besides the alphabet.
-        least: How often a substring must occur.
+        min_frequency: How often a substring must occur.
     """
     sizes = np.array([len(word) for word in words], dtype=np.int64)
     raw = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32)
@@ -81,30 +85,23 @@ def find_seeds(
         keys = names * len(letters) + characters[positions + length - 1]
         _, example, names = np.unique(keys, return_index=True, return_inverse=True)
         total = np.bincount(names, weights=weights[positions]).astype(np.float64)
-        frequent = total >= least
+        frequent = total >= min_frequency
         renamed = np.where(frequent, np.cumsum(frequent) - 1, -1)[names]
         example, total = positions[example[frequent]], total[frequent]
         positions, names = positions[renamed >= 0], renamed[renamed >= 0]
         levels.append((positions, names, example, total))
 
     joined = "".join(words)
-    found = [
-        (
-            -float(count) * (level + 2),
-            joined[position : position + level + 2],
-            level,
-            index,
-            int(position),
-        )
-        for level, (_, _, example, total) in enumerate(levels)
+    # The piece that covers most characters first.
+    candidates = sorted(
+        (-float(count) * size, joined[position : position + size], size - 2, index, int(position))
+        for size, (_, _, example, total) in enumerate(levels, 2)
         for index, (position, count) in enumerate(zip(example, total, strict=True))
-    ]
-    found.sort()
-    found = found[:limit]
-    texts = [*alphabet, *(text for _, text, _, _, _ in found)]
+    )[:limit]
+    texts = [*alphabet, *(text for _, text, _, _, _ in candidates)]
     numbers = [np.full(len(total), -1, dtype=np.int64) for _, _, _, total in levels]
     origin = np.zeros(len(texts), dtype=np.int64)
-    for number, (_, _, level, index, position) in enumerate(found, len(alphabet)):
+    for number, (_, _, level, index, position) in enumerate(candidates, len(alphabet)):
         numbers[level][index] = number
         origin[number] = position
 
@@ -167,21 +164,18 @@ class Lattice:
         return np.bincount(self.piece, weights=weights, minlength=pieces).astype(np.float64)
 
     def expected(self, scores: Float64Array) -> Float64Array:
-        """Counts how often each piece is expected to be used.
-
-        Args:
-            scores: Log probability of each piece.
-        """
+        """Counts how often each piece is expected to be used, from their log probabilities."""
         arcs = scores[self.piece]
-        ahead = _sums(self.begin, self.end, arcs, self.offset, self.first, len(self.offset))
+        forward = _sums(self.begin, self.end, arcs, self.offset, self.first, len(self.offset))
         back = self.back
-        behind = _sums(
+        backward = _sums(
             self.end[back], self.begin[back], arcs[back], -self.offset, self.last, len(self.offset)
         )
-        whole = ahead[self.last]
-        used = np.exp(ahead[self.begin] + arcs + behind[self.end] - whole[self.word[self.begin]])
-        weights = used * self.counts[self.word[self.begin]]
-        return self.totals(weights, len(scores))
+        whole = forward[self.last]
+        used = np.exp(
+            forward[self.begin] + arcs + backward[self.end] - whole[self.word[self.begin]]
+        )
+        return self.totals(used * self.counts[self.word[self.begin]], len(scores))
 
 
 def _sums(
@@ -214,9 +208,7 @@ def _sums(
 def replacement(seeds: Seeds, scores: Float64Array) -> Float64Array:
     """Gives the best log probability of each piece written with other pieces.
 
-    Args:
-        seeds: The pieces.
-        scores: Log probability of each; -inf for those that are gone.
+    `scores` are the log probabilities of all, -inf for those that are gone.
     """
     # Index -1 reads the last entry: a piece that is not there.
     known = np.append(scores, -np.inf)
@@ -235,26 +227,24 @@ def replacement(seeds: Seeds, scores: Float64Array) -> Float64Array:
 
 
 def learn_pieces(
-    words: Sequence[str],
-    counts: Sequence[int],
+    words: Mapping[str, int],
     alphabet: Sequence[str],
     size: int,
-    least: int,
+    min_frequency: int,
     avoid: frozenset[str],
 ) -> list[tuple[str, float]]:
     """Learns pieces and their log probabilities, the likeliest first.
 
     Args:
-        words: Sorted words made of the alphabet's characters only.
-        counts: How often each occurs.
+        words: How often each word occurs, sorted; they have the alphabet's characters only.
         alphabet: Sorted characters; all are kept.
         size: How many pieces are wanted, the alphabet among them.
-        least: How often a longer piece must occur.
+        min_frequency: How often a longer piece must occur.
         avoid: Texts that must not become pieces.
     """
-    weights = np.array(counts, dtype=np.int64)
+    weights = np.array(list(words.values()), dtype=np.int64)
     sizes = np.array([len(word) for word in words], dtype=np.int64)
-    seeds = find_seeds(words, weights, alphabet, size * SEEDS_PER_ENTRY, least)
+    seeds = find_seeds(list(words), weights, alphabet, size * SEEDS_PER_ENTRY, min_frequency)
     lattice = Lattice(seeds, sizes, weights)
     fixed = len(alphabet)
     alive = np.array([text not in avoid or i < fixed for i, text in enumerate(seeds.texts)])
@@ -273,7 +263,7 @@ def learn_pieces(
         loss = np.full(len(scores), -np.inf)
         loss[alive] = used[alive] * (scores[alive] - replacement(seeds, scores)[alive])
         loss[:fixed] = np.inf
-        # Trap: equal losses are ordered by the piece's place, which is fixed.
+        # Trap: equal losses are ordered by the piece's number, which is fixed.
         alive[np.lexsort((np.arange(len(loss)), -loss))[wanted:]] = False
         alive[:fixed] = True
         lattice.keep(alive)

@@ -1,23 +1,89 @@
 """Counts the words of texts as a tokenizer sees them, before its model cuts them into pieces.
 
-The idea: text repeats itself, so each distinct stretch between two spaces goes through the
-tokenizer's own normalisation and splitting once. Whether a tokenizer may be asked so, or looks
-across spaces, is tried on the first lines of the text itself.
+The idea: text repeats itself, so each distinct stretch between two spaces goes through
+normalisation and splitting once. Whether a published tokenizer allows that, or looks across spaces,
+is tried on the first lines of the text itself.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tokenizers import Tokenizer as Backend
+from tokenizers import normalizers, pre_tokenizers
 
 from clozeworks.errors import InputError
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
-from clozeworks.text.training.reading import STRETCHES
 from clozeworks.text.valid import check_type, check_unicode
 
+ReadingProgress = Callable[[str, int, int], None]
+
+# Distinct stretches of text held before they are cut into words; bounds the memory.
+STRETCHES = 500_000
 # Lines that are cut both ways before stretches are trusted.
 TRIED = 300
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Reports nothing."""
+
+
+def lines_of(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Cuts texts into lines, a block of them for each text.
+
+    Raises:
+        InputError: If a text is not a str or not valid Unicode, or all are white space.
+    """
+    if isinstance(texts, str):
+        raise InputError("texts is one str; it must be an iterable of str; put it in a list.")
+    empty = True
+    for number, text in enumerate(texts, 1):
+        check_type("text", number, text)
+        check_unicode("text", number, text)
+        empty = empty and not text.strip()
+        yield text.split("\n")
+    if empty:
+        raise InputError(
+            "the training text is empty; a tokenizer learns from words; give files with text."
+        )
+
+
+def count_words(
+    blocks: Iterable[list[str]],
+    normalizer: normalizers.Normalizer,
+    cut: pre_tokenizers.PreTokenizer,
+) -> Counter[str]:
+    """Counts the words of a text.
+
+    Neither step may look across a space, so each distinct stretch between spaces is treated once.
+    """
+    words: Counter[str] = Counter()
+    stretches: Counter[str] = Counter()
+    for block in blocks:
+        for line in block:
+            stretches.update(line.split(" "))
+        if len(stretches) > STRETCHES:
+            _cut(stretches, words, normalizer, cut)
+    _cut(stretches, words, normalizer, cut)
+    words.pop("", None)
+    return words
+
+
+def _cut(
+    stretches: Counter[str],
+    words: Counter[str],
+    normalizer: normalizers.Normalizer,
+    cut: pre_tokenizers.PreTokenizer,
+) -> None:
+    clean: Counter[str] = Counter()
+    for stretch, count in stretches.items():
+        for part in normalizer.normalize_str(stretch).split(" "):
+            clean[part] += count
+    stretches.clear()
+    clean.pop("", None)
+    for part, count in clean.items():
+        for word, _ in cut.pre_tokenize_str(part):
+            words[word] += count
 
 
 class WordCounter:
