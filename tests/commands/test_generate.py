@@ -236,16 +236,16 @@ def test_what_was_held_back_is_kept(gpt, command, tmp_path, stopped):
 
 
 def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, monkeypatch):
-    from clozeworks.inference.generate import TextWriter
+    from clozeworks.inference.generate import _GenerationBatch
 
-    whole = TextWriter._searched
+    whole = _GenerationBatch.search
 
-    def interrupted(self, prompts, ids, batch, *rest):
-        if 0 not in batch:
+    def interrupted(self, beams):
+        if 0 not in self.numbers:
             raise KeyboardInterrupt
-        yield from whole(self, prompts, ids, batch, *rest)
+        yield from whole(self, beams)
 
-    monkeypatch.setattr(TextWriter, "_searched", interrupted)
+    monkeypatch.setattr(_GenerationBatch, "search", interrupted)
     monkeypatch.setattr("clozeworks.inference.prompts.ROWS", 2)
     out = tmp_path / "texts.jsonl"
     options = ["--num-beams", 2, "--max-new-tokens", 3, "--out", out]

@@ -10,26 +10,25 @@ from torch import Tensor
 
 
 class History:
-    """Every row's tokens, those it was given first; rows end in the same column."""
+    """The tokens of every row, those of its prompt first; rows end in the same column."""
 
     def __init__(
         self, texts: Sequence[Sequence[int]], max_new_tokens: int, device: torch.device
     ) -> None:
-        """Takes the first tokens of each row, and how many may follow."""
+        """Takes the prompt of each row, and how many tokens may follow."""
         longest = max((len(text) for text in texts), default=0)
-        self.given = [len(text) for text in texts]
-        """How many of each row's tokens it was given."""
+        self.prompt_lengths = [len(text) for text in texts]
         self.used = longest
         self._tokens = torch.zeros(len(texts), longest + max_new_tokens, dtype=torch.long)
         for row, text in enumerate(texts):
             self._tokens[row, longest - len(text) : longest] = torch.tensor(text, dtype=torch.long)
-        self._given_to = longest
+        self._prompt_end = longest
         self._device = device
 
     @property
     def written(self) -> int:
-        """How many tokens were written so far; the same for every row."""
-        return self.used - self._given_to
+        """How many tokens were generated so far; the same for every row."""
+        return self.used - self._prompt_end
 
     def add(self, tokens: Tensor) -> None:
         """One more token of every row, (n,)."""
@@ -39,11 +38,11 @@ class History:
     def choose(self, rows: Sequence[int]) -> None:
         """Goes on with these rows, in this order."""
         self._tokens = self._tokens[list(rows)]
-        self.given = [self.given[row] for row in rows]
+        self.prompt_lengths = [self.prompt_lengths[row] for row in rows]
 
     def tokens(self) -> Tensor:
         """All tokens, (n, L); a row shorter than others repeats its last token before its first."""
-        begins = torch.tensor([self._given_to - given for given in self.given])
+        begins = torch.tensor([self._prompt_end - length for length in self.prompt_lengths])
         columns = torch.arange(self.used)
         shown = self._tokens[:, : self.used]
         if begins.any():
@@ -51,16 +50,16 @@ class History:
         return shown.to(self._device)
 
     def written_tokens(self) -> Tensor:
-        """The tokens that were written, (n, written)."""
-        return self._tokens[:, self._given_to : self.used].to(self._device)
+        """The generated tokens, (n, written)."""
+        return self._tokens[:, self._prompt_end : self.used].to(self._device)
 
     def row(self, row: int) -> list[int]:
         """All tokens of one row."""
-        begin = self._given_to - self.given[row]
+        begin = self._prompt_end - self.prompt_lengths[row]
         tokens: list[int] = self._tokens[row, begin : self.used].tolist()
         return tokens
 
     def written_row(self, row: int) -> list[int]:
-        """The tokens that one row was not given."""
-        tokens: list[int] = self._tokens[row, self._given_to : self.used].tolist()
+        """The generated tokens of one row."""
+        tokens: list[int] = self._tokens[row, self._prompt_end : self.used].tolist()
         return tokens

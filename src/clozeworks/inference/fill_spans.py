@@ -76,7 +76,7 @@ def fill_spans(
         )
     gaps = _Gaps(tokenizer, ends, sentinels)
     prompts = [gaps.prompt(text, number) for number, text in enumerate(texts, start=1)]
-    beams = Beams(width=top, length_penalty=0.0) if top > 1 else None
+    beams = Beams(num_beams=top, length_penalty=0.0) if top > 1 else None
     request = GenerationRequest(
         prompts, start, tokenizer.size, beams, lambda n, written: gaps.filled(texts[n], written)
     )

@@ -107,12 +107,12 @@ def test_stop_strings_wait_for_what_must_come(model, beams):
 
 def test_what_is_due_before_stop_strings(models):
     tokenizer = models["gpt2"].tokenizer
-    assert StopCondition().behind([], tokenizer) == 0
-    assert StopCondition(least=2).behind([1], tokenizer) is None
-    assert StopCondition(least=2).behind([1, 2, 3], tokenizer) == 2
-    due = StopCondition(least=1, words=((3, 4), (7,)))
-    assert due.behind([7, 3, 5, 4], tokenizer) is None
-    assert due.behind([9, 7, 3, 4, 3, 4], tokenizer) == 4
+    assert StopCondition().after([], tokenizer) == 0
+    assert StopCondition(min_new_tokens=2).after([1], tokenizer) is None
+    assert StopCondition(min_new_tokens=2).after([1, 2, 3], tokenizer) == 2
+    due = StopCondition(min_new_tokens=1, words=((3, 4), (7,)))
+    assert due.after([7, 3, 5, 4], tokenizer) is None
+    assert due.after([9, 7, 3, 4, 3, 4], tokenizer) == 4
 
 
 @pytest.mark.parametrize("beams", [None, 2])
