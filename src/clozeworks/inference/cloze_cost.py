@@ -41,17 +41,14 @@ LONGEST = 480
 
 @dataclass(frozen=True)
 class ClozeCost:
-    """What hidden words cost.
-
-    Attributes:
-        words: Words that were hidden.
-        tokens: Pieces they are cut into.
-        nats: The sum of -log p over these pieces.
-    """
+    """What hidden words cost."""
 
     words: int
+    """Words that were hidden."""
     tokens: int
+    """Pieces they are cut into."""
     nats: float
+    """The sum of -log p over these pieces."""
 
     @property
     def per_word(self) -> float:

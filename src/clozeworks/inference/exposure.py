@@ -55,24 +55,20 @@ class RepetitionRates(NamedTuple):
 
 @dataclass(frozen=True)
 class Exposure:
-    """What was measured.
-
-    Attributes:
-        texts: How many texts.
-        skipped: How many were too short.
-        positions: Losses position by position.
-        repetition: How much is repeated, by length of n-gram.
-        length_ratio: Tokens written for a token of the reference, both up to the limit; None if the
-            tokenizer has no token that ends a text.
-        ended: How many texts ended by themselves.
-    """
+    """What was measured."""
 
     texts: int
     skipped: int
+    """How many were too short."""
     positions: list[PositionLoss]
+    """Losses position by position."""
     repetition: list[RepetitionRates]
+    """How much is repeated, by length of n-gram."""
     length_ratio: float | None
+    """Tokens written for a token of the reference, both up to the limit; None if the tokenizer has
+    no token that ends a text."""
     ended: int
+    """How many texts ended by themselves."""
 
     @property
     def teacher_forced(self) -> float:

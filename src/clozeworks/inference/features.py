@@ -204,15 +204,12 @@ def _over_windows(vectors: Vectors, windows: Sequence[TokenWindow]) -> Vectors:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Standardises vectors.
-
-    Attributes:
-        mean: The mean of each dimension.
-        std: Its standard deviation; infinite where it does not vary.
-    """
+    """Standardises vectors."""
 
     mean: Vectors
+    """The mean of each dimension."""
     std: Vectors
+    """Its standard deviation; infinite where it does not vary."""
 
     @classmethod
     def of(cls, vectors: Vectors) -> "Scaling":
@@ -231,15 +228,12 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Mix:
-    """A weighted sum of layers.
-
-    Attributes:
-        weights: How much each layer counts, the embeddings first; they add up to 1.
-        scaling: Standardises the concatenated layers before they are added.
-    """
+    """A weighted sum of layers."""
 
     weights: tuple[float, ...]
+    """How much each layer counts, the embeddings first; they add up to 1."""
     scaling: Scaling
+    """Standardises the concatenated layers before they are added."""
 
     def __call__(self, vectors: Vectors) -> Vectors:
         """All layers concatenated, (n, L * W), to their mix, (n, W)."""
@@ -307,17 +301,14 @@ def _loss(logits: Tensor, targets: Tensor, problem: Problem) -> Tensor:
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A linear probe on vectors as they come from the encoder: standardisation is folded in.
-
-    Attributes:
-        weight: A row for each label, (C, F).
-        bias: A number for each label, (C,).
-        converged: Whether the fit converged.
-    """
+    """A linear probe on vectors as they come from the encoder: standardisation is folded in."""
 
     weight: Vectors
+    """A row for each label, (C, F)."""
     bias: Vectors
+    """A number for each label, (C,)."""
     converged: bool = True
+    """Whether the fit converged."""
 
     def logits(self, vectors: Vectors) -> Vectors:
         """Vectors (n, F) to logits (n, C)."""

@@ -23,21 +23,17 @@ LabelledExample = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot:
-    """How prompts show a task.
-
-    Attributes:
-        shots: How many demonstrations come before a text.
-        seed: Decides which.
-        template: How a text and its label are combined.
-        description: A description of the task, before all demonstrations.
-        separator: What separates them.
-    """
+    """How prompts show a task."""
 
     shots: int = 8
+    """How many demonstrations come before a text."""
     seed: int = 0
+    """Decides which."""
     template: str = TEMPLATE
     description: str = ""
+    """A description of the task, before all demonstrations."""
     separator: str = SEPARATOR
+    """What separates them."""
 
     def __post_init__(self) -> None:
         if self.shots < 0:
@@ -49,19 +45,16 @@ class FewShot:
 
 @dataclass(frozen=True)
 class FewShotPrompts:
-    """Text to put before each prompt.
-
-    Attributes:
-        texts: One for each prompt.
-        shots: How many demonstrations each has.
-        dropped: How many demonstrations did not fit, in all.
-        missing: How many are missing because the only examples left were the texts themselves.
-    """
+    """Text to put before each prompt."""
 
     texts: list[str]
+    """One for each prompt."""
     shots: list[int]
+    """How many demonstrations each has."""
     dropped: int
+    """How many demonstrations did not fit, in all."""
     missing: int = 0
+    """How many are missing because the only examples left were the texts themselves."""
 
 
 def demonstrations(

@@ -45,19 +45,16 @@ TOGETHER = 16
 
 @dataclass(frozen=True)
 class Scored:
-    """How likely a text is, or a continuation of a text.
-
-    Attributes:
-        tokens: The tokens that were scored.
-        logprobs: The natural logarithm of the probability of each.
-        windows: How many windows the text was read through.
-        unread: How many of the first tokens of its prompt no window had room for.
-    """
+    """How likely a text is, or a continuation of a text."""
 
     tokens: list[str]
+    """The tokens that were scored."""
     logprobs: list[float]
+    """The natural logarithm of the probability of each."""
     windows: int = 1
+    """How many windows the text was read through."""
     unread: int = 0
+    """How many of the first tokens of its prompt no window had room for."""
 
     @property
     def total(self) -> float:

@@ -110,25 +110,21 @@ class Marks:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes.
-
-    Attributes:
-        title: What it shows.
-        lines: The curves.
-        format_value: How numbers of the vertical axis are written.
-        level: A line to compare with.
-        rings: Points that are emphasised.
-        at_least: A value the vertical axis must reach down to.
-        across: What the horizontal axis counts.
-    """
+    """One set of axes."""
 
     title: str
+    """What it shows."""
     lines: list[Line]
     format_value: Callable[[float], str] = lambda value: f"{value:.3g}"
+    """How numbers of the vertical axis are written."""
     level: Level | None = None
+    """A line to compare with."""
     rings: tuple[Ring, ...] = ()
+    """Points that are emphasised."""
     at_least: float | None = None
+    """A value the vertical axis must reach down to."""
     across: str = "step"
+    """What the horizontal axis counts."""
 
 
 def draw_png(panels: Sequence[Panel], marks: Marks | None = None) -> bytes:

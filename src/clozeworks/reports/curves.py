@@ -19,17 +19,14 @@ _MOST_POINTS = 500
 
 @dataclass(frozen=True)
 class GuessingLoss:
-    """What guessing tokens by their frequency costs on the held-out text.
-
-    Attributes:
-        loss_name: The loss of the objective it compares with.
-        loss: Its mean.
-        accuracy: The share of right guesses.
-    """
+    """What guessing tokens by their frequency costs on the held-out text."""
 
     loss_name: str
+    """The loss of the objective it compares with."""
     loss: float
+    """Its mean."""
     accuracy: float
+    """The share of right guesses."""
 
 
 def pretraining_panels(records: MetricRecords, guessing: GuessingLoss | None) -> list[Panel]:
