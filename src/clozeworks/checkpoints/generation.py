@@ -33,13 +33,7 @@ def write_generation(
 def ends_of(
     generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: Tokenizer, rows: int
 ) -> tuple[int, ...]:
-    """The tokens that end a text; empty if there is none.
-
-    Args:
-        generation: What `generation_config.json` says.
-        config: What `config.json` says.
-        tokenizer: Its end token counts if neither states one.
-        rows: The number of token vectors.
+    """The tokens that end a text; that of the tokenizer if neither config states any.
 
     Raises:
         CheckpointError: If what is stated is not a token.

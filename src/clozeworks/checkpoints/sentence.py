@@ -19,24 +19,19 @@ from clozeworks.errors import CheckpointError, UnknownName
 
 TRANSFORMER = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
-# Their spelling of a mode in the older files (one true-or-false key each), and ours.
-_FLAGS = {
-    "pooling_mode_cls_token": "first",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_length",
-    "pooling_mode_weightedmean_tokens": "weighted_mean",
-    "pooling_mode_lasttoken": "last",
-}
-# Their spelling in the newer files (one key with a name or a list of names).
-_NAMES = {
-    "cls": "first",
+# Our name of a mode, and theirs in the newer files (one key with a name or a list of names).
+_MODES = {
+    "first": "cls",
     "max": "max",
     "mean": "mean",
-    "mean_sqrt_len_tokens": "mean_sqrt_length",
-    "weightedmean": "weighted_mean",
-    "lasttoken": "last",
+    "mean_sqrt_length": "mean_sqrt_len_tokens",
+    "weighted_mean": "weightedmean",
+    "last": "lasttoken",
 }
+_NAMES = {theirs: ours for ours, theirs in _MODES.items()}
+# Theirs in the older files: a true-or-false key for each.
+_ENDINGS = {"cls": "_token", "max": "_tokens", "mean": "_tokens", "weightedmean": "_tokens"}
+_FLAGS = {f"pooling_mode_{name}{_ENDINGS.get(name, '')}": mode for name, mode in _NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -203,8 +198,7 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
     if pooling.modes == tuple(mode for flag, mode in _FLAGS.items() if flags[flag]):
         config |= flags
     else:  # flags have an order of their own; only the newer form can say another
-        theirs = {ours: name for name, ours in _NAMES.items()}
-        config["pooling_mode"] = [theirs[mode] for mode in pooling.modes]
+        config["pooling_mode"] = [_MODES[mode] for mode in pooling.modes]
     config["include_prompt"] = pooling.include_prompt
     write_json(folder / "modules.json", modules)
     write_json(folder / "1_Pooling" / "config.json", config)

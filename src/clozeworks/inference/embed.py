@@ -111,16 +111,9 @@ def hidden_states(
     truncate: bool = False,
     options: BatchOptions | None = None,
 ) -> list[TokenVectors]:
-    """Computes the hidden states of every token.
+    """Computes the hidden states of every token; the arguments are those of `embed`.
 
-    Args:
-        model: The encoder.
-        tokenizer: Its tokenizer.
-        texts: The texts; none may be empty.
-        layer: Which layer's output; 0 is the embeddings, negative numbers count from the last.
-        max_length: The maximum number of tokens of a text.
-        truncate: Whether longer texts are truncated; otherwise they are an error.
-        options: Batch size, progress, cancellation.
+    `layer` says which layer's output: 0 is the embeddings, negative numbers count from the last.
 
     Raises:
         InputError: If a text is empty or too long.
@@ -128,13 +121,7 @@ def hidden_states(
     """
     check_texts(texts)
     depth = len(model.blueprint.encoder.running_order())
-    if not -depth - 1 <= layer <= depth:
-        raise SettingError(
-            "layer",
-            layer,
-            f"this model has {depth} layers",
-            f"use 0 (the embeddings) to {depth}, or a negative number that counts from the last",
-        )
+    check_layer("layer", layer, depth)
     device = device_of(model)
     truncate = truncate and max_length is not None
     encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate, offsets=True)
@@ -152,6 +139,19 @@ def hidden_states(
         TokenVectors(text, [*map(tokenizer.token_of, item.ids)], list(item.offsets or []), states)
         for text, item, states in zip(texts, encoded, vectors, strict=True)
     ]
+
+
+def check_layer(setting: str, layer: int | str, depth: int) -> None:
+    """Checks that a model with `depth` layers has a layer; 0 is the embeddings.
+
+    Raises:
+        SettingError: If it does not.
+    """
+    if not -depth - 1 <= int(layer) <= depth:
+        advice = (
+            f"use 0 (the embeddings) to {depth}, or a negative number that counts from the last"
+        )
+        raise SettingError(setting, layer, f"this model has {depth} layers", advice)
 
 
 def check_texts(texts: Sequence[str], source_locations: Sequence[str] | None = None) -> None:

@@ -113,11 +113,7 @@ class TextWriter:
         """Text as it is generated, for several prompts in a batch.
 
         Everything about prompts and settings is checked here, before the first text comes.
-
-        Args:
-            prompts: The prompts.
-            settings: How texts are generated.
-            first: The number of the first prompt, for messages.
+        Messages number the prompts from `first`.
         """
         return self._streamed(self._batches(prompts, settings, first))
 

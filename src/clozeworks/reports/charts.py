@@ -91,15 +91,11 @@ class Marks:
     spikes: list[int] = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
     borders: Mapping[int, str] = field(default_factory=dict)
+    """The steps at which stages after the first begin, and their names."""
 
     @classmethod
     def of(cls, records: Sequence[Mapping[str, Any]], borders: Mapping[int, str]) -> "Marks":
-        """The events of a run up to its last step.
-
-        Args:
-            records: The lines of the metrics file.
-            borders: The steps at which stages after the first begin, and their names.
-        """
+        """The events of a run up to its last step, from the lines of its metrics file."""
         last = max((record["step"] for record in records), default=0)
         return cls(
             [record["step"] for record in records if record.get("spikes")],
@@ -264,14 +260,10 @@ def _draw(axes: "Axes", panel: Panel, marks: Marks, *, named: bool) -> dict[str,
             continue
         dotted = (line.thick or len(line.points) == 1) and len(line.points) <= 60
         axes.plot(
-            *zip(*line.points, strict=True),
-            color=_series(line.colour),
-            label=line.label,
-            linewidth=1.8 if line.thick else 1.0,
-            alpha=1.0 if line.thick else 0.55,
-            marker="o" if dotted else None,
-            markersize=3,
-        )
+            *zip(*line.points, strict=True), color=_series(line.colour), label=line.label,
+            linewidth=1.8 if line.thick else 1.0, alpha=1.0 if line.thick else 0.55,
+            marker="o" if dotted else None, markersize=3,
+        )  # fmt: skip
     tips: dict[str, str] = {}
     for number, ring in enumerate(panel.rings):
         (drawn,) = axes.plot(
@@ -301,15 +293,9 @@ def _mark(axes: "Axes", marks: Marks, *, named: bool) -> None:
     ):
         if steps:
             axes.plot(
-                steps,
-                [0.98] * len(steps),
-                sign,
-                transform=axes.get_xaxis_transform(),
-                color=WARNING,
-                markersize=5,
-                label=label if named else None,
-                clip_on=False,
-            )
+                steps, [0.98] * len(steps), sign, transform=axes.get_xaxis_transform(),
+                color=WARNING, markersize=5, label=label if named else None, clip_on=False,
+            )  # fmt: skip
     for step, name in marks.borders.items():
         label = f"from step {step:,}: {name}" if named else ""
         axes.axvline(step, color=INK, linestyle=":", linewidth=1, label=label or None)
@@ -333,15 +319,9 @@ def _legend(axes: "Axes", title: str) -> None:
     if labels and labels != [title]:
         # Below the axes, where it hides nothing.
         axes.legend(
-            handles,
-            labels,
-            loc="upper left",
-            bbox_to_anchor=(-0.02, -0.19),
-            ncols=1 if max(map(len, labels)) > 28 else 2,
-            frameon=False,
-            labelcolor=INK,
-            borderaxespad=0,
-        )
+            handles, labels, loc="upper left", bbox_to_anchor=(-0.02, -0.19), labelcolor=INK,
+            ncols=1 if max(map(len, labels)) > 28 else 2, frameon=False, borderaxespad=0,
+        )  # fmt: skip
 
 
 def _series(number: int) -> str:
