@@ -9,8 +9,7 @@ from transformers.generation import logits_process as theirs
 from clozeworks.checkpoints import folder as folders
 from clozeworks.generate import logits_processors as ours
 from clozeworks.generate.beams import Beams, search
-from clozeworks.generate.history import History
-from clozeworks.generate.logits_processors import applied
+from clozeworks.generate.logits_processors import History, applied
 from clozeworks.generate.sampling import Limits, Written, write
 from clozeworks.generate.session import DecoderSession
 

@@ -90,7 +90,11 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     name = _architecture(config, family, files, report)
     names = family.names(name, config)
     sources = _sources(files, names, report)
-    parts = _parts(family, sources)
+    parts = frozenset(
+        part
+        for part, path in family.paths.items()
+        if any(ours.startswith(path) for ours in sources)
+    )
     parts |= _borrowing(family, config, parts, family.architectures[name].parts - parts)
     report.absent = sorted(family.architectures[name].parts - parts)
     notes = read_json(folder / NOTES, optional=True)
@@ -213,15 +217,6 @@ def _sources(files: WeightFiles, names: Names, report: LoadReport) -> dict[str, 
             sources[ours], other = (theirs, first) if theirs in counts else (first, theirs)
             (report.duplicates if same else report.unexpected).append(other)
     return sources
-
-
-def _parts(family: Family, sources: dict[str, str]) -> Parts:
-    """The parts that have at least one weight in the folder."""
-    return frozenset(
-        part
-        for part, path in family.paths.items()
-        if any(ours.startswith(path) for ours in sources)
-    )
 
 
 def _borrowing(family: Family, config: Config, parts: Parts, absent: Parts) -> Parts:

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from clozeworks.errors import SettingError
-from clozeworks.generate.history import History
-from clozeworks.generate.logits_processors import NEVER, LogitsProcessorSpec, applied
+from clozeworks.generate.logits_processors import NEVER, History, LogitsProcessorSpec, applied
 from clozeworks.generate.sampling import Limits, Written
 from clozeworks.generate.session import DecoderSession
 from clozeworks.spec import FINITE, AtLeast, AtMost, PositiveInt, spec

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.ops.sampling import gumbel
-from clozeworks.generate.history import History
-from clozeworks.generate.logits_processors import LogitsProcessorSpec, applied
+from clozeworks.generate.logits_processors import History, LogitsProcessorSpec, applied
 from clozeworks.generate.session import DecoderSession
 
 Ended = Literal["end", "stop", "length"]

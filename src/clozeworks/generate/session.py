@@ -23,19 +23,18 @@ _WORTH_PACKING = 16
 
 
 class DecoderSession:
-    """The logits of the next token, row by row."""
+    """The logits of the next token, row by row.
+
+    Args:
+        model: A model that can generate.
+        prompts: Token ids, at least one each.
+        max_new_tokens: The maximum number of tokens that are added to each.
+        start: The decoder start token of an encoder-decoder.
+    """
 
     def __init__(
         self, model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
     ):
-        """Takes the prompts.
-
-        Args:
-            model: A model that can generate.
-            prompts: Token ids, at least one each.
-            max_new_tokens: The maximum number of tokens that are added to each.
-            start: The decoder start token of an encoder-decoder.
-        """
         self.model = packed(model) if max_new_tokens >= _WORTH_PACKING else model
         self.max_new_tokens = max_new_tokens
         self._prompts = [list(prompt) for prompt in prompts]

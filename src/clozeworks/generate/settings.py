@@ -4,7 +4,7 @@ A person names settings one by one (`max_new_tokens=64, top_p=0.9, stop=["."]`);
 sorts them into the parts below and rejects those that contradict each other.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 from clozeworks.config import read
 from clozeworks.errors import SettingError, UnknownName
@@ -15,6 +15,7 @@ from clozeworks.generate.logits_processors import (
     NoRepeatedNGrams,
     Occurrence,
     Penalty,
+    ProbabilityMass,
     RepetitionPenalty,
     SamplingTemperature,
     Temperature,
@@ -22,18 +23,9 @@ from clozeworks.generate.logits_processors import (
     TopP,
     Typical,
 )
-from clozeworks.spec import (
-    Above,
-    AtMost,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    RandomSeed,
-    spec,
-)
+from clozeworks.spec import NonNegativeInt, PositiveFloat, PositiveInt, RandomSeed, spec
 
 TOKENS = 128
-_Mass = Annotated[float, Above(0), AtMost(1)]
 
 
 @spec
@@ -106,29 +98,25 @@ class Drawing:
     """Below 1 likely tokens become likelier, above 1 all more alike."""
     top_k: PositiveInt | None = None
     """Only so many of the likeliest."""
-    top_p: _Mass | None = None
+    top_p: ProbabilityMass | None = None
     """Only the likeliest that together have this probability."""
-    min_p: _Mass | None = None
+    min_p: ProbabilityMass | None = None
     """Only tokens at least this many times as likely as the likeliest."""
-    typical: _Mass | None = None
+    typical: ProbabilityMass | None = None
     """Only tokens about as surprising as expected, until they have this probability."""
     seed: RandomSeed = 0
     """The same seed and prompt give the same text, whatever else is generated in the batch."""
 
     def rules(self) -> list[LogitsProcessorSpec]:
         """What changes the logits that tokens are sampled by, in order."""
-        rules: list[LogitsProcessorSpec] = []
-        if self.temperature != 1:
-            rules.append(Temperature(value=self.temperature))
-        if self.top_k is not None:
-            rules.append(TopK(count=self.top_k))
-        if self.top_p is not None:
-            rules.append(TopP(mass=self.top_p))
-        if self.min_p is not None:
-            rules.append(MinP(p=self.min_p))
-        if self.typical is not None:
-            rules.append(Typical(mass=self.typical))
-        return rules
+        rules = (
+            Temperature(value=self.temperature) if self.temperature != 1 else None,
+            TopK(count=self.top_k) if self.top_k is not None else None,
+            TopP(mass=self.top_p) if self.top_p is not None else None,
+            MinP(p=self.min_p) if self.min_p is not None else None,
+            Typical(mass=self.typical) if self.typical is not None else None,
+        )
+        return [rule for rule in rules if rule is not None]
 
 
 @spec

@@ -91,7 +91,10 @@ def fill(
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
-    windows = _windows(tokenizer, marked, texts, _max_length(model, max_length))
+    decoder = model.blueprint.heads.get(DECODER)
+    if isinstance(decoder, MaskDecoder):  # its positions may limit windows further
+        max_length = decoder.count if max_length is None else min(max_length, decoder.count)
+    windows = _windows(tokenizer, marked, texts, max_length)
 
     def forward(batch: list[int]) -> list[list[list[FillCandidate]]]:
         several = [windows[number] for number in batch]
@@ -115,14 +118,6 @@ def fill(
         ordered = dict(sorted(own.items()))
         filled.append(Filled(text, [*ordered.values()], _best(tokenizer, marks, ordered)))
     return filled
-
-
-def _max_length(model: Model, max_length: int | None) -> int | None:
-    """The maximum length of a window, which the positions of a mask decoder may limit further."""
-    decoder = model.blueprint.heads.get(DECODER)
-    if not isinstance(decoder, MaskDecoder):
-        return max_length
-    return decoder.count if max_length is None else min(max_length, decoder.count)
 
 
 def _windows(

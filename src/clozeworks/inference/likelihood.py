@@ -113,10 +113,6 @@ class _Group(NamedTuple):
         return self.windows[0].prompt or []
 
     @property
-    def beginning(self) -> list[int]:
-        return self.windows[0].ids[: self.shared]
-
-    @property
     def endings(self) -> list[list[int]]:
         return [window.ids[self.shared :] for window in self.windows]
 
@@ -318,7 +314,7 @@ def _read(model: Model, groups: Sequence[_Group], device: torch.device) -> tuple
         return model.decode(ids, layout, source, cache=branches), layout
     if not any(group.shared for group in groups):
         return model(ids, layout), layout
-    beginnings, shared = _packed([group.beginning for group in groups], device)
+    beginnings, shared = _packed([group.windows[0].ids[: group.shared] for group in groups], device)
     model(beginnings, shared, cache=branches)
     layout = branches.following(layout.lengths)
     return model(ids, layout, cache=branches), layout

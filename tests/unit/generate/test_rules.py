@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from clozeworks.errors import SettingError
-from clozeworks.generate.history import History
 from clozeworks.generate.logits_processors import (
     BadWords,
+    History,
     InTurn,
     MinNewTokens,
     MinP,
