@@ -172,13 +172,13 @@ def _advance(
         text = Written(
             [*before.tokens, token], [*before.logs, raw[beam, token].item()], [*before.others, ()]
         )
-        text.score, text.ended = value, limits.reason(state.number, text.tokens)
-        if text.ended is None:
+        text.score, text.finish_reason = value, limits.reason(state.number, text.tokens)
+        if text.finish_reason is None:
             growing.append((value, beam, token, text))
         else:
             # A beam that is not there yet would end with what another one wrote; what a rule
             # forbids is an end only where there is no more room.
-            allowed = value > NEVER or text.ended == "length"
+            allowed = value > NEVER or text.finish_reason == "length"
             if rank < each and allowed and (value > NOWHERE / 2 or not state.ended):
                 _set_aside(state, text, value / length**beams.length_penalty, each)
             growing.append((value + NOWHERE, beam, token, text))

@@ -18,7 +18,7 @@ from clozeworks.core.ops.sampling import gumbel
 from clozeworks.generate.logits_processors import History, LogitsProcessorSpec, applied
 from clozeworks.generate.session import DecoderSession
 
-Ended = Literal["end", "stop", "length"]
+FinishReason = Literal["end", "stop", "length"]
 Alternatives = tuple[tuple[int, float], ...]
 # Whether a text ends here, from the index of its prompt and its generated tokens.
 StopTest = Callable[[int, list[int]], bool]
@@ -34,7 +34,7 @@ class SampledToken:
     """The natural logarithm of its probability, before any rule."""
     others: Alternatives = ()
     """The likeliest tokens and theirs, if requested."""
-    ended: Ended | None = None
+    finish_reason: FinishReason | None = None
     """Why the text ends with it, if it does."""
 
 
@@ -46,7 +46,7 @@ class Written:
     """The generated tokens; the end token, if there is one, is the last."""
     logs: list[float] = field(default_factory=list)
     others: list[Alternatives] = field(default_factory=list)
-    ended: Ended | None = None
+    finish_reason: FinishReason | None = None
     """None if it was interrupted."""
     score: float = 0.0
     """The sum of the logs; in beam search what texts were ranked by."""
@@ -56,7 +56,7 @@ class Written:
         self.tokens.append(sampled.token)
         self.logs.append(sampled.log)
         self.others.append(sampled.others)
-        self.ended = sampled.ended
+        self.finish_reason = sampled.finish_reason
         self.score += sampled.log
 
 
@@ -68,7 +68,7 @@ class Limits:
     ends: tuple[int, ...] = ()
     stop: StopTest | None = None
 
-    def reason(self, prompt: int, written: list[int]) -> Ended | None:
+    def reason(self, prompt: int, written: list[int]) -> FinishReason | None:
         """Why a text of a prompt ends with these tokens, if it does."""
         if written[-1] in self.ends:
             return "end"
@@ -148,7 +148,7 @@ def _sampled(
     chosen: Tensor,
     logs: Tensor,
     others: int,
-    ended: Sequence[Ended | None],
+    reasons: Sequence[FinishReason | None],
 ) -> list[SampledToken]:
     own = logs.gather(1, chosen[:, None]).squeeze(1).tolist()
     alternatives: list[Alternatives] = [()] * len(rows)
@@ -156,5 +156,5 @@ def _sampled(
         values, tokens = logs.topk(min(others, logs.shape[1]), dim=1)
         pairs = zip(tokens.tolist(), values.tolist(), strict=True)
         alternatives = [tuple(zip(*pair, strict=True)) for pair in pairs]
-    columns = zip(rows, chosen.tolist(), own, alternatives, ended, strict=True)
+    columns = zip(rows, chosen.tolist(), own, alternatives, reasons, strict=True)
     return [SampledToken(*values) for values in columns]

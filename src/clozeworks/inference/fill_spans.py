@@ -135,7 +135,7 @@ class _Gaps:
         for begin, stop in pairwise([*positions, len(output.tokens)]):
             tokens = output.tokens[begin + 1 : stop]
             score = math.exp(sum(output.logs[begin + 1 : stop + 1]))
-            if stop == len(output.tokens) and output.ended == "end":
+            if stop == len(output.tokens) and output.finish_reason == "end":
                 tokens = tokens[:-1]
             word = self.tokenizer.decode(tokens)
             names = " ".join(map(self.tokenizer.token_of, tokens))

@@ -312,7 +312,7 @@ class _GenerationBatch:
                     stops = begin is not None and begin < len(text.tokens)
                     new = decoder.add(token.token, stops=stops)
                 so_far = partial(self._text, index, text)
-                whole = None if token.ended is None else so_far()
+                whole = None if token.finish_reason is None else so_far()
                 if whole is not None:
                     new += decoder.rest(whole.text)
                 yield StreamChunk(self.numbers[index], number, new, so_far, whole)
@@ -335,7 +335,7 @@ class _GenerationBatch:
                 # Trap: an interruption may come while a token is added.
                 for token, log, others in zip(text.tokens, text.logs, text.others, strict=False)
             ),
-            text.ended,
+            text.finish_reason,
             text.score,
         )
 

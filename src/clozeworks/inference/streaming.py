@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from clozeworks.generate.sampling import Ended
+from clozeworks.generate.sampling import FinishReason
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
@@ -27,7 +27,7 @@ class WrittenText:
     text: str
     tokens: tuple[Token, ...] = field(repr=False)
     """Its tokens, including one that ends it or belongs to a stop string."""
-    ended: Ended | None
+    finish_reason: FinishReason | None
     """`end`: the model ended it. `stop`: a stop string came. `length`: there was no more room.
     None: it was interrupted."""
     score: float

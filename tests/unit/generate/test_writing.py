@@ -56,7 +56,7 @@ def test_a_batch_writes_what_each_prompt_gets_alone(model):
     together = written(model, PROMPTS, others=3)
     for prompt, text in zip(PROMPTS, together, strict=True):
         (alone,) = written(model, [prompt], others=3)
-        assert text.tokens == alone.tokens and text.ended == alone.ended
+        assert text.tokens == alone.tokens and text.finish_reason == alone.finish_reason
         assert text.logs == pytest.approx(alone.logs, abs=1e-9)
         for token, log, others in zip(text.tokens, text.logs, text.others, strict=True):
             assert others[0] == (token, pytest.approx(log)) and len(others) == 3
@@ -95,13 +95,13 @@ def test_draws_follow_the_filtered_shares(model):
 
 def test_why_a_text_ends(model):
     endless = written(model, PROMPTS, most=4, ends=())
-    assert {text.ended for text in endless} == {"length"}
+    assert {text.finish_reason for text in endless} == {"length"}
     assert all(len(text.tokens) == 4 for text in endless)
     first = endless[0].tokens[1]
     ended = written(model, PROMPTS[:1], most=4, ends=(first,))
-    assert ended[0].ended == "end" and ended[0].tokens[-1] == first
+    assert ended[0].finish_reason == "end" and ended[0].tokens[-1] == first
     stopped = written(model, PROMPTS, most=4, ends=(), stop=lambda prompt, tokens: len(tokens) == 2)
-    assert {text.ended for text in stopped} == {"stop"}
+    assert {text.finish_reason for text in stopped} == {"stop"}
 
 
 def test_required_words_are_in_the_text(model):
