@@ -136,7 +136,8 @@ def search(
         history.add(following)
         open_prompts = [open_prompts[position] for position in staying]
         logits = session.step(following)
-    return [_best(groups, width) for groups in states]
+    ended = [[text for state in groups for text in state.ended] for groups in states]
+    return [sorted(texts, key=lambda text: -text.score)[:width] for texts in ended]
 
 
 def _diverse(logs: Tensor, chosen: Sequence[int], diversity: float) -> Tensor:
@@ -208,8 +209,3 @@ def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: in
         hopeful = limits.max_new_tokens
     best: float = max(state.scores) / hopeful**beams.length_penalty
     return best <= state.ended[-1].score
-
-
-def _best(groups: Sequence[_Prompt], width: int) -> list[Written]:
-    ended = [text for state in groups for text in state.ended]
-    return sorted(ended, key=lambda text: -text.score)[:width]

@@ -69,7 +69,11 @@ def embed(
         whole, max_length=max_length, truncate=truncate, source_locations=source_locations
     )
     lengths = [len(text) for text in encoded]
-    skipped = 0 if pool_prompt else _prompt_tokens(tokenizer, prompt)
+    skipped = 0
+    if prompt and not pool_prompt:
+        # Compat: counted on the prompt alone, although its last token may join with the text's.
+        alone = tokenizer.encode([prompt])[0]
+        skipped = len(alone) - sum(alone.special[-1:])
     for number, length in enumerate(lengths):
         if length <= skipped:
             raise InputError(
@@ -168,12 +172,3 @@ def check_texts(texts: Sequence[str], source_locations: Sequence[str] | None = N
                 f"{location_of(number, source_locations)} is {what}; a vector needs at least one "
                 f"word; drop it."
             )
-
-
-def _prompt_tokens(tokenizer: Tokenizer, prompt: str) -> int:
-    """How many tokens at the beginning of a text are the prompt's."""
-    if not prompt:
-        return 0
-    # Compat: counted on the prompt alone, although its last token may join with the text's first.
-    encoded = tokenizer.encode([prompt])[0]
-    return len(encoded) - sum(encoded.special[-1:])

@@ -3,7 +3,7 @@
 Paper: Devlin et al. 2019, section 5.3 (the last layer, the sum or the concatenation of the last
 four, a weighted sum of all); Peters et al. 2018 (a learned mix of layers).
 The idea: a linear probe reads what a frozen encoder has learned, if one knows which layer to probe.
-All views that are asked for are computed in one pass over the texts.
+All requested views are computed in one pass over the texts.
 Where papers and code differ: the mix is taken after pooling, which is the same for first and mean
 because both are linear, and wrong for max, which is refused. Each layer is standardised over the
 texts before it is mixed; Peters et al. normalise it within each token, or not at all. Their scale
@@ -149,7 +149,7 @@ def features(
             positions = packed.positions([window.wanted for window in several])
             states = [state[positions] for state in states]
         states = [state.float() for state in states]
-        views = [_view(name)(states) for name in layers]
+        views = [VIEWS[name](states) if name in VIEWS else states[int(name)] for name in layers]
         if pooling is not None:
             views = [pool(view, packed.layout, (pooling,)) for view in views]
         owners = [windows[number].item for number in batch for _ in range(sizes[number])]
@@ -164,10 +164,6 @@ def features(
     if pooling is None:
         return vectors
     return {name: _over_windows(rows, windows) for name, rows in vectors.items()}
-
-
-def _view(name: str) -> View:
-    return VIEWS[name] if name in VIEWS else lambda states: states[int(name)]
 
 
 def _over_windows(vectors: Vectors, windows: Sequence[TokenWindow]) -> Vectors:
@@ -313,7 +309,7 @@ def fitted(
         problem: What kind of targets they are.
         labels: How many labels there are.
         strengths: Inverse regularization strengths (scikit-learn's C); one probe is fitted for
-            each, when it is asked for.
+            each, when the iterator reaches it.
     """
     scaling = Scaling.of(vectors)
     scaled = scaling(vectors)

@@ -189,10 +189,10 @@ class TextWriter:
         if settings.beams is not None and settings.beams.num_beams > entries:
             rule = f"the vocabulary has {entries:,} entries, and a search cannot be wider"
             raise SettingError("num_beams", settings.beams.num_beams, rule, "lower it")
-        least = settings.ending.min_new_tokens
-        if least and not self.ends:
+        minimum = settings.ending.min_new_tokens
+        if minimum and not self.ends:
             rule = f"{self.name} has no token that ends a text, so it has no effect"
-            raise SettingError("min_new_tokens", least, rule, "leave it out")
+            raise SettingError("min_new_tokens", minimum, rule, "leave it out")
         check_words(self.tokenizer, settings.wording, self.name)
         words = settings.wording.required_words
         required = sum(map(len, runs_of(self.tokenizer, words)))

@@ -149,10 +149,9 @@ def draw_svg(panels: Sequence[Panel], marks: Marks | None = None) -> list[str]:
 
 
 def confusion_chart(matrix: ConfusionMatrix) -> str:
-    """How often each label was taken for each other one: the larger its share, the darker a cell.
+    """How often each label was predicted for each other: the more often, the darker a cell.
 
-    Returns:
-        An SVG element; empty if there are no labels, or too many to read.
+    The result is empty if there are no labels, or too many to read.
     """
     from matplotlib.patches import Rectangle
 
@@ -172,16 +171,16 @@ def confusion_chart(matrix: ConfusionMatrix) -> str:
         for row, counts in enumerate(matrix.counts):
             total = max(1, sum(counts))
             for column, cell in enumerate(counts):
-                share = cell / total
+                fraction = cell / total
                 colour = SERIES[0] if row == column else SERIES[1]
                 square = axes.add_patch(
-                    Rectangle((column, row), 1, 1, facecolor=colour, linewidth=0, alpha=share)
+                    Rectangle((column, row), 1, 1, facecolor=colour, linewidth=0, alpha=fraction)
                 )
                 gold, predicted = matrix.labels[row], matrix.labels[column]
-                _tip(tips, square, f"{gold} → {predicted}: {cell:,} ({share:.1%})")
+                _tip(tips, square, f"{gold} → {predicted}: {cell:,} ({fraction:.1%})")
                 if cell:
-                    # A cell is dark where the share is large.
-                    over = GROUND if share > 0.55 else INK
+                    # A cell is dark where the fraction is large.
+                    over = GROUND if fraction > 0.55 else INK
                     axes.text(column + 0.5, row + 0.5, f"{cell:,}", color=over, ha="center",
                               va="center", fontsize=9 if count <= 8 else 7)  # fmt: skip
         middles = [number + 0.5 for number in range(count)]

@@ -26,7 +26,7 @@ class GuessingLoss:
     loss: float
     """Its mean."""
     accuracy: float
-    """The share of right guesses."""
+    """The fraction of right guesses."""
 
 
 def pretraining_panels(records: MetricRecords, guessing: GuessingLoss | None) -> list[Panel]:

@@ -51,7 +51,7 @@ class PretrainSummary:
     sessions: Sequence[Mapping[str, Any]] = ()
     """The lines of its file of sessions."""
     notes: Sequence[str] = ()
-    """What the run said on its way."""
+    """Messages of the run."""
     command: str | None = None
     """What to type to continue it; None if that is not known."""
 

@@ -55,7 +55,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Folded:
-    """A list of sentences that is shown when somebody asks for it."""
+    """A list of sentences that the reader can unfold."""
 
     summary: str
     sentences: Sequence[str]
@@ -196,10 +196,6 @@ def interval_text(ends: tuple[float, float] | None) -> str:
     return "" if ends is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
 
 
-def _template_of(block: Block) -> str:
-    return f"{_TEMPLATES[type(block)]}.html.j2"
-
-
 def _cell(value: Any) -> str:
     """A cell of a Markdown table."""
     return " ".join(str(value).split()).replace("|", "\\|")
@@ -215,7 +211,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["template_of"] = _template_of
+    environment.globals["template_of"] = lambda block: f"{_TEMPLATES[type(block)]}.html.j2"
     environment.filters |= {
         "excerpt": excerpt,
         "shorten": shorten,

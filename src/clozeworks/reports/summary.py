@@ -1,4 +1,4 @@
-"""What is told of a fine-tuning run, by its page and by its model's card alike.
+"""The summary of a fine-tuning run, for its page and its model's card.
 
 All of it is plain data: a job fills it in, and nothing here knows a job or a task.
 """
@@ -86,19 +86,19 @@ class FinetuneSummary:
     best: SeedSummary
     """The one whose model is kept."""
     guess: Measured | None = None
-    """What guessing comes to; None if that is not known."""
+    """What guessing scores, if that is known."""
     guessed: str = ""
     """How it guesses, in a few words."""
     details: Sequence[Detail] = ()
-    """What the task shows of its predictions."""
+    """Tables, charts and texts about the predictions."""
     mistakes: Mistakes | None = None
-    """What it got wrong; None if that is not known."""
+    """The wrong predictions, if they are known."""
     training: Sequence[str] = ()
     """How texts were read and what was trained, in sentences."""
     trials: Sequence[TrialSummary] = ()
     """What a search tried before; empty if there was none."""
     notes: Sequence[str] = ()
-    """What the run said on its way."""
+    """Messages of the run."""
 
     @property
     def is_better_than_guessing(self) -> bool:
