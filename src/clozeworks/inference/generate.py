@@ -123,11 +123,8 @@ class TextWriter:
         ids = self.encode(prompts, first)
         limits = [self._max_new_tokens(len(own), settings.ending.max_new_tokens) for own in ids]
         self._check(settings, limits, first)
-        each = (
-            settings.beams.num_beams
-            if settings.beams is not None
-            else settings.num_return_sequences
-        )
+        beams = settings.beams
+        each = settings.num_return_sequences if beams is None else beams.num_beams
         return [
             _GenerationBatch(self, settings, prompts, ids, numbers, max_new_tokens, first)
             for numbers, max_new_tokens in memory_batches(
@@ -145,7 +142,7 @@ class TextWriter:
         """The tokens of each prompt, at least one; messages count prompts from `first`.
 
         Raises:
-            InputError: A prompt has no token, or more than the model takes.
+            InputError: If a prompt has no token, or more than the model takes.
         """
         if self.chat:
             prompts = [self._turn(prompt, number) for number, prompt in enumerate(prompts, first)]
@@ -266,13 +263,8 @@ class _GenerationBatch:
     @torch.inference_mode()
     def search(self, beams: Beams) -> Iterator[StreamChunk]:
         """The texts of a beam search, all at its end."""
-        results = search(
-            self._session(),
-            self.prompt_ids,
-            beams=beams,
-            limits=self._limits(),
-            rules=self._rules(),
-        )
+        limits, rules = self._limits(), self._rules()
+        results = search(self._session(), self.prompt_ids, beams=beams, limits=limits, rules=rules)
         for index, texts in enumerate(results):
             for rank, text in enumerate(texts[: self.settings.num_return_sequences]):
                 so_far = partial(self._text, index, text)
