@@ -173,7 +173,7 @@ def ours(folder: Path, beams: int) -> Write:
         reader = DecoderSession(model, prompts, NEW, 0)
         given = prompts if model.decoder is None else [[0]] * len(prompts)
         if beams > 1:
-            width = Beams(width=beams)
+            width = Beams(num_beams=beams)
             return [found[0].tokens for found in search(reader, given, beams=width, limits=limits)]
         texts: Texts = [[] for _ in prompts]
         for pieces in write(reader, given, limits=limits):

@@ -184,7 +184,7 @@ def test_an_architecture_that_is_no_name(command, bert_model):
         (
             [{"type": "a.Pooling", "path": "1_Pooling"}],
             {"pooling_mode_mean_tokens": False},
-            "1_Pooling/config.json switches no pooling mode on; set one of "
+            "1_Pooling/config.json enables no pooling mode; set one of "
             "pooling_mode_cls_token, pooling_mode_max_tokens, pooling_mode_mean_tokens, "
             "pooling_mode_mean_sqrt_len_tokens, pooling_mode_weightedmean_tokens, "
             "pooling_mode_lasttoken.",
@@ -207,7 +207,7 @@ def test_sentence_files_elsewhere(refused, bert_model):
     step = {"type": "sentence_transformers.models.Pooling", "path": "../.."}
     (bert_model / "modules.json").write_text(json.dumps([step]))
     refused(
-        f"{bert_model / 'modules.json'} names the folder '../..'; it must lie inside {bert_model}; "
+        f"{bert_model / 'modules.json'} names the folder '../..'; it must be inside {bert_model}; "
         "restore the file.",
         *("embed", bert_model, "cat"),
     )

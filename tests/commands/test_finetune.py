@@ -156,6 +156,6 @@ def test_what_becomes_of_a_head_is_said_and_can_be_asked_for(command, bert, rows
     refused = command("finetune", "classify", model, other, "head=refuse", *typed, tmp_path / "no")
     assert refused.code == 2
     assert (
-        "head is 'refuse', the labels are maybe, no, and the checkpoint has no, yes" in refused.err
+        "head is 'refuse'; the labels are maybe, no, and the checkpoint has no, yes" in refused.err
     )
     assert not (tmp_path / "no").exists()

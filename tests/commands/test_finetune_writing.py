@@ -308,7 +308,7 @@ def test_tasks_are_mixed_and_measured_one_by_one(writers, rows, command, tmp_pat
         (["{bert}", "{rows}"], "the model cannot write: its tokens see later ones"),
         (["{t5}", "{rows}", "--probe"], "--probe is for classify, compare, tag; leave it out."),
         (["{t5}", "{rows}", "task.between=x"], "the model reads the source in a tower of its own"),
-        (["{t5}", "{rows}", "head=fresh"], "head is 'fresh', and a model that writes keeps its v"),
+        (["{t5}", "{rows}", "head=fresh"], "head is 'fresh'; it has no effect on a model that gen"),
         (["{t5}", "{rows}", "data.mixture.limit=0"], "mixture.limit is 0; it must be at least 1."),
         (["{t5}", "{rows}", "data.mixture.limit=5"], "all items are of the task 'rows'; there"),
         (["{t5}", "{rows}", "task.formats.x=cola"], "task.formats is 'x'; known: rows"),

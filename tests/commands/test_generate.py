@@ -147,7 +147,7 @@ def test_stopped_with_a_file_keeps_finished_texts(gpt, start, tmp_path):
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    ended = [line for line in lines if line["ended"]]
+    ended = [line for line in lines if line["finish_reason"]]
     assert 0 < len(ended) < 200 and lines[: len(ended)] == ended
     assert all(line["prompt"] == "The cat" for line in lines)
     assert process.returncode == 130 and f"until then; texts in {out}" in told
@@ -185,7 +185,7 @@ def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypat
     assert found.code == 130 and "2 texts, 6 tokens in" in found.err
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["prompt"] for line in lines] == prompts[1:]
-    assert [line["ended"] for line in lines] == ["length", "length"]
+    assert [line["finish_reason"] for line in lines] == ["length", "length"]
 
 
 class Stopped(Interrupted):
@@ -215,7 +215,9 @@ def test_a_text_that_was_only_begun_is_kept(gpt, command, tmp_path, stopped):
     whole = stopped.generate("Paris", max_new_tokens=40)
     assert len(lines) == 2
     for line in lines:
-        assert line["ended"] is None and line["text"] and whole.text.startswith(line["text"])
+        assert (
+            line["finish_reason"] is None and line["text"] and whole.text.startswith(line["text"])
+        )
         assert [token["token"] for token in line["tokens"]] == [
             token.text for token in whole.tokens[:3]
         ]
@@ -236,16 +238,16 @@ def test_what_was_held_back_is_kept(gpt, command, tmp_path, stopped):
 
 
 def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, monkeypatch):
-    from clozeworks.inference.generate import TextWriter
+    from clozeworks.inference.generate import _GenerationBatch
 
-    whole = TextWriter._searched
+    whole = _GenerationBatch.search
 
-    def interrupted(self, prompts, ids, batch, *rest):
-        if 0 not in batch:
+    def interrupted(self, beams):
+        if 0 not in self.numbers:
             raise KeyboardInterrupt
-        yield from whole(self, prompts, ids, batch, *rest)
+        yield from whole(self, beams)
 
-    monkeypatch.setattr(TextWriter, "_searched", interrupted)
+    monkeypatch.setattr(_GenerationBatch, "search", interrupted)
     monkeypatch.setattr("clozeworks.inference.prompts.ROWS", 2)
     out = tmp_path / "texts.jsonl"
     options = ["--num-beams", 2, "--max-new-tokens", 3, "--out", out]

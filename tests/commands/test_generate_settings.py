@@ -9,7 +9,7 @@ import pytest
         (["--num-beams", "4", "--num-beam-groups", "2", "--sample"], "does not sample tokens"),
         (["--num-beams", "9999"], "beams is 9,999; the vocabulary has 294 entries"),
         (["--batch-tokens", "9"], "--batch-tokens"),
-        (["--temperature", "-1"], "temperature is -1.0; it must be above 0."),
+        (["--temperature", "-1"], "temperature is -1.0; it must be a finite number and at least"),
         (["--early-stopping", "perhaps"], "early"),
     ],
     ids=str,
@@ -28,7 +28,7 @@ def test_refusals(gpt, command, arguments, said):
             "--num-beams.",
         ),
         (["--max-new-tokens", "0"], "--max-new-tokens is 0; it must be at least 1."),
-        (["--top-k", "0"], "--top-k is 0; it must be above 0."),
+        (["--top-k", "0"], "--top-k is 0; it must be at least 1."),
         (
             ["--min-new-tokens", "5", "--max-new-tokens", "3"],
             "--min-new-tokens is 5; it must be from 0 to --max-new-tokens, 3.",

@@ -91,6 +91,8 @@ def hub(tiny_models):
     folder = tiny_models["bert"]
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     files["pytorch_model.bin"] = b"never fetched"
+    files |= {"spiece.model": b"SentencePiece", "chat_template.jinja": b"{{ messages }}"}
+    files["1_Pooling/config.json"] = b"{}"
     server = Hub(files)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server

@@ -73,7 +73,7 @@ def test_fill(refused, bert, arguments, sentence):
         ),
         (
             ["cat", "--batch-tokens", "0"],
-            "The token budget of a batch is 0; it must be at least 1.",
+            "batch_tokens is 0; it must be at least 1.",
         ),
         (
             ["cat", "--pooling", "mean,frist"],

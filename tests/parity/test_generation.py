@@ -9,8 +9,7 @@ from transformers.generation import logits_process as theirs
 from clozeworks.checkpoints import folder as folders
 from clozeworks.generate import logits_processors as ours
 from clozeworks.generate.beams import Beams, search
-from clozeworks.generate.history import History
-from clozeworks.generate.logits_processors import applied
+from clozeworks.generate.logits_processors import History, applied
 from clozeworks.generate.sampling import Limits, Written, write
 from clozeworks.generate.session import DecoderSession
 
@@ -95,7 +94,7 @@ def test_beams(architecture, seed, ends, early, both):
     model, own = both(architecture, seed)
     limits = Limits(max_new_tokens=MOST, ends=ends)
     for width, penalty in itertools.product((2, 5), (-1.0, 0.0, 0.6, 2.0)):
-        beams = Beams(width=width, length_penalty=penalty, early_stopping=early)
+        beams = Beams(num_beams=width, length_penalty=penalty, early_stopping=early)
         found = search(
             DecoderSession(own, PROMPTS, MOST, 0), given(own), beams=beams, limits=limits
         )

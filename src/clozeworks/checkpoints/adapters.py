@@ -1,36 +1,35 @@
-"""Low-rank differences in a folder of their own, in the layout of PEFT: read, and written.
+"""LoRA adapters in a folder of their own, in the layout of PEFT: read, and written.
 
-The folder holds what a fine-tuning run changed and nothing of the model it changed: the two thin
-matrices of every adapted projection, and whole the heads and the pooler, which were trained whole.
-PEFT loads what is written here, and what PEFT writes is read here.
+The folder holds what a fine-tuning run changed and nothing of the base model: the two low-rank
+matrices of every adapted projection, and all weights of the heads and the pooler, which were
+trained in full. PEFT loads what is written here, and what PEFT writes is read here.
 
 Where one published weight is several projections here (ModernBERT's Wqkv), each piece has a pair of
-its own under the published name with `:piece` after it. PEFT has no word for that and cannot load
-such a folder, which says so. A pair that PEFT trained for the whole weight is read like any other.
+its own under the published name with `:piece` after it. PEFT cannot load such a folder, which says
+so. A pair that PEFT trained for the whole weight is read like any other.
 """
 
 import copy
 import dataclasses
-import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from clozeworks import config as settings
 from clozeworks.checkpoints.folder import NOTES, Checkpoint
-from clozeworks.checkpoints.tasks import with_task
-from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.checkpoints.tasks import noted_task, published_names, with_task
+from clozeworks.checkpoints.tensors import write_file
+from clozeworks.checkpoints.whole_folder import fresh_folder, write_json
 from clozeworks.core.model import Model
-from clozeworks.errors import CheckpointError, ClozeworksError
+from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config
 from clozeworks.families.weights import OWN, Names
 from clozeworks.tasks import answer, classify, tag
-from clozeworks.tasks.task import Task
 
 CONFIG, WEIGHTS, README = "adapter_config.json", "adapter_model.safetensors", "README.md"
 # What stands before the names of the model, and before the piece of a weight.
@@ -64,7 +63,7 @@ class HasCheckpoint(Protocol):
 
 
 def load_adapter(model: HasCheckpoint, folder: str | Path) -> None:
-    """Gives a loaded model what an adapter learned: its head, its task and its differences, merged.
+    """Merges an adapter into a loaded model, which then also has its head and its task.
 
     Args:
         model: The model the adapter was trained on. It holds another network after this.
@@ -73,7 +72,7 @@ def load_adapter(model: HasCheckpoint, folder: str | Path) -> None:
     Raises:
         CheckpointError: If the adapter cannot be read, or belongs to another model.
     """
-    model.checkpoint = with_adapter(model.checkpoint, Path(folder))
+    model.checkpoint = _merged(model.checkpoint, Path(folder))
 
 
 def write_adapter(
@@ -90,12 +89,12 @@ def write_adapter(
     Args:
         checkpoint: The trained model, merged or not.
         folder: The folder to make.
-        pairs: The two thin matrices of every adapted projection, by its name here.
-        alpha: The product counts alpha / rank.
-        dropout: The share dropped before the first matrix.
+        pairs: The two low-rank matrices of every adapted projection, by its name here.
+        alpha: The product is multiplied by alpha / rank.
+        dropout: The dropout before the first matrix.
         base: The folder or name of the model before the run.
     """
-    names = _names(checkpoint)
+    names = published_names(checkpoint.family, checkpoint.config, checkpoint.model.blueprint)
     weights: dict[str, Tensor] = {}
     for name, (down, up) in pairs.items():
         theirs = _PREFIX + _module(names.theirs(f"{name}.weight", prefixed=True))
@@ -130,33 +129,23 @@ def write_adapter(
     if "task" in checkpoint.notes:
         notes["task"] = checkpoint.notes["task"]
     with fresh_folder(folder) as temporary:
-        _write_json(temporary / CONFIG, config)
-        _write_json(temporary / NOTES, notes)
+        write_json(temporary / CONFIG, config)
+        write_json(temporary / NOTES, notes)
         if any(_PIECE in name for name in weights):
             (temporary / README).write_text(_PIECES_NOTE, encoding="utf-8")
-        kept = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        (temporary / WEIGHTS).touch()
-        mode = (temporary / WEIGHTS).stat().st_mode
-        try:
-            save_file(kept, temporary / WEIGHTS, metadata={"format": "pt"})
-        except SafetensorError as error:  # the library's name for a full disk, among others
-            raise OSError(str(error)) from error
-        (temporary / WEIGHTS).chmod(mode)  # the library's own mode shuts others out
+        write_file(temporary / WEIGHTS, weights)
 
 
-def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
-    """A checkpoint with what an adapter learned, merged; the given one stays as it is.
-
-    Raises:
-        CheckpointError: If the adapter cannot be read, or belongs to another model.
-    """
+def _merged(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
+    """A copy of a checkpoint with an adapter merged into it."""
     config, weights = _config(folder), _weights(folder)
-    task = _noted_task(folder)
+    task = noted_task(settings.read_json(folder / NOTES, optional=True), str(folder))
     if task is None:
         checkpoint = dataclasses.replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     else:
         checkpoint = with_task(checkpoint, task)
-    names, own = _names(checkpoint), checkpoint.model.state_dict()
+    names = published_names(checkpoint.family, checkpoint.config, checkpoint.model.blueprint)
+    own = checkpoint.model.state_dict()
     forms = checkpoint.family.forms(Config(checkpoint.config))
     scale = float(config["lora_alpha"]) / int(config["r"])
     changed: dict[str, Tensor] = {}
@@ -180,7 +169,8 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
                 raise CheckpointError(
                     f"{folder}: {theirs} has no partner of rank {config['r']}; restore {WEIGHTS}."
                 )
-            tensor = scale * _product(up, tensor)
+            wide = torch.promote_types(up.dtype, torch.float32)
+            tensor = scale * (up.to(wide) @ tensor.to(wide))
         whole = [own[ours] for ours in modules]
         expected = (sum(map(len, whole)), *whole[0].shape[1:]) if form else whole[0].shape
         if tensor.shape != expected:
@@ -201,21 +191,9 @@ def with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     return checkpoint
 
 
-def _product(up: Tensor, down: Tensor) -> Tensor:
-    """The difference that two thin matrices hold, in float32 or wider."""
-    wide = torch.promote_types(up.dtype, torch.float32)
-    return up.to(wide) @ down.to(wide)
-
-
 def _sum(weight: Tensor, learned: Tensor) -> Tensor:
-    """A weight and the difference learned to it, in float32 or wider."""
+    """A weight and the learned difference, in float32 or wider."""
     return weight.to(torch.promote_types(weight.dtype, learned.dtype)) + learned.to(weight.device)
-
-
-def _names(checkpoint: Checkpoint) -> Names:
-    parts = checkpoint.model.blueprint.parts & checkpoint.family.paths.keys()
-    family = checkpoint.family
-    return family.names(family.fitting(parts), Config(checkpoint.config))
 
 
 def _module(weight: str) -> str:
@@ -232,7 +210,7 @@ def _weight(names: Names, module: str) -> str:
 
 
 def _trained_whole(model: Model) -> dict[str, Tensor]:
-    """The weights of heads and pooler, but for those that are also the embeddings'."""
+    """The weights of heads and pooler, except those tied to the embeddings."""
     tied = model.tied()
     return {
         name: tensor
@@ -242,7 +220,7 @@ def _trained_whole(model: Model) -> dict[str, Tensor]:
 
 
 def _targets(names: Names, model: Model, pairs: Iterable[str]) -> list[str]:
-    """The shortest endings that mean the adapted projections and nothing else."""
+    """The shortest endings that match the adapted projections and nothing else."""
     every = {
         _module(names.theirs(name, prefixed=True))
         for name in model.state_dict()
@@ -252,8 +230,8 @@ def _targets(names: Names, model: Model, pairs: Iterable[str]) -> list[str]:
     longest = max(name.count(".") + 1 for name in wanted)
     for parts in range(1, longest):
         endings = {".".join(name.split(".")[-parts:]) for name in wanted}
-        meant = {name for name in every if f".{name}".endswith(tuple(f".{e}" for e in endings))}
-        if meant == wanted:
+        matches = {name for name in every if f".{name}".endswith(tuple(f".{e}" for e in endings))}
+        if matches == wanted:
             return sorted(endings)
     return sorted(wanted)
 
@@ -295,20 +273,3 @@ def _weights(folder: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{path} is damaged or was cut short ({error}); copy it again."
         ) from error
-
-
-def _noted_task(folder: Path) -> Task[Any, Any] | None:
-    notes = settings.read_json(folder / NOTES, optional=True)
-    if "task" not in notes:
-        return None
-    try:
-        found: Task[Any, Any] = settings.read(Task, notes["task"])
-    except ClozeworksError as error:
-        raise CheckpointError(
-            f"{folder / NOTES} describes a task that cannot be read ({error}); restore the file."
-        ) from error
-    return found
-
-
-def _write_json(path: Path, data: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

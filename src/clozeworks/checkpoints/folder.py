@@ -20,13 +20,8 @@ from clozeworks.checkpoints.sentence import (
     write_pooling,
     write_prompts,
 )
-from clozeworks.checkpoints.tensors import (
-    TakenApart,
-    WeightFiles,
-    put_together,
-    write_weights,
-)
-from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.checkpoints.tensors import TakenApart, WeightFiles, put_together, write_weights
+from clozeworks.checkpoints.whole_folder import fresh_folder, write_json
 from clozeworks.config import plain, read, read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
@@ -40,8 +35,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
 # What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with, heads
-# that no published architecture has, and what was said of the model itself: the task it was trained
-# for, and what stood for gaps when it learned to fill them.
+# that no published architecture has, the task, and which tokens stood for gaps in training.
 NOTES = "clozeworks.json"
 KEPT = ("task", "sentinels")
 SHARD_BYTES = 5 * 10**9
@@ -64,7 +58,7 @@ class Checkpoint:
     generation: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What `generation_config.json` says."""
     unread: str | None = None
-    """A tokenizer file that the folder has, and that must be converted first."""
+    """A tokenizer file of the folder that must be converted first."""
 
 
 def read_config(folder: Path) -> tuple[Config, Family]:
@@ -82,25 +76,29 @@ def read_config(folder: Path) -> tuple[Config, Family]:
     config = Config(read_json(path), str(path))
     if not isinstance(config.get("model_type"), str):
         raise CheckpointError(
-            f"{path}: model_type is {config.get('model_type')!r}; it must name the family, "
-            f"for example bert."
+            f"{path}: model_type is {config.get('model_type')!r}; it must name the family, for "
+            f"example bert."
         )
     return config, family(config["model_type"], str(path))
 
 
 def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     """Reads a folder; `dtype` converts the weights, which otherwise stay as stored."""
-    config, found = read_config(folder)
-    files = TakenApart(folder, found.forms(config))
+    config, family = read_config(folder)
+    files = TakenApart(folder, family.forms(config))
     report = LoadReport()
-    name = _architecture(config, found, files, report)
-    names = found.names(name, config)
+    name = _architecture(config, family, files, report)
+    names = family.names(name, config)
     sources = _sources(files, names, report)
-    parts = _parts(found, sources)
-    parts |= _borrowing(found, config, parts, found.architectures[name].parts - parts)
-    report.absent = sorted(found.architectures[name].parts - parts)
+    parts = frozenset(
+        part
+        for part, path in family.paths.items()
+        if any(ours.startswith(path) for ours in sources)
+    )
+    parts |= _borrowing(family, config, parts, family.architectures[name].parts - parts)
+    report.absent = sorted(family.architectures[name].parts - parts)
     notes = read_json(folder / NOTES, optional=True)
-    blueprint = _with_own_heads(found.blueprint(config, parts), notes, folder / NOTES)
+    blueprint = _with_own_heads(family.blueprint(config, parts), notes, folder / NOTES)
     blueprint = _untie_if_different(blueprint, files, sources, report)
     model = _filled(blueprint, files, sources, names, report, dtype)
     if report.is_fatal:
@@ -108,10 +106,10 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
             f"{folder} does not fit its config.json: {'; '.join(report.lines())}; "
             f"take both from the same model."
         )
-    tokenizer = _tokenizer(folder, found, blueprint, notes.get("tokenizer"), report)
+    tokenizer = _tokenizer(folder, family, blueprint, notes.get("tokenizer"), report)
     return Checkpoint(
         model=model.eval(),
-        family=found,
+        family=family,
         config=dict(config),
         tokenizer=tokenizer,
         pooling=read_pooling(folder, usual_pooling(blueprint)),
@@ -133,24 +131,24 @@ def save(
 ) -> None:
     """Writes a folder that Clozeworks, transformers and sentence-transformers load."""
     blueprint = checkpoint.model.blueprint
-    found = checkpoint.family
-    own = {name: head for name, head in blueprint.heads.items() if name not in found.paths}
+    family = checkpoint.family
+    own = {name: head for name, head in blueprint.heads.items() if name not in family.paths}
     published = {name: head for name, head in blueprint.heads.items() if name not in own}
-    written = found.config(dataclasses.replace(blueprint, heads=published))
+    written = family.config(dataclasses.replace(blueprint, heads=published))
     parts = blueprint.parts - own.keys()
-    name = _kept_architecture(checkpoint, parts) or found.fitting(parts)
+    name = _kept_architecture(checkpoint, parts) or family.fitting(parts)
     config = {
-        **found.unstated,
+        **family.unstated,
         **checkpoint.config,
         **written,
         "architectures": [name],
-        "dtype": _said(next(checkpoint.model.parameters()).dtype),
+        "dtype": _dtype_name(next(checkpoint.model.parameters()).dtype),
     }
     config.pop("torch_dtype", None)  # the older name of dtype
     tied = checkpoint.model.tied()
-    names = found.names(name, Config(config))
+    names = family.names(name, Config(config))
     weights = {
-        names.theirs(ours, prefixed=name != found.base): tensor
+        names.theirs(ours, prefixed=name != family.base): tensor
         for ours, tensor in checkpoint.model.state_dict().items()
         if ours not in tied
     }
@@ -159,11 +157,8 @@ def save(
             if second := names.second(ours):
                 weights[second] = tensor.clone()
     with fresh_folder(folder, overwrite=overwrite) as temporary:
-        (temporary / "config.json").write_text(
-            json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        forms = found.forms(Config(config))
-        write_weights(temporary, put_together(weights, forms), shard_bytes)
+        write_json(temporary / "config.json", config)
+        write_weights(temporary, put_together(weights, family.forms(Config(config))), shard_bytes)
         notes: dict[str, Any] = {"format": 1}
         if checkpoint.tokenizer is not None:
             checkpoint.tokenizer.save(temporary, max_length=blueprint.max_length())
@@ -181,30 +176,30 @@ def save(
         (temporary / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
 
 
-def _architecture(config: Config, found: Family, files: WeightFiles, report: LoadReport) -> str:
-    """The architecture the config names, or else the one the weights speak of."""
+def _architecture(config: Config, family: Family, files: WeightFiles, report: LoadReport) -> str:
+    """The architecture the config names, or else the one the weights fit."""
     stated = config.get("architectures")
     if isinstance(stated, list) and stated:
-        if str(stated[0]) in found.architectures:
+        if str(stated[0]) in family.architectures:
             return str(stated[0])
         report.notes.append(
             f"the architecture {str(stated[0])!r} is not known; only its encoder is used"
         )
-        return found.base
-    for name, shape in found.architectures.items():
-        names = found.names(name, config)
+        return family.base
+    for name, shape in family.architectures.items():
+        names = family.names(name, config)
         present = {names.ours(theirs) for theirs in files}
         if all(
-            any((ours or "").startswith(found.paths[part]) for ours in present)
+            any((ours or "").startswith(family.paths[part]) for ours in present)
             for part in shape.parts
         ) and shape.parts - {"pooler"}:
             report.notes.append(f"config.json names no architecture; the weights look like {name}")
             return name
-    return found.base
+    return family.base
 
 
 def _sources(files: WeightFiles, names: Names, report: LoadReport) -> dict[str, str]:
-    """Our name of every weight in the folder, and the published one it is read from."""
+    """The name of every weight of the folder here, and the published one it is read from."""
     sources: dict[str, str] = {}
     for theirs in files:
         ours = names.ours(theirs)
@@ -224,18 +219,11 @@ def _sources(files: WeightFiles, names: Names, report: LoadReport) -> dict[str, 
     return sources
 
 
-def _parts(found: Family, sources: dict[str, str]) -> Parts:
-    """The parts that have at least one weight in the folder."""
-    return frozenset(
-        part for part, path in found.paths.items() if any(ours.startswith(path) for ours in sources)
-    )
-
-
-def _borrowing(found: Family, config: Config, parts: Parts, absent: Parts) -> Parts:
-    """Heads among the absent that need no weights of their own: GPT-2's output is its input."""
+def _borrowing(family: Family, config: Config, parts: Parts, absent: Parts) -> Parts:
+    """Absent heads without weights of their own, such as GPT-2's tied output."""
     if not absent:
         return absent
-    model = _without_weights(found.blueprint(config, parts | absent), config.source_location)
+    model = _without_weights(family.blueprint(config, parts | absent), config.source_location)
     tied = model.tied()
     return frozenset(
         name
@@ -247,7 +235,7 @@ def _borrowing(found: Family, config: Config, parts: Parts, absent: Parts) -> Pa
 def _without_weights(blueprint: Blueprint, source_location: str | Path) -> Model:
     try:
         return blueprint.build("meta")
-    except RuntimeError as error:  # a product of sizes that no machine can count
+    except RuntimeError as error:  # the product of the sizes overflows
         raise CheckpointError(
             f"{source_location}: the sizes are too large for any machine ({error}); restore the "
             "file."
@@ -271,7 +259,7 @@ def _with_own_heads(blueprint: Blueprint, notes: dict[str, Any], path: Path) -> 
 def _untie_if_different(
     blueprint: Blueprint, files: WeightFiles, sources: dict[str, str], report: LoadReport
 ) -> Blueprint:
-    """Believes the weights where a config says tied and the two tables differ."""
+    """Unties two tables that differ although the config says they are tied."""
     head = blueprint.heads.get("vocabulary")
     copy = sources.get("heads.vocabulary.decoder.weight")
     table = sources.get("embeddings.tokens.weight")
@@ -317,7 +305,7 @@ def _filled(
     if not report.is_fatal:
         if dtype is None and len(stored) > 1:
             dtype = reduce(torch.promote_types, stored)
-            report.notes.append(f"stored in several precisions, all raised to {_said(dtype)}")
+            report.notes.append(f"stored in several precisions, all raised to {_dtype_name(dtype)}")
         if dtype is not None:
             state = {ours: tensor.to(dtype) for ours, tensor in state.items()}
         model.load_state_dict(state, strict=False, assign=True)
@@ -325,20 +313,20 @@ def _filled(
     return model
 
 
-def _said(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
 def _tokenizer(
-    folder: Path, found: Family, blueprint: Blueprint, expected: object, report: LoadReport
+    folder: Path, family: Family, blueprint: Blueprint, expected: object, report: LoadReport
 ) -> Tokenizer | None:
     """The folder's tokenizer, checked against the weights; None if it has none."""
-    if not Tokenizer.is_in(folder, found.style):
+    if not Tokenizer.is_in(folder, family.style):
         report.notes.append("no tokenizer in the folder")
         if name := sentence_piece(folder):
             report.notes[-1] += f"; {name} {CONVERT.rstrip('.')}"
         return None
-    tokenizer = Tokenizer.load(folder, style=found.style)
+    tokenizer = Tokenizer.load(folder, style=family.style)
     rows = blueprint.embeddings.tokens
     if tokenizer.size > rows:
         raise TokenizerError(

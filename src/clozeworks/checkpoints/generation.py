@@ -1,10 +1,10 @@
 """Where texts begin and end, as a folder says it: `generation_config.json`, else `config.json`."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.errors import CheckpointError
@@ -19,28 +19,21 @@ _STATED = ("bos_token_id", END, "pad_token_id", START)
 
 def read_generation(folder: Path) -> dict[str, Any]:
     """What `generation_config.json` says; empty if there is none."""
-    return read_json(folder / FILE, error=CheckpointError, optional=True)
+    return read_json(folder / FILE, optional=True)
 
 
 def write_generation(
     folder: Path, generation: Mapping[str, Any], config: Mapping[str, Any]
 ) -> None:
-    """Writes it again, with the tokens that the config names where it names none."""
+    """Writes `generation_config.json`, with the tokens of the config where it names none."""
     stated = {key: config[key] for key in _STATED if config.get(key) is not None}
-    text = json.dumps({**stated, **generation}, indent=2, ensure_ascii=False)
-    (folder / FILE).write_text(text + "\n", encoding="utf-8")
+    write_json(folder / FILE, {**stated, **generation})
 
 
 def ends_of(
     generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: Tokenizer, rows: int
 ) -> tuple[int, ...]:
-    """The tokens that end a text; empty if there is none.
-
-    Args:
-        generation: What `generation_config.json` says.
-        config: What `config.json` says.
-        tokenizer: Its last token counts if both say nothing.
-        rows: The number of token vectors.
+    """The tokens that end a text; that of the tokenizer if neither config states any.
 
     Raises:
         CheckpointError: If what is stated is not a token.
@@ -48,15 +41,15 @@ def ends_of(
     for path, values in ((FILE, generation), ("config.json", config)):
         stated = values.get(END)
         if stated is not None:
-            found = tuple(stated) if isinstance(stated, list) else (stated,)
-            return tuple(_token(path, END, token, rows) for token in found)
+            tokens = stated if isinstance(stated, list) else [stated]
+            return tuple(_token(path, END, token, rows) for token in tokens)
     return () if tokenizer.last_id is None else (tokenizer.last_id,)
 
 
 def start_of(
     generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: Tokenizer, rows: int
 ) -> int | None:
-    """What the answers of an encoder-decoder begin with: its padding token if nothing is stated.
+    """The decoder start token of an encoder-decoder; its padding token if none is stated.
 
     Raises:
         CheckpointError: If what is stated is not a token.
@@ -68,10 +61,10 @@ def start_of(
 
 
 def max_positions_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | None:
-    """The most tokens of a text and what is written after it; None without a limit.
+    """The maximum number of tokens of a text and what is generated after it; None without a limit.
 
     Rotary positions have no end of their own, but nothing was learned after the last one of
-    training, which a config states. What an encoder-decoder writes has no limit.
+    training, which a config states. The output of an encoder-decoder has no limit.
     """
     if blueprint.decoder is not None or blueprint.max_length() is not None:
         return blueprint.max_length()
@@ -80,22 +73,18 @@ def max_positions_of(blueprint: Blueprint, config: Mapping[str, Any]) -> int | N
 
 
 def noted_sentinels(notes: Mapping[str, Any], source_location: str) -> Sentinels | None:
-    """What a model learned to read for a gap, if its folder says so.
-
-    Args:
-        notes: What `clozeworks.json` says.
-        source_location: What messages call the folder.
+    """Which tokens stand for gaps, if the notes in `clozeworks.json` say so.
 
     Raises:
-        CheckpointError: If the folder names no token that is known.
+        CheckpointError: If the notes name an unknown kind.
     """
-    found: Sentinels | None = notes.get("sentinels")
-    if found not in (None, *get_args(Sentinels)):
+    sentinels: Sentinels | None = notes.get("sentinels")
+    if sentinels not in (None, *get_args(Sentinels)):
         raise CheckpointError(
-            f"{source_location}: sentinels is {found!r} in clozeworks.json; it must be 'named' or "
-            "'bytes'; restore the file."
+            f"{source_location}: sentinels is {sentinels!r} in clozeworks.json; it must be 'named' "
+            "or 'bytes'; restore the file."
         )
-    return found
+    return sentinels
 
 
 def _token(source_location: str, key: str, token: Any, rows: int) -> int:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from clozeworks.errors import HubError, UnfinishedRun
 
-# Weights as safetensors, settings as JSON, vocabularies as text: nothing that can run.
-_WANTED = ["*.json", "*.safetensors", "vocab.txt", "merges.txt", "1_Pooling/*", "2_Normalize/*"]
+# Weights as safetensors, settings as JSON, vocabularies as text or SentencePiece, and the template
+# of chats: nothing that can run. A star also stands for folders, such as 1_Pooling.
+_WANTED = ["*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.model", "chat_template.jinja"]
 PATIENCE = 3.0  # seconds
 # What a run writes first, and what it writes last.
 _RECIPE, _MODEL = "recipe.json", "model"
@@ -35,7 +36,7 @@ def resolve(name: str | Path, *, revision: str | None = None) -> Path:
 
 
 def _hub_answers(name: str, revision: str | None) -> bool:
-    """Whether the hub says within seconds that it has the model; a complaint if it has not."""
+    """Whether the hub says within seconds that it has the model; an error if it does not."""
     from huggingface_hub import HfApi, errors
 
     try:
@@ -50,15 +51,15 @@ def _hub_answers(name: str, revision: str | None) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's progress bars, unless a terminal shows them or somebody asked."""
+    """Without the library's progress bars, unless on a terminal or set in the environment."""
     from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,
         disable_progress_bars,
         enable_progress_bars,
     )
 
-    asked = "HF_HUB_DISABLE_PROGRESS_BARS" in os.environ
-    if asked or sys.stderr.isatty() or are_progress_bars_disabled():
+    stated = "HF_HUB_DISABLE_PROGRESS_BARS" in os.environ
+    if stated or sys.stderr.isatty() or are_progress_bars_disabled():
         yield
         return
     disable_progress_bars()
@@ -75,10 +76,10 @@ def _download(name: str, revision: str | None) -> Path:
     try:
         cached_only = not _hub_answers(name, revision)
         with _quiet():
-            found = snapshot_download(
+            folder = snapshot_download(
                 name, revision=revision, allow_patterns=_WANTED, local_files_only=cached_only
             )
-        return Path(found)
+        return Path(folder)
     except errors.GatedRepoError as error:
         raise HubError(
             f"{where}, and the hub model {name!r} asks for permission; request access on its page, "

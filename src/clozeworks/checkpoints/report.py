@@ -35,28 +35,27 @@ class LoadReport:
 
     def lines(self) -> list[str]:
         """One line per kind of event that occurred."""
-        found = [f"{counted(self.loaded, 'weight')} loaded"]
+        lines = [f"{counted(self.loaded, 'weight')} loaded"]
         if self.missing:
-            found.append(f"{len(self.missing):,} missing: {_grouped(self.missing)}")
+            lines.append(f"{len(self.missing):,} missing: {_grouped(self.missing)}")
         if self.misshapen:
             shapes = [
-                f"{name} is {_shape(has)}, needed {_shape(required_heads)}"
-                for name, (has, required_heads) in self.misshapen.items()
+                f"{name} is {_shape(has)}, needed {_shape(needed)}"
+                for name, (has, needed) in self.misshapen.items()
             ]
             more = f" and {len(shapes) - 3} more" if len(shapes) > 3 else ""
-            found.append(f"{len(shapes):,} of the wrong shape: {'; '.join(shapes[:3])}{more}")
-        if self.unexpected:
-            found.append(
-                f"{len(self.unexpected):,} unexpected, left out: {_grouped(self.unexpected)}"
-            )
-        if self.dropped:
-            found.append(f"{len(self.dropped):,} without information: {_grouped(self.dropped)}")
+            lines.append(f"{len(shapes):,} of the wrong shape: {'; '.join(shapes[:3])}{more}")
+        for names, what in (
+            (self.unexpected, "unexpected, left out"), (self.dropped, "without information")
+        ):  # fmt: skip
+            if names:
+                lines.append(f"{len(names):,} {what}: {_grouped(names)}")
         if self.duplicates:
             copies = counted(len(self.duplicates), "second copy", "second copies")
-            found.append(f"{copies}: {_grouped(self.duplicates)}")
+            lines.append(f"{copies}: {_grouped(self.duplicates)}")
         if self.absent:
-            found.append(f"parts without weights: {', '.join(self.absent)}")
-        return found + self.notes
+            lines.append(f"parts without weights: {', '.join(self.absent)}")
+        return lines + self.notes
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -5,13 +5,13 @@ scaling, `sentence_bert_config.json` the length limit, `config_sentence_transfor
 prompts.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_any_json, read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.pooling import check_modes
@@ -19,24 +19,19 @@ from clozeworks.errors import CheckpointError, UnknownName
 
 TRANSFORMER = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
-# Their spelling of a mode in the older files (one true-or-false key each), and ours.
-_FLAGS = {
-    "pooling_mode_cls_token": "first",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_length",
-    "pooling_mode_weightedmean_tokens": "weighted_mean",
-    "pooling_mode_lasttoken": "last",
-}
-# Their spelling in the newer files (one key with a name or a list of names).
-_NAMES = {
-    "cls": "first",
+# Our name of a mode, and theirs in the newer files (one key with a name or a list of names).
+_MODES = {
+    "first": "cls",
     "max": "max",
     "mean": "mean",
-    "mean_sqrt_len_tokens": "mean_sqrt_length",
-    "weightedmean": "weighted_mean",
-    "lasttoken": "last",
+    "mean_sqrt_length": "mean_sqrt_len_tokens",
+    "weighted_mean": "weightedmean",
+    "last": "lasttoken",
 }
+_NAMES = {theirs: ours for ours, theirs in _MODES.items()}
+# Theirs in the older files: a true-or-false key for each.
+_ENDINGS = {"cls": "_token", "max": "_tokens", "mean": "_tokens", "weightedmean": "_tokens"}
+_FLAGS = {f"pooling_mode_{name}{_ENDINGS.get(name, '')}": mode for name, mode in _NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -67,16 +62,16 @@ class Pooling:
 
 
 def usual_pooling(blueprint: Blueprint) -> Pooling:
-    """How texts become vectors where nobody says it: by their mean, of a decoder by the last token.
+    """The default pooling: the mean; of a decoder the last token, which alone sees the whole text.
 
-    A decoder's last token alone has seen the whole text. Of an encoder-decoder the encoder speaks.
+    Of an encoder-decoder the encoder is pooled.
     """
     is_decoder = blueprint.decoder is None and blueprint.can_generate
     return Pooling(modes=("last",)) if is_decoder else Pooling()
 
 
 class PromptPrefix(NamedTuple):
-    """What is put before each text, and a few words on why."""
+    """What is put before each text, and where it comes from in a few words."""
 
     text: str
     reason: str
@@ -91,37 +86,36 @@ class Prompts:
 
     texts: Mapping[str, str] = field(default_factory=dict)
     default: str | None = None
-    """The name of the one that is used unless another is asked for."""
+    """The name of the one that is used unless another is named."""
     file: Mapping[str, Any] = field(default_factory=dict)
-    """All that the folder's file holds, written again by `save`."""
+    """The content of the folder's file, written again by `save`."""
 
-    def find(self, asked: str | None = None) -> PromptPrefix | None:
-        """The prompt that is meant by a name, by a text, or by nothing; None if there is none."""
-        if asked is None:
+    def find(self, prompt: str | None = None) -> PromptPrefix | None:
+        """The prompt with a name, or a text as a prompt, or the default; None if there is none."""
+        if prompt is None:
             if self.default is None:
                 return None
-            return PromptPrefix(
-                self.texts[self.default], f"{self.default}, the model folder's default"
-            )
-        if asked in self.texts:
-            return PromptPrefix(self.texts[asked], f"{asked}, as asked")
-        # Trap: a name with a slip in it would pass for a text.
-        if asked.isidentifier() and get_close_matches(asked, self.texts):
-            raise UnknownName("prompt", asked, self.texts)
-        return PromptPrefix(asked, "as asked")
+            reason = f"{self.default}, the model folder's default"
+            return PromptPrefix(self.texts[self.default], reason)
+        if prompt in self.texts:
+            return PromptPrefix(self.texts[prompt], f"{prompt}, as asked")
+        # Trap: a misspelled name would pass for a text.
+        if prompt.isidentifier() and get_close_matches(prompt, self.texts):
+            raise UnknownName("prompt", prompt, self.texts)
+        return PromptPrefix(prompt, "as asked")
 
 
 def read_prompts(folder: Path) -> Prompts:
     """The prompts of a folder; only a folder with a pooling step has a default."""
     path = folder / PROMPTS
     file = read_json(path, optional=True)
-    given = {} if file.get("prompts") is None else file["prompts"]
-    if not isinstance(given, dict) or not all(isinstance(v, str | None) for v in given.values()):
+    stated = {} if file.get("prompts") is None else file["prompts"]
+    if not isinstance(stated, dict) or not all(isinstance(v, str | None) for v in stated.values()):
         raise CheckpointError(
-            f"{path}: prompts is {given!r:.60}; it must map names to texts; correct it."
+            f"{path}: prompts is {stated!r:.60}; it must map names to texts; correct it."
         )
     # Compat: these two names are always there, and empty unless the file says otherwise.
-    texts = {name: text or "" for name, text in ({"query": "", "document": ""} | given).items()}
+    texts = {name: text or "" for name, text in ({"query": "", "document": ""} | stated).items()}
     if not (folder / "modules.json").exists():
         return Prompts(texts, file=file)
     if file.get("truncate_dim") is not None:
@@ -138,21 +132,29 @@ def read_prompts(folder: Path) -> Prompts:
 def write_prompts(folder: Path, prompts: Prompts) -> None:
     """Writes the file again, if the folder had one."""
     if prompts.file:
-        _write(folder / PROMPTS, prompts.file)
+        write_json(folder / PROMPTS, prompts.file)
 
 
-def read_pooling(folder: Path, usual: Pooling) -> Pooling:
-    """What the folder says, or what is usual if it says nothing."""
-    if not (folder / "modules.json").exists():
-        return usual
-    steps = _steps(folder / "modules.json")
+def read_pooling(folder: Path, default: Pooling) -> Pooling:
+    """The pooling that the folder states, or the default."""
+    file = folder / "modules.json"
+    if not file.exists():
+        return default
+    steps = read_any_json(file)
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise CheckpointError(f"{file} must be a JSON list of steps; restore the file.")
     modes: tuple[str, ...] = ()
-    normalize = False
-    include_prompt = True
+    normalize, include_prompt = False, True
     for step in steps:
         kind = str(step.get("type", "")).rsplit(".", 1)[-1]
         if kind == "Pooling":
-            path = _inside(folder, step.get("path", "1_Pooling")) / "config.json"
+            name = str(step.get("path", "1_Pooling"))
+            if not (folder / name).resolve().is_relative_to(folder.resolve()):
+                raise CheckpointError(
+                    f"{file} names the folder {name!r}; it must be inside {folder}; restore the "
+                    "file."
+                )
+            path = folder / name / "config.json"
             config = read_json(path)
             modes = _modes(config, path)
             include_prompt = config.get("include_prompt") is not False
@@ -160,11 +162,11 @@ def read_pooling(folder: Path, usual: Pooling) -> Pooling:
             normalize = True
         elif kind != "Transformer":
             raise CheckpointError(
-                f"{folder / 'modules.json'} names a {kind!r} step; Clozeworks computes "
-                f"Transformer, Pooling and Normalize; remove the step if you can do without it."
+                f"{file} names a {kind!r} step; Clozeworks computes Transformer, Pooling and "
+                f"Normalize; remove the step if you can do without it."
             )
     if not modes:
-        raise CheckpointError(f"{folder / 'modules.json'} has no Pooling step; add one.")
+        raise CheckpointError(f"{file} has no Pooling step; add one.")
     transformer = read_json(folder / TRANSFORMER, optional=True)
     limit = transformer.get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
@@ -196,31 +198,13 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
     if pooling.modes == tuple(mode for flag, mode in _FLAGS.items() if flags[flag]):
         config |= flags
     else:  # flags have an order of their own; only the newer form can say another
-        theirs = {ours: name for name, ours in _NAMES.items()}
-        config["pooling_mode"] = [theirs[mode] for mode in pooling.modes]
+        config["pooling_mode"] = [_MODES[mode] for mode in pooling.modes]
     config["include_prompt"] = pooling.include_prompt
-    _write(folder / "modules.json", modules)
-    _write(folder / "1_Pooling" / "config.json", config)
+    write_json(folder / "modules.json", modules)
+    write_json(folder / "1_Pooling" / "config.json", config)
     if pooling.max_length is not None or pooling.lowercase:
         texts = {"max_seq_length": pooling.max_length, "do_lower_case": pooling.lowercase}
-        _write(folder / TRANSFORMER, texts)
-
-
-def _steps(path: Path) -> list[dict[str, Any]]:
-    steps = read_any_json(path)
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise CheckpointError(f"{path} must be a JSON list of steps; restore the file.")
-    return steps
-
-
-def _inside(folder: Path, name: object) -> Path:
-    path = folder / str(name)
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise CheckpointError(
-            f"{folder / 'modules.json'} names the folder {name!r}; it must lie inside {folder}; "
-            f"restore the file."
-        )
-    return path
+        write_json(folder / TRANSFORMER, texts)
 
 
 def _modes(config: Mapping[str, Any], path: Path) -> tuple[str, ...]:
@@ -238,12 +222,5 @@ def _modes(config: Mapping[str, Any], path: Path) -> tuple[str, ...]:
         return tuple(_NAMES[name] for name in names)
     modes = tuple(mode for flag, mode in _FLAGS.items() if config.get(flag))
     if not modes:
-        raise CheckpointError(
-            f"{path} switches no pooling mode on; set one of {', '.join(_FLAGS)}."
-        )
+        raise CheckpointError(f"{path} enables no pooling mode; set one of {', '.join(_FLAGS)}.")
     return modes
-
-
-def _write(path: Path, data: Any) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

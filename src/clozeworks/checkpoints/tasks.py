@@ -1,7 +1,7 @@
-"""The task a folder's model was trained for: read from its config, and given to another model.
+"""The task a checkpoint was trained for, read from its config; and a checkpoint for another task.
 
 Published configs say what a head's labels are called and which kind of problem it solves. What they
-cannot say (how windows overlap, the threshold for "no answer", a pooling of our own) stands in
+cannot say (how windows overlap, the threshold for "no answer", a pooling of our own) is in
 `clozeworks.json`.
 """
 
@@ -19,6 +19,7 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family
+from clozeworks.families.weights import Names
 from clozeworks.tasks.tag import TRANSITIONS
 from clozeworks.tasks.task import Task, task_classes
 
@@ -33,29 +34,34 @@ def task_of(checkpoint: Checkpoint, source_location: str) -> AnyTask | None:
     """The task a checkpoint can answer; None if it has no head for one.
 
     Raises:
-        CheckpointError: What its config and `clozeworks.json` say does not fit its head.
+        CheckpointError: If its config or `clozeworks.json` does not fit its head.
     """
     heads, config = checkpoint.model.blueprint.heads, checkpoint.config
-    noted = _noted(checkpoint.notes, source_location)
+    noted = noted_task(checkpoint.notes, source_location)
     if noted is not None and (fitted := noted.fitted(config, heads, source_location)) is not None:
         return fitted
     for kind in task_classes().values():
-        if (found := kind.from_checkpoint(config, heads, source_location)) is not None:
-            return found
+        if (task := kind.from_checkpoint(config, heads, source_location)) is not None:
+            return task
     return None
 
 
-def _noted(notes: Mapping[str, Any], source_location: str) -> AnyTask | None:
+def noted_task(notes: Mapping[str, Any], source_location: str) -> AnyTask | None:
+    """The task in the notes of `clozeworks.json`, if there is one.
+
+    Raises:
+        CheckpointError: If it cannot be read.
+    """
     if "task" not in notes:
         return None
     try:
-        found: AnyTask = settings.read(Task, notes["task"])
+        task: AnyTask = settings.read(Task, notes["task"])
     except Exception as error:
         raise CheckpointError(
             f"{source_location}: clozeworks.json describes a task that cannot be read ({error}); "
             "restore the file."
         ) from error
-    return found
+    return task
 
 
 def with_task(
@@ -74,8 +80,8 @@ def with_task(
             others are fresh. `fresh`: it begins anew. `refuse`: it must have the same labels.
 
     Raises:
-        UnsupportedError: The family has no head for the task.
-        SettingError: `head` is refuse, and there is no head with the same labels.
+        UnsupportedError: If the family has no head for the task.
+        SettingError: If `head` is refuse, and there is no head with the same labels.
     """
     family, old = checkpoint.family, checkpoint.model
     parts = task.required_heads(family.paths)
@@ -87,8 +93,8 @@ def with_task(
         )
     kept = {key: value for key, value in checkpoint.config.items() if key not in _OF_HEADS}
     config = {**kept, **task.settings()}
-    made = family.blueprint(Config(config), parts | (old.blueprint.parts & family.inside))
-    blueprint = dataclasses.replace(old.blueprint, pooler=made.pooler, heads=made.heads)
+    fresh = family.blueprint(Config(config), parts | (old.blueprint.parts & family.inside))
+    blueprint = dataclasses.replace(old.blueprint, pooler=fresh.pooler, heads=fresh.heads)
     network = task.equip(blueprint).build()
     rows = _old_rows(checkpoint, task, head)
     known = _copy(family, Config(config), old, network, rows)
@@ -106,7 +112,7 @@ def about_head(checkpoint: Checkpoint, task: AnyTask, head: OldHead = "fit") -> 
     """What becomes of the head a checkpoint has, in a sentence; empty if it has none for the task.
 
     Raises:
-        SettingError: `head` is refuse, and there is no head with the same labels.
+        SettingError: If `head` is refuse, and there is no head with the same labels.
     """
     rows, have = _old_rows(checkpoint, task, head), _old_labels(checkpoint, task)
     if have is None or task.head_labels is None:
@@ -147,19 +153,15 @@ def _old_rows(checkpoint: Checkpoint, task: AnyTask, head: OldHead) -> list[int 
     """Where each label of a task stood in the head of a checkpoint; None if it begins anew."""
     if task.head_labels is None:
         if head != "fit":
-            raise SettingError(
-                f"head is {head!r}, and a model that writes keeps its vocabulary; it has no effect "
-                "there; leave it out."
-            )
+            rule = "it has no effect on a model that generates, which keeps its vocabulary"
+            raise SettingError("head", head, rule, "leave it out")
         return None
     have, labels = _old_labels(checkpoint, task), task.head_labels
     same = have is not None and sorted(have) == sorted(labels)
     if head == "refuse" and not same:
-        found = f"has {', '.join(have)}" if have else "has no head for the task"
-        raise SettingError(
-            f"head is 'refuse', the labels are {', '.join(labels)}, and the checkpoint {found}; "
-            "name another checkpoint, or leave head out."
-        )
+        old = f"has {', '.join(have)}" if have else "has no head for the task"
+        rule = f"the labels are {', '.join(labels)}, and the checkpoint {old}"
+        raise SettingError("head", head, rule, "name another checkpoint, or leave it out")
     if have is None or head == "fresh" or not (same or head == "remap"):
         return None
     rows = [have.index(label) if label in have else None for label in labels]
@@ -169,18 +171,16 @@ def _old_rows(checkpoint: Checkpoint, task: AnyTask, head: OldHead) -> list[int 
 def _copy(
     family: Family, config: Config, old: Model, new: Model, rows: list[int | None] | None
 ) -> set[str]:
-    """Takes over every weight that means the same in both, and gives their names.
+    """Copies every weight that means the same in both, by its published name; returns their names.
 
-    Args:
-        family: Knows the published names, which decide what means the same.
-        config: Decides how some of them are spelled.
-        old: Where weights are taken from.
-        new: Where they go.
-        rows: Where the labels of a labelled head stood; None if they are others. A head that
-            knows only some of them is not taken over here.
+    `rows` are the old rows of the labels of a head; None if they are others. A head that knows only
+    some of them is not copied here.
     """
-    theirs = _published(family, config, old.blueprint)
-    ours = _published(family, config, new.blueprint)
+    theirs, ours = (
+        {name: names.theirs(name, prefixed=True) for name in blueprint.build("meta").state_dict()}
+        for blueprint in (old.blueprint, new.blueprint)
+        for names in [published_names(family, config, blueprint)]
+    )
     # Heads may publish a layer under one name: ModernBERT's classifiers begin with the one that was
     # trained to name tokens. Rows of labels are another matter, whatever they are called.
     layers = {published: name for name, published in theirs.items() if ".project." not in name}
@@ -210,9 +210,9 @@ def _copy(
 
 
 def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
-    """Takes over the rows of labels that a head knew; the rest of it, if it has any, is shared."""
+    """Copies the rows of labels that a head knew, and its other weights."""
     have = dict(old.named_parameters())
-    positions = [path for path, row in enumerate(rows) if row is not None]
+    positions = [position for position, row in enumerate(rows) if row is not None]
     from_rows = [row for row in rows if row is not None]
     with torch.no_grad():
         for name, parameter in new.named_parameters():
@@ -227,9 +227,7 @@ def _remap(old: Model, new: Model, rows: list[int | None]) -> None:
                 parameter.copy_(before)
 
 
-def _published(family: Family, config: Config, blueprint: Blueprint) -> dict[str, str]:
-    """The published name of every weight."""
+def published_names(family: Family, config: Mapping[str, Any], blueprint: Blueprint) -> Names:
+    """The weight names of the architecture that fits a blueprint."""
     parts = blueprint.parts & family.paths.keys()
-    names = family.names(family.fitting(parts), config)
-    meta = blueprint.build("meta")
-    return {ours: names.theirs(ours, prefixed=True) for ours in meta.state_dict()}
+    return family.names(family.fitting(parts), Config(config))

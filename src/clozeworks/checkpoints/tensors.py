@@ -1,6 +1,5 @@
 """Weights in safetensors files: one file, or shards with an index. Nothing else is ever opened."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_json
 from clozeworks.errors import CheckpointError
 from clozeworks.families.weights import Form
@@ -20,21 +20,17 @@ SUFFIX = ".safetensors"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "tf_model.h5")
 # What a weight may be stored as: the file's word for it, and ours.
 DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-}
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16
+}  # fmt: skip
 
 
 class WeightFiles:
-    """The weights of a folder by name; a tensor is mapped into memory when it is asked for."""
+    """The weights of a folder by name; a tensor is mapped into memory when it is read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.files = _files(folder)
         self._open: dict[str, Any] = {}
-        for path in self.files:
+        for path in _files(folder):
             handle = _opened(path)
             for name in handle.keys():  # noqa: SIM118 (the handle is not a mapping)
                 self._open[name] = handle
@@ -110,18 +106,16 @@ class TakenApart(WeightFiles):
 def put_together(weights: Mapping[str, Tensor], forms: Sequence[Form]) -> dict[str, Tensor]:
     """Published weights with the pieces of each form put together."""
     gathered: dict[str, dict[str, Tensor]] = {}
-    made: dict[str, Tensor] = {}
+    joined: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         whole, _, piece = name.partition(":")
         if piece:
             gathered.setdefault(whole, {})[piece] = tensor
-            made[whole] = tensor  # its place among the others
-        else:
-            made[name] = tensor
+        joined[whole] = tensor  # of a piece: keeps its position among the others
     for whole, pieces in gathered.items():
         form = next(form for form in forms if whole.endswith(form.ending))
-        made[whole] = form.together([pieces[piece] for piece in form.pieces])
-    return made
+        joined[whole] = form.together([pieces[piece] for piece in form.pieces])
+    return joined
 
 
 def write_weights(folder: Path, weights: Mapping[str, Tensor], shard_bytes: int) -> None:
@@ -129,34 +123,33 @@ def write_weights(folder: Path, weights: Mapping[str, Tensor], shard_bytes: int)
     shards: list[dict[str, Tensor]] = [{}]
     filled = 0
     for name, tensor in weights.items():
-        size = tensor.numel() * tensor.element_size()
-        if shards[-1] and filled + size > shard_bytes:
+        if shards[-1] and filled + tensor.nbytes > shard_bytes:
             shards.append({})
             filled = 0
-        shards[-1][name] = tensor.detach().cpu().contiguous()
-        filled += size
+        shards[-1][name] = tensor
+        filled += tensor.nbytes
     if len(shards) == 1:
-        _write(shards[0], folder / SINGLE)
+        write_file(folder / SINGLE, shards[0])
         return
-    positions: dict[str, str] = {}
-    total = 0
+    file_of: dict[str, str] = {}
     for number, shard in enumerate(shards, start=1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        _write(shard, folder / file)
-        positions.update(dict.fromkeys(shard, file))
-        total += sum(tensor.numel() * tensor.element_size() for tensor in shard.values())
-    index = {"metadata": {"total_size": total}, "weight_map": positions}
-    (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+        write_file(folder / file, shard)
+        file_of.update(dict.fromkeys(shard, file))
+    total = sum(tensor.nbytes for tensor in weights.values())
+    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": file_of})
 
 
-def _write(shard: dict[str, Tensor], path: Path) -> None:
+def write_file(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Writes one safetensors file, with the permissions that the umask gives."""
     path.touch()
     mode = path.stat().st_mode
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     try:
-        save_file(shard, path, metadata={"format": "pt"})
+        save_file(stored, path, metadata={"format": "pt"})
     except SafetensorError as error:  # the library's name for a full disk, among others
         raise OSError(str(error)) from error
-    # Trap: the library makes files that only their owner can read; this follows the umask.
+    # Trap: the library makes files that only their owner can read.
     path.chmod(mode)
 
 
@@ -178,7 +171,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _conversion(path: Path) -> str:
-    """Says how weights become safetensors."""
+    """How to convert weights to safetensors."""
     if path.suffix not in (".bin", ".pt"):
         return "Save the model as safetensors with the library that wrote it."
     target = path.with_name(SINGLE)

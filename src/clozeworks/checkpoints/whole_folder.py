@@ -5,6 +5,7 @@ puts it in place: at no moment does a half-written folder stand under the target
 """
 
 import ctypes
+import json
 import os
 import re
 import secrets
@@ -13,20 +14,25 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from clozeworks.errors import OutputError
 from clozeworks.storage.atomic import sync
 
-# One of these stands in every folder that `save` may replace.
+# Every folder that `save` may replace has one of these.
 OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
-# What may stand beside it; anything else means that the folder serves other purposes too.
+# What else it may have; anything else means that the folder serves other purposes, too.
 MODEL_FILES = re.compile(
     r"[^/]*\.(json|safetensors|txt|md|model|bin|jinja)|\.gitattributes|[0-9]_[A-Z]\w*|adapter"
 )
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Complains early about a folder that cannot be written."""
+    """Checks early that a folder can be written.
+
+    Raises:
+        OutputError: If it cannot.
+    """
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder.")
     held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -85,6 +91,12 @@ def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
         with suppress(OSError):  # folders made on the way stay only if they hold something
             for parent in made:
                 parent.rmdir()
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Writes a JSON file as published folders have them."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _replace(path: Path, target: Path, overwrite: bool) -> None:

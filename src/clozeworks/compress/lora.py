@@ -46,7 +46,7 @@ class Lora:
     )
     """The projections: query, key, value, output, and of feed-forward parts up, down, gate."""
     dropout: DropoutRate = 0.0
-    """The share of the inputs of A dropped in training."""
+    """The dropout of the inputs of A."""
 
     @property
     def scale(self) -> float:
@@ -98,16 +98,12 @@ def add_lora(model: Model, lora: Lora, *, seed: int = 0) -> None:
         seed: With the name of a parameter it decides the first values.
 
     Raises:
-        UnknownName: The model has no projection of that name.
-        SettingError: The rank is too high, or the model is adapted already.
+        UnknownName: If the model has no projection of that name.
+        SettingError: If the rank is too high, or the model is adapted already.
     """
     if adapted(model):
-        raise SettingError(
-            "lora",
-            SET,
-            "the model has low-rank differences already, and can have one set",
-            "merge them first with merge_lora",
-        )
+        rule = "the model has low-rank differences already, and can have one set"
+        raise SettingError("lora", SET, rule, "merge them first with merge_lora")
     modules = {
         name: module
         for name, module in model.named_modules()
@@ -121,18 +117,19 @@ def add_lora(model: Model, lora: Lora, *, seed: int = 0) -> None:
     for name, module in chosen.items():
         thinnest = min(module.in_features, module.out_features)
         if lora.rank >= thinnest:
-            raise SettingError(
-                "lora.rank",
-                lora.rank,
-                f"{name} is {thinnest} wide, and the rank must be below that",
-                "lower it",
-            )
+            rule = f"{name} is {thinnest} wide, and the rank must be below that"
+            raise SettingError("lora.rank", lora.rank, rule, "lower it")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.startswith(("heads.", "pooler.")))
     for name, module in chosen.items():
-        made = AdaptedLinear(module, lora)
-        _draw(made.lora_a, seed, f"{name}.lora_a")
-        _put(model, name, made)
+        projection = AdaptedLinear(module, lora)
+        bound = 1 / math.sqrt(module.in_features)
+        stream = RandomStream(seed, f"lora/{name}.lora_a")
+        drawn = stream.uniform(0, 0, projection.lora_a.numel())[0]
+        with torch.no_grad():
+            values = torch.from_numpy((2 * drawn - 1) * bound)
+            projection.lora_a.copy_(values.view(projection.lora_a.shape))
+        _put(model, name, projection)
 
 
 def adapted(model: nn.Module) -> dict[str, AdaptedLinear]:
@@ -143,21 +140,13 @@ def adapted(model: nn.Module) -> dict[str, AdaptedLinear]:
 
 
 def merge_lora(model: Model) -> None:
-    """Adds what was learned to the projections, in place: a plain model, all of it free to change.
+    """Adds what was learned to the projections, in place: a plain model, all of it trainable.
 
     Merging twice is merging once.
     """
     for name, module in adapted(model).items():
         _put(model, name, module.merged())
     model.requires_grad_(True)
-
-
-def _draw(parameter: Tensor, seed: int, name: str) -> None:
-    bound = 1 / math.sqrt(parameter.shape[1])
-    drawn = RandomStream(seed, f"lora/{name}").uniform(0, 0, parameter.numel())[0]
-    with torch.no_grad():
-        values = torch.from_numpy((2 * drawn - 1) * bound)
-        parameter.copy_(values.view(parameter.shape))
 
 
 def _last(name: str) -> str:

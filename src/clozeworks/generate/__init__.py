@@ -1,4 +1,4 @@
-"""Texts written token by token: reads what is there, chooses what comes next, knows when to stop.
+"""Decoding on tensors: sampling, beam search, logits processors, sessions.
 
-Works on token numbers; text and tokenizers are above.
+Works on token ids; text and tokenizers are above.
 """

@@ -15,52 +15,42 @@ Shapes: B prompts, G groups, w beams of a group, V vocabulary, K candidates.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from clozeworks.errors import SettingError
-from clozeworks.generate.history import History
-from clozeworks.generate.logits_processors import NEVER, LogitsProcessorSpec, applied, check_finite
+from clozeworks.generate.logits_processors import NEVER, History, LogitsProcessorSpec, applied
 from clozeworks.generate.sampling import Limits, Written
 from clozeworks.generate.session import DecoderSession
+from clozeworks.spec import FINITE, AtLeast, AtMost, PositiveInt, spec
 
 # What no sum of logs ever reaches, and what it means: a beam that is not there yet.
 NOWHERE = -1e9
-# Long texts to a much higher power are no number any more.
-STEEPEST = 10
 
 
-@dataclass(frozen=True, kw_only=True)
+@spec
 class Beams:
     """How wide the search is, and when it ends."""
 
-    width: int
-    length_penalty: float = 1.0
+    num_beams: PositiveInt
+    """How many beginnings of each text the search keeps."""
+    # Long texts to a much higher power overflow.
+    length_penalty: Annotated[float, AtLeast(-10), AtMost(10)] = 1.0
     """Above 0 long texts gain, below 0 short ones."""
-    early_stopping: bool | Literal["never"] = False
-    """True: as soon as `width` texts ended. False: when the best that grows is, at the length it
-    has, below the worst that ended. Never: when it could not pass that at any length."""
-    num_beam_groups: int = 1
-    """Searches of width / num_beam_groups that must differ."""
-    diversity_penalty: float = 0.0
+    early_stopping: Literal[True, False, "never"] = False
+    """True: as soon as `num_beams` texts ended. False: when the best that grows is, at the length
+    it has, below the worst that ended. Never: when it could not pass that at any length."""
+    num_beam_groups: PositiveInt = 1
+    """Searches of num_beams / num_beam_groups that must differ."""
+    diversity_penalty: Annotated[float, FINITE] = 0.0
     """What a token costs for each group before that chose it at the same step."""
 
     def __post_init__(self) -> None:
-        if self.width < 1:
-            raise SettingError("num_beams", self.width, "it must be at least 1")
-        if not abs(self.length_penalty) <= STEEPEST:
-            rule = f"it must be from {-STEEPEST} to {STEEPEST}"
-            raise SettingError("length_penalty", self.length_penalty, rule)
-        if self.early_stopping not in (True, False, "never"):
-            rule = "it must be one of True, False, 'never'"
-            raise SettingError("early_stopping", self.early_stopping, rule)
-        check_finite("diversity_penalty", self.diversity_penalty)
-        if self.num_beam_groups < 1 or self.width % self.num_beam_groups:
+        if self.num_beams % self.num_beam_groups:
             rule = f"it must be divisible by `num_beam_groups`, {self.num_beam_groups}"
-            raise SettingError("num_beams", self.width, rule)
+            raise SettingError("num_beams", self.num_beams, rule)
         if self.num_beam_groups == 1 and self.diversity_penalty:
             rule = "it has no effect on one group of beams"
             raise SettingError(
@@ -69,7 +59,7 @@ class Beams:
 
 
 class _Prompt:
-    """The search for answers to one prompt, within one group."""
+    """The search for the texts of one prompt, within one group."""
 
     def __init__(self, number: int, width: int) -> None:
         self.number = number
@@ -85,37 +75,36 @@ class _Prompt:
 
 
 def search(
-    reader: DecoderSession,
-    given: Sequence[Sequence[int]],
+    session: DecoderSession,
+    prompt_ids: Sequence[Sequence[int]],
     *,
     beams: Beams,
     limits: Limits,
     rules: Sequence[LogitsProcessorSpec] = (),
 ) -> list[list[Written]]:
-    """The texts that ended for each prompt, the best first; `beams.width` of each at most.
+    """The texts that ended for each prompt, the best first; `beams.num_beams` of each at most.
 
     Args:
-        reader: Says what comes next.
-        given: What rules about repetition count as there already.
+        session: Computes the logits of the next token.
+        prompt_ids: The tokens before each text, for rules about repetition.
         beams: The search.
         limits: When a text ends.
-        rules: What changes log shares before continuations are compared.
+        rules: What changes log probabilities before continuations are compared.
     """
-    width, each = beams.width, beams.width // beams.num_beam_groups
-    scores = reader.prefill()
-    open_prompts = list(range(len(given)))
+    width, each = beams.num_beams, beams.num_beams // beams.num_beam_groups
+    logits = session.prefill()
+    open_prompts = list(range(len(prompt_ids)))
     rows = [prompt for prompt in open_prompts for _ in range(width)]
-    reader.reorder(rows)
-    scores = scores[rows]
-    history = History([given[row] for row in rows], limits.max_new_tokens, scores.device)
+    session.reorder(rows)
+    logits = logits[rows]
+    history = History([prompt_ids[row] for row in rows], limits.max_new_tokens, logits.device)
     states = [
-        [_Prompt(number, each) for _ in range(beams.num_beam_groups)]
-        for number in range(len(given))
+        [_Prompt(number, each) for _ in range(beams.num_beam_groups)] for number in open_prompts
     ]
     length = 0
     while open_prompts:
         length += 1
-        raw = scores.log_softmax(dim=1)
+        raw = logits.log_softmax(dim=1)
         logs = applied(rules, raw, history, limits.ends).view(
             len(open_prompts), beams.num_beam_groups, each, -1
         )
@@ -140,18 +129,19 @@ def search(
             break
         keep = [position * width + beam for position in staying for beam in range(width)]
         parents, tokens = [parents[row] for row in keep], [tokens[row] for row in keep]
-        reader.reorder(parents)
-        reader.reorder_prompts(staying)
+        session.reorder(parents)
+        session.reorder_prompts(staying)
         history.choose(parents)
-        following = torch.tensor(tokens, device=scores.device)
+        following = torch.tensor(tokens, device=logits.device)
         history.add(following)
         open_prompts = [open_prompts[position] for position in staying]
-        scores = reader.step(following)
-    return [_best(groups, width) for groups in states]
+        logits = session.step(following)
+    ended = [[text for state in groups for text in state.ended] for groups in states]
+    return [sorted(texts, key=lambda text: -text.score)[:width] for texts in ended]
 
 
 def _diverse(logs: Tensor, chosen: Sequence[int], diversity: float) -> Tensor:
-    """The log shares of a group (w, V), less what groups before it chose."""
+    """The log probabilities of a group (w, V), less what groups before it chose."""
     if not chosen or not diversity:
         return logs
     counts = torch.bincount(torch.tensor(chosen), minlength=logs.shape[1])
@@ -179,40 +169,31 @@ def _advance(
     ]
     growing: list[tuple[float, int, int, Written]] = []
     for rank, (value, beam, token) in enumerate(candidates):
-        text = _longer(state.texts[beam], token, raw[beam, token].item(), value)
-        text.ended = limits.reason(state.number, text.tokens)
-        if text.ended is None:
+        before = state.texts[beam]
+        text = Written(
+            [*before.tokens, token], [*before.logs, raw[beam, token].item()], [*before.others, ()]
+        )
+        text.score, text.finish_reason = value, limits.reason(state.number, text.tokens)
+        if text.finish_reason is None:
             growing.append((value, beam, token, text))
         else:
             # A beam that is not there yet would end with what another one wrote; what a rule
             # forbids is an end only where there is no more room.
-            allowed = value > NEVER or text.ended == "length"
+            allowed = value > NEVER or text.finish_reason == "length"
             if rank < each and allowed and (value > NOWHERE / 2 or not state.ended):
                 _set_aside(state, text, value / length**beams.length_penalty, each)
             growing.append((value + NOWHERE, beam, token, text))
-    growing.sort(key=lambda found: -found[0])
-    growing = growing[:each]
+    growing = sorted(growing, key=lambda candidate: -candidate[0])[:each]
     state.scores = [value for value, *_ in growing]
     state.texts = [text for *_, text in growing]
     state.over = _is_over(state, beams, each, limits, length)
     return [(beam, token) for _, beam, token, _ in growing]
 
 
-def _longer(text: Written, token: int, log: float, score: float) -> Written:
-    return Written(
-        tokens=[*text.tokens, token],
-        logs=[*text.logs, log],
-        others=[*text.others, ()],
-        score=score,
-    )
-
-
 def _set_aside(state: _Prompt, text: Written, score: float, each: int) -> None:
     """Keeps a text that ended, if it is among the best."""
     text.score = score
-    state.ended.append(text)
-    state.ended.sort(key=lambda found: -found.score)
-    del state.ended[each:]
+    state.ended = sorted([*state.ended, text], key=lambda ended: -ended.score)[:each]
 
 
 def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: int) -> bool:
@@ -228,9 +209,3 @@ def _is_over(state: _Prompt, beams: Beams, each: int, limits: Limits, length: in
         hopeful = limits.max_new_tokens
     best: float = max(state.scores) / hopeful**beams.length_penalty
     return best <= state.ended[-1].score
-
-
-def _best(groups: Sequence[_Prompt], width: int) -> list[Written]:
-    ended = [found for state in groups for found in state.ended]
-    ended.sort(key=lambda found: -found.score)
-    return ended[:width]

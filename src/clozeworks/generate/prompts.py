@@ -1,4 +1,4 @@
-"""Prompts as tokens, with what may be written after each of them."""
+"""Prompts as tokens, with the limits of what is generated for each of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,38 +11,27 @@ from clozeworks.generate.sampling import Written
 
 @dataclass(frozen=True)
 class EncodedPrompt:
-    """What a model reads before it writes.
-
-    Attributes:
-        ids: Its tokens.
-        max_new_tokens: How many tokens may be written after it.
-        ends: The tokens that end what is written.
-        rules: What changes logits before a token is chosen.
-        source_location: Where it came from, for messages.
-    """
+    """What a model reads before it generates."""
 
     ids: list[int]
     max_new_tokens: int
     ends: tuple[int, ...]
+    """The tokens that end a text."""
     rules: tuple[LogitsProcessorSpec, ...] = ()
     source_location: str = ""
+    """Where it came from, for messages."""
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """Prompts to be answered, and how.
-
-    Attributes:
-        prompts: What the model reads.
-        start: What the answers of an encoder-decoder begin with; None for a decoder.
-        tokens: Entries of the vocabulary; the model may have rows for more, and never writes those.
-        beams: The beam search; None takes the likeliest token each time.
-        read: From the number of a prompt and the texts written for it, the best first, to its
-            answer.
-    """
+    """Prompts to be answered, and how."""
 
     prompts: list[EncodedPrompt]
     start: int | None
+    """The decoder start token of an encoder-decoder; None for a decoder."""
     tokens: int
+    """Entries of the vocabulary; the model may have rows for more, which are never generated."""
     beams: Beams | None
+    """The beam search; None takes the likeliest token each time."""
     read: Callable[[int, list[Written]], Any]
+    """From the index of a prompt and its texts, the best first, to its answer."""

@@ -1,4 +1,4 @@
-"""What a model says comes next, for texts that grow.
+"""The logits of the next token, for texts that grow.
 
 The idea: the first pass reads all prompts packed, whatever their lengths; from then on every text
 brings one token a pass, and a cache holds the rest. An encoder-decoder reads the prompts once and
@@ -23,19 +23,18 @@ _WORTH_PACKING = 16
 
 
 class DecoderSession:
-    """Scores of the next token, row by row."""
+    """The logits of the next token, row by row.
+
+    Args:
+        model: A model that can generate.
+        prompts: Token ids, at least one each.
+        max_new_tokens: The maximum number of tokens that are added to each.
+        start: The decoder start token of an encoder-decoder.
+    """
 
     def __init__(
         self, model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
     ):
-        """Takes the prompts.
-
-        Args:
-            model: A model that writes.
-            prompts: Token numbers, at least one each.
-            max_new_tokens: The most tokens that may be added to each.
-            start: What the answers of an encoder-decoder begin with.
-        """
         self.model = packed(model) if max_new_tokens >= _WORTH_PACKING else model
         self.max_new_tokens = max_new_tokens
         self._prompts = [list(prompt) for prompt in prompts]
@@ -49,7 +48,7 @@ class DecoderSession:
         return self.model.embeddings.tokens.weight.device
 
     def prefill(self) -> Tensor:
-        """What comes after the prompts, (B, V)."""
+        """The logits after the prompts, (B, V)."""
         texts = self._prompts
         if self.model.decoder is not None:
             layout = Layout([len(text) for text in texts])
@@ -59,18 +58,18 @@ class DecoderSession:
         layout = Layout([len(text) for text in texts])
         self._cache = GrowingCache(layout.longest + self.max_new_tokens)
         hidden_states = self._pass(self._packed(texts), layout)
-        return self._scores(hidden_states[layout.last(hidden_states.device)])
+        return self._logits(hidden_states[layout.last(hidden_states.device)])
 
     def step(self, tokens: Tensor) -> Tensor:
-        """What comes after one more token of every row, (n,) to (n, V)."""
-        return self._scores(self._pass(tokens, self._cache.following()))
+        """The logits after one more token of every row, (n,) to (n, V)."""
+        return self._logits(self._pass(tokens, self._cache.following()))
 
     def reorder(self, rows: Sequence[int]) -> None:
         """Goes on with these rows, in this order; one may be there several times."""
         self._cache.choose(rows)
 
     def reorder_prompts(self, prompts: Sequence[int]) -> None:
-        """Goes on with the answers to these prompts alone, in this order."""
+        """Goes on with these prompts alone, in this order."""
         self._cache.choose_sources(prompts)
 
     def _packed(self, texts: Sequence[Sequence[int]]) -> Tensor:
@@ -81,6 +80,6 @@ class DecoderSession:
             return self.model(ids, layout, cache=self._cache)  # type: ignore[no-any-return]
         return self.model.decode(ids, layout, self._encoded, cache=self._cache)
 
-    def _scores(self, hidden_states: Tensor) -> Tensor:
-        scores: Tensor = self.model.vocabulary(hidden_states)
-        return scores.to(torch.promote_types(scores.dtype, torch.float32))
+    def _logits(self, hidden_states: Tensor) -> Tensor:
+        logits: Tensor = self.model.vocabulary(hidden_states)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))

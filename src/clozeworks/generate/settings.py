@@ -1,11 +1,10 @@
-"""How texts are written: when they end, which words they may hold, how tokens are chosen.
+"""Generation settings: when texts end, which words they may hold, how tokens are chosen.
 
 A person names settings one by one (`max_new_tokens=64, top_p=0.9, stop=["."]`); `Generation.of`
-sorts them into the parts below and complains about those that contradict each other.
+sorts them into the parts below and rejects those that contradict each other.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from clozeworks.config import read
 from clozeworks.errors import SettingError, UnknownName
@@ -15,31 +14,33 @@ from clozeworks.generate.logits_processors import (
     MinP,
     NoRepeatedNGrams,
     Occurrence,
+    Penalty,
+    ProbabilityMass,
     RepetitionPenalty,
+    SamplingTemperature,
     Temperature,
     TopK,
     TopP,
     Typical,
 )
+from clozeworks.spec import NonNegativeInt, PositiveFloat, PositiveInt, RandomSeed, spec
 
 TOKENS = 128
 
 
-@dataclass(frozen=True, kw_only=True)
+@spec
 class Ending:
-    """When a text ends, beside the model's own end."""
+    """When a text ends, besides the model's own end."""
 
-    max_new_tokens: int = TOKENS
-    """The most tokens that are written."""
+    max_new_tokens: PositiveInt = TOKENS
+    """The maximum number of tokens that are generated."""
     min_new_tokens: int = 0
-    """The fewest: before that the model may not end the text."""
+    """The minimum: before that the model may not end the text."""
     stop: tuple[str, ...] = ()
-    """A text ends before the first of these strings that comes after the fewest tokens and after
-    all required words."""
+    """A text ends before the first of these strings that comes after the minimum number of tokens
+    and after all required words."""
 
     def __post_init__(self) -> None:
-        if self.max_new_tokens < 1:
-            raise SettingError("max_new_tokens", self.max_new_tokens, "it must be at least 1")
         if not 0 <= self.min_new_tokens <= self.max_new_tokens:
             rule = f"it must be from 0 to `max_new_tokens`, {self.max_new_tokens:,}"
             raise SettingError("min_new_tokens", self.min_new_tokens, rule)
@@ -48,25 +49,24 @@ class Ending:
             raise SettingError("stop", self.stop, rule, "leave it out")
 
 
-@dataclass(frozen=True, kw_only=True)
+@spec
 class Wording:
-    """What should come less, must not come, or must."""
+    """What should occur less often, must not occur, or must."""
 
-    repetition_penalty: float = 1.0
-    """Scores of tokens that are there already are divided by this (Keskar et al. 2019)."""
-    presence_penalty: float = 0.0
-    """Taken off the score of each token that was written."""
-    frequency_penalty: float = 0.0
-    """Taken off as often as it was written."""
-    no_repeat_ngram_size: int | None = None
-    """No run of so many tokens comes twice."""
+    repetition_penalty: PositiveFloat = 1.0
+    """Logits of tokens that occurred are divided by this (Keskar et al. 2019)."""
+    presence_penalty: Penalty = 0.0
+    """Subtracted from the logit of each generated token."""
+    frequency_penalty: Penalty = 0.0
+    """Subtracted once for each time it was generated."""
+    no_repeat_ngram_size: PositiveInt | None = None
+    """No run of so many tokens occurs twice."""
     bad_words: tuple[str, ...] = ()
-    """These are never written."""
+    """These are never generated."""
     required_words: tuple[str, ...] = ()
-    """These are written, at the latest at the end."""
+    """These are generated, at the latest at the end."""
 
     def __post_init__(self) -> None:
-        self.rules()  # complains
         for name in ("bad_words", "required_words"):
             if any(not word.strip() for word in getattr(self, name)):
                 rule = "one of them is empty or white space"
@@ -90,200 +90,139 @@ class Wording:
         return rules
 
 
-@dataclass(frozen=True, kw_only=True)
+@spec
 class Drawing:
-    """Tokens are drawn at random, each as often as the model finds it likely."""
+    """Tokens are sampled by their probabilities."""
 
-    temperature: float = 1.0
+    temperature: SamplingTemperature = 1.0
     """Below 1 likely tokens become likelier, above 1 all more alike."""
-    top_k: int | None = None
+    top_k: PositiveInt | None = None
     """Only so many of the likeliest."""
-    top_p: float | None = None
-    """Only the likeliest that together have this share."""
-    min_p: float | None = None
-    """Only tokens at least this share as likely as the likeliest."""
-    typical: float | None = None
-    """Only tokens as surprising as one expects, until they have this share."""
-    seed: int = 0
-    """The same seed and prompt give the same text, whatever else is written beside it."""
-
-    def __post_init__(self) -> None:
-        self.rules()  # complains
-        if not 0 <= self.seed < 2**63:
-            raise SettingError("seed", self.seed, "it must be at least 0 and below 2**63")
+    top_p: ProbabilityMass | None = None
+    """Only the likeliest that together have this probability."""
+    min_p: ProbabilityMass | None = None
+    """Only tokens at least this many times as likely as the likeliest."""
+    typical: ProbabilityMass | None = None
+    """Only tokens about as surprising as expected, until they have this probability."""
+    seed: RandomSeed = 0
+    """The same seed and prompt give the same text, whatever else is generated in the batch."""
 
     def rules(self) -> list[LogitsProcessorSpec]:
-        """What shapes the shares that tokens are drawn by, in order."""
-        rules: list[LogitsProcessorSpec] = []
-        if self.temperature != 1:
-            rules.append(Temperature(value=self.temperature))
-        if self.top_k is not None:
-            rules.append(TopK(count=self.top_k))
-        if self.top_p is not None:
-            rules.append(TopP(mass=self.top_p))
-        if self.min_p is not None:
-            rules.append(MinP(p=self.min_p))
-        if self.typical is not None:
-            rules.append(Typical(mass=self.typical))
-        return rules
+        """What changes the logits that tokens are sampled by, in order."""
+        rules = (
+            Temperature(value=self.temperature) if self.temperature != 1 else None,
+            TopK(count=self.top_k) if self.top_k is not None else None,
+            TopP(mass=self.top_p) if self.top_p is not None else None,
+            MinP(p=self.min_p) if self.min_p is not None else None,
+            Typical(mass=self.typical) if self.typical is not None else None,
+        )
+        return [rule for rule in rules if rule is not None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@spec
 class Generation:
-    """Everything that decides what is written.
+    """All generation settings.
 
-    With `drawing` tokens are drawn, with `beams` the likeliest texts are searched for, and without
-    either the likeliest token is taken each time.
+    With `drawing` tokens are sampled, with `beams` the likeliest texts are searched for, and
+    without either the likeliest token is taken each time.
     """
 
     ending: Ending = Ending()
     wording: Wording = Wording()
     drawing: Drawing | None = None
     beams: Beams | None = None
-    num_return_sequences: int = 1
+    num_return_sequences: PositiveInt = 1
     """How many texts for each prompt."""
-    top_logprobs: int = 0
+    top_logprobs: NonNegativeInt = 0
     """How many alternatives each token is shown with."""
 
     def __post_init__(self) -> None:
-        if self.num_return_sequences < 1:
-            value = self.num_return_sequences
-            raise SettingError("num_return_sequences", value, "it must be at least 1")
-        if self.top_logprobs < 0:
-            raise SettingError("top_logprobs", self.top_logprobs, "it must be at least 0")
-        if self.drawing is not None and self.beams is not None:
+        count, beams = self.num_return_sequences, self.beams
+        if beams is None:
+            if self.drawing is None and count > 1:
+                rule, advice = "greedy decoding gives one text", "set `sample`, or `num_beams`"
+                raise SettingError("num_return_sequences", count, rule, advice)
+            return
+        if self.drawing is not None:
             raise SettingError(
                 "num_beams",
-                self.beams.width,
+                beams.num_beams,
                 "a beam search does not sample tokens",
                 "leave it out, or `sample`, `temperature`, `top_k`, `top_p`, `min_p`, `typical` "
                 "and `seed`",
             )
-        if (
-            self.beams is not None
-            and self.beams.num_beam_groups > 1
-            and not self.beams.diversity_penalty > 0
-        ):
+        if beams.num_beam_groups > 1 and not beams.diversity_penalty > 0:
             raise SettingError(
                 "num_beam_groups",
-                self.beams.num_beam_groups,
-                f"with `diversity_penalty` {self.beams.diversity_penalty} all groups would find "
-                "the same texts",
+                beams.num_beam_groups,
+                f"with `diversity_penalty` {beams.diversity_penalty} all groups would find the "
+                "same texts",
                 "set `diversity_penalty` above 0, or leave it out",
             )
-        if self.beams is None and self.drawing is None and self.num_return_sequences > 1:
-            raise SettingError(
-                "num_return_sequences",
-                self.num_return_sequences,
-                "greedy decoding gives one text",
-                "set `sample`, or `num_beams`",
-            )
-        if self.beams is not None and self.num_return_sequences > self.beams.width:
-            rule = f"a search finds at most `num_beams` texts, {self.beams.width:,}"
-            value = self.num_return_sequences
-            raise SettingError(
-                "num_return_sequences", value, rule, "lower it, or raise `num_beams`"
-            )
-        if self.beams is not None and self.top_logprobs:
-            rule = "a beam search shows no alternatives"
-            advice = "leave it out, or `num_beams`"
+        if count > beams.num_beams:
+            rule = f"a search finds at most `num_beams` texts, {beams.num_beams:,}"
+            advice = "lower it, or raise `num_beams`"
+            raise SettingError("num_return_sequences", count, rule, advice)
+        if self.top_logprobs:
+            rule, advice = "a beam search shows no alternatives", "leave it out, or `num_beams`"
             raise SettingError("top_logprobs", self.top_logprobs, rule, advice)
 
     @classmethod
-    def of(
-        cls,
-        *,
-        sample: bool | None = None,
-        num_beams: int | None = None,
-        length_penalty: float | None = None,
-        early_stopping: bool | Literal["never"] | None = None,
-        num_beam_groups: int | None = None,
-        diversity_penalty: float | None = None,
-        num_return_sequences: int = 1,
-        top_logprobs: int = 0,
-        **named: Any,
-    ) -> "Generation":
-        """Settings as a person names them; see the fields of the parts.
+    def of(cls, *, sample: bool | None = None, **named: Any) -> "Generation":
+        """Settings as a person names them.
 
         Args:
-            sample: Whether tokens are drawn; so they are if a setting of `Drawing` is given.
+            sample: Whether tokens are sampled; they also are if a setting of `Drawing` is given.
                 A temperature of 0 is the same as False.
-            num_beams: How many beginnings of each text a search keeps; 1 is no search.
-            length_penalty: Above 0 long texts gain, below 0 short ones; 1 if not given.
-            early_stopping: When a search ends; see `Beams.early_stopping`.
-            num_beam_groups: Into how many groups that must differ the beams are parted.
-            diversity_penalty: What a token costs for each group before that chose it.
-            num_return_sequences: How many texts for each prompt.
-            top_logprobs: How many alternatives each token is shown with.
-            named: Fields of `Ending`, `Wording` and `Drawing`.
+            named: Fields of `Ending`, `Wording`, `Drawing` and `Beams`, `num_return_sequences` and
+                `top_logprobs`; None counts as not given. `num_beams=1` means no search, and where
+                several strings are expected, one may be given alone.
 
         Raises:
             SettingError: If settings contradict each other, or have no effect.
             UnknownName: If a setting does not exist.
         """
-        parts: dict[type[Any], dict[str, Any]] = {Ending: {}, Wording: {}, Drawing: {}}
+        parts: dict[Any, dict[str, Any]] = {
+            part: {} for part in (Ending, Wording, Drawing, Beams, Generation)
+        }
         known = {name: part for part in parts for name in part.__dataclass_fields__}
+        known = {name: part for name, part in known.items() if name not in _PARTS}
         for name, value in named.items():
             if name not in known:
-                raise UnknownName("setting", name, [*known, *_OTHERS])
+                raise UnknownName("setting", name, [*known, "sample"])
             if value is not None:
                 # Trap: a string is a sequence of its letters, and each would be a word.
                 alone = name in _LISTS and isinstance(value, str)
                 parts[known[name]][name] = (value,) if alone else value
+        drawn, search = parts[Drawing], parts[Beams]
         sample = read(bool | None, sample, "sample")
-        if parts[Drawing].get("temperature") == 0:
+        if drawn.get("temperature") == 0:
             sample = bool(sample)
-            del parts[Drawing]["temperature"]
+            del drawn["temperature"]
             if sample:
                 rule = "`sample` needs one above 0"
                 raise SettingError("temperature", 0, rule, "raise it, or leave out `sample`")
-        if sample is False and parts[Drawing]:
-            (name, value), *others = parts[Drawing].items()
+        if sample is False and drawn:
+            (name, value), *others = drawn.items()
             rule = "it has no effect where no token is sampled"
             unused = "".join(f" and `{other}`" for other, _ in others)
             raise SettingError(name, value, rule, f"leave it{unused} out")
-        search: dict[str, Any] = {
-            "length_penalty": length_penalty,
-            "early_stopping": early_stopping,
-            "num_beam_groups": num_beam_groups,
-            "diversity_penalty": diversity_penalty,
-        }
-        stated = {name: value for name, value in search.items() if value is not None}
-        num_beams = read(int | None, num_beams, "num_beams")
-        if stated and (num_beams or 1) < 2:
-            name = min(stated)
-            rule = "it has no effect without a beam search"
-            raise SettingError(name, stated[name], rule, "set `num_beams`, or leave it out")
-        for name, kind in (
-            ("length_penalty", float),
-            ("num_beam_groups", int),
-            ("diversity_penalty", float),
-        ):
-            if name in stated:
-                stated[name] = read(kind, stated[name], name)
-        drawing = read(Drawing, parts[Drawing])
+        if read(int, search.get("num_beams", 1), "num_beams") == 1:
+            search.pop("num_beams", None)
+            if search:
+                name = min(search)
+                rule = "it has no effect without a beam search"
+                raise SettingError(name, search[name], rule, "set `num_beams`, or leave it out")
         return cls(
             ending=read(Ending, parts[Ending]),
             wording=read(Wording, parts[Wording]),
-            drawing=drawing if sample or parts[Drawing] else None,
-            beams=Beams(width=num_beams, **stated)
-            if num_beams is not None and num_beams != 1
-            else None,
-            num_return_sequences=read(int, num_return_sequences, "num_return_sequences"),
-            top_logprobs=read(int, top_logprobs, "top_logprobs"),
+            drawing=read(Drawing, drawn) if sample or drawn else None,
+            beams=read(Beams, search) if search else None,
+            **{name: read(int, value, name) for name, value in parts[Generation].items()},
         )
 
 
-_OTHERS = (
-    "sample",
-    "num_beams",
-    "length_penalty",
-    "early_stopping",
-    "num_beam_groups",
-    "diversity_penalty",
-    "num_return_sequences",
-    "top_logprobs",
-)
-
+# The fields of `Generation` that hold other settings.
+_PARTS = ("ending", "wording", "drawing", "beams")
 # Settings that are several strings; one may be given alone.
 _LISTS = ("stop", "bad_words", "required_words")

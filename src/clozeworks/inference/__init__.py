@@ -1,1 +1,1 @@
-"""What a model can be asked without training: embed, fill, generate, score, choose."""
+"""What a model can do without training: embed, fill, generate, score, choose."""

@@ -25,17 +25,13 @@ TEXT, LABEL = "{text}", "{label}"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The label of a text.
-
-    Attributes:
-        label: The label with the highest score.
-        scores: What labels were compared by, in nats, the highest first.
-        unread: How many of the first tokens of the prompt the model had no room for.
-    """
+    """The label of a text."""
 
     label: str
     scores: Mapping[str, float]
+    """What labels were compared by, in nats, the highest first."""
     unread: int = 0
+    """How many of the first tokens of the prompt the model had no room for."""
 
     @property
     def lead(self) -> float:

@@ -15,14 +15,14 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.arrays import Float64Array
-from clozeworks.core.model import Model
 from clozeworks.data.files.tables import TABLE_SUFFIXES
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import TEXT_COLUMNS
 from clozeworks.data.labelled.items import ItemLocations, Role
 from clozeworks.data.labelled.reading import FileItems, Reading
-from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.fill import FillCandidate, Filled, fill
+from clozeworks.errors import InputError
+from clozeworks.inference.fill import FillCandidate, Filled
+from clozeworks.spec import PositiveInt, check
 from clozeworks.tasks.classify import TextItem, text_lines
 from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
 from clozeworks.tasks.metrics.measured import Measured
@@ -47,48 +47,13 @@ class GapItem(TextItem):
         return text_lines(cls, path, reading) if suffix == ".txt" else None
 
 
-def cloze(
-    model: Model,
-    tokenizer: Tokenizer,
-    items: Sequence[TextItem],
-    *,
-    top: int = TOP,
-    intervals: bool = False,
-    max_length: int | None = None,
-    seed: int = 0,
-) -> Measured:
-    """Fills the gaps of texts and measures how often that is right.
-
-    Args:
-        model: A model with a vocabulary head.
-        tokenizer: Its tokenizer.
-        items: Texts with `[MASK]`; the label of each names the words, with spaces between them or
-            as a tuple.
-        top: How many guesses for a gap count as its best.
-        intervals: Whether to say how sure the values are.
-        max_length: The most tokens the model takes.
-        seed: Decides the draws for intervals.
-
-    Raises:
-        InputError: A text has no gap, or not as many words as gaps.
-    """
-    right_words(tokenizer, items)
-    texts = [item.text for item in items]
-    filled = fill(model, tokenizer, texts, top=top, max_length=max_length) if texts else []
-    return measure_gaps(tokenizer, items, filled, top=top, intervals=intervals, seed=seed)
-
-
 def right_words(tokenizer: Tokenizer, items: Sequence[TextItem]) -> list[tuple[str, ...]]:
-    """The word for each gap of each text.
-
-    Args:
-        tokenizer: It knows what a gap is.
-        items: Texts with gaps and labels.
+    """The word for each gap of each text; a label is a tuple, or has spaces between the words.
 
     Raises:
-        InputError: A text has no gap, no label, or not as many words as gaps.
+        InputError: If a text has no gap, no label, or not as many words as gaps.
     """
-    source_locations, found = ItemLocations(items, "text"), []
+    source_locations, labels = ItemLocations(items, "text"), []
     for number, item in enumerate(items):
         gaps = tokenizer.mark_gaps(item.text).count(tokenizer.special.mask or "[MASK]")
         if not gaps:
@@ -100,15 +65,15 @@ def right_words(tokenizer: Tokenizer, items: Sequence[TextItem]) -> list[tuple[s
             raise InputError(
                 f"{source_locations[number]} has no label; it must name the right word."
             )
-        given = item.label if isinstance(item.label, tuple) else tuple(str(item.label).split())
-        if len(given) != gaps:
+        words = item.label if isinstance(item.label, tuple) else tuple(str(item.label).split())
+        if len(words) != gaps:
             raise InputError(
                 f"{source_locations[number]}: the text has {counted(gaps, 'gap')} and the label "
-                f"{counted(len(given), 'word')}; each gap has one; write as many, with spaces "
+                f"{counted(len(words), 'word')}; each gap has one; write as many, with spaces "
                 "between them."
             )
-        found.append(given)
-    return found
+        labels.append(words)
+    return labels
 
 
 def measure_gaps(
@@ -120,24 +85,23 @@ def measure_gaps(
     intervals: bool = False,
     seed: int = 0,
 ) -> Measured:
-    """How often the guesses for gaps are right.
+    """How often the candidates for gaps are right.
 
-    A word counts as guessed with or without the space that some tokenizers count to it.
+    A word matches with or without the space that some tokenizers make part of it.
 
     Args:
-        tokenizer: The model's.
+        tokenizer: The model's tokenizer.
         items: Texts with gaps and labels.
-        filled: The guesses for each text, at least as many as count.
-        top: How many guesses for a gap count as its best.
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws for intervals.
+        filled: The candidates for each text, at least as many as count.
+        top: How many candidates for a gap count as its best.
+        intervals: Whether confidence intervals are computed.
+        seed: The seed of the resampling for intervals.
 
     Raises:
-        InputError: There is nothing to measure, or not one guess for each item.
-        SettingError: `top` is below 1.
+        InputError: If there is nothing to measure, or not one result for each item.
+        SettingError: If `top` is below 1.
     """
-    if top < 1:
-        raise SettingError(f"top is {top}; it must be at least 1.")
+    check("top", top, PositiveInt)
     check_lengths(len(items), len(filled))
     rows, outside, gaps = [], 0, 0
     for words, answer in zip(right_words(tokenizer, items), filled, strict=True):
@@ -163,12 +127,11 @@ def measure_gaps(
     total = values(statistics.sum(axis=0)[None])
     notes = []
     if outside:
-        missing = f"{outside:,} of {counted(gaps, 'word')}"
+        one = outside == 1
         notes.append(
-            f"{missing} is not one token of this model, so no gap can hold it; it counts as wrong."
-            if outside == 1
-            else f"{missing} are not one token of this model, so no gap can hold them; they count "
-            "as wrong."
+            f"{outside:,} of {counted(gaps, 'word')} {'is' if one else 'are'} not one token of "
+            f"this model, so no gap can hold {'it; it counts' if one else 'them; they count'} as "
+            "wrong."
         )
     if gaps > len(items):
         notes.append(f"there are {gaps:,} gaps in {counted(len(items), 'text')}; each gap counts.")
@@ -190,6 +153,6 @@ def _tokens(tokenizer: Tokenizer, word: str) -> set[str]:
 
 
 def _rank(tokens: set[str], guesses: Sequence[FillCandidate]) -> int:
-    """The place of the first right guess from 1; 0 if there is none."""
+    """The rank of the first right candidate, from 1; 0 if there is none."""
     right = (number for number, guess in enumerate(guesses, start=1) if guess.token in tokens)
     return next(right, 0)

@@ -1,12 +1,12 @@
-"""What hidden words cost a model: a number that can be compared across tokenizers.
+"""The loss of masked words: a number that can be compared across tokenizers.
 
-The idea: a loss per token says nothing about two models that cut text differently, because longer
-pieces are harder to guess and there are fewer of them. Here words of the text itself are hidden,
-the same characters whatever the tokenizer, and a word costs what its pieces cost together.
+The idea: a loss per token says nothing about two models that split text differently, because longer
+tokens are harder to predict and there are fewer of them. Here words of the text itself are masked,
+the same characters whatever the tokenizer, and the loss of a word is the sum over its tokens.
 
-What it is not: the likelihood of the word. All its pieces are masked and guessed independently of
-each other, and the number of masks tells how many there are. A word that is one piece has nothing
-to lose by that; a word of many pieces has.
+What it is not: the likelihood of the word. All its tokens are masked and predicted independently of
+each other, and the number of masks tells how many there are. A word that is one token has nothing
+to lose by that; a word of many tokens has.
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ from clozeworks.text.characters import words_of
 from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-# Paper: Devlin et al. 2019, the share of a text that is hidden.
-SHARE = 0.15
-# Hidden words after which it is enough: the mean is then known to about 0.1.
-MOST = 2_000
+# Paper: Devlin et al. 2019, the fraction of a text that is masked.
+FRACTION = 0.15
+# Masked words that are enough: the mean is then known to about 0.1.
+MAX_WORDS = 2_000
 # Bytes of text that a model sees at a time. No tokenizer makes more tokens than bytes, so that all
 # models with room for so many see the same.
 LONGEST = 480
@@ -41,17 +41,14 @@ LONGEST = 480
 
 @dataclass(frozen=True)
 class ClozeCost:
-    """What hidden words cost.
-
-    Attributes:
-        words: Words that were hidden.
-        tokens: Pieces they are cut into.
-        nats: The sum of -log p over these pieces.
-    """
+    """What hidden words cost."""
 
     words: int
+    """Words that were hidden."""
     tokens: int
+    """Pieces they are cut into."""
     nats: float
+    """The sum of -log p over these pieces."""
 
     @property
     def per_word(self) -> float:
@@ -72,14 +69,14 @@ class _Word(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _MaskedText:
     """A stretch of text with masks in it."""
 
     text: int
-    masked: Encoded
+    encoded: Encoded
     words: int
     positions: list[int]
-    answers: list[int]
+    label_ids: list[int]
 
 
 def cloze_cost(
@@ -90,30 +87,29 @@ def cloze_cost(
     seed: int = 0,
     beside: Sequence[Tokenizer] = (),
     max_length: int | None = None,
-    max_words: int = MOST,
+    max_words: int = MAX_WORDS,
     options: BatchOptions | None = None,
 ) -> ClozeCost:
-    """Hides words of texts, about 15 %, and asks the model for them.
+    """Masks words of texts, about 15 %, and measures how well the model predicts them.
 
-    Words that a tokenizer cannot write are never hidden: to guess that something is unknown is
-    cheap and worth nothing.
+    Words that a tokenizer cannot represent are never masked: the unknown token is easy to predict.
 
     Args:
         model: A model with a vocabulary head.
         tokenizer: Its tokenizer.
-        texts: Texts; long ones are asked stretch by stretch.
-        seed: Chooses the words. The same seed hides the same words of the same texts.
-        beside: Tokenizers of models that this one is compared with. Words are hidden that all of
-            them can write. Words that one of them writes with a common piece, as `).` or 北京, are
-            hidden together.
-        max_length: The most tokens a text may have.
-        max_words: It is enough when so many words are hidden.
+        texts: Texts; long ones are read in stretches.
+        seed: Chooses the words. The same seed masks the same words of the same texts.
+        beside: Tokenizers of models that this one is compared with. Only words that all of them can
+            represent are masked. Words that share a token of one of them, as `).` or 北京, are
+            masked together.
+        max_length: The maximum number of tokens of a text.
+        max_words: How many masked words are enough.
         options: Batch size, progress, cancellation.
 
     Raises:
-        InputError: The texts are one str, or one of them is not valid.
-        TokenizerError: The tokenizer has no mask token.
-        UnsupportedError: The model has no vocabulary head.
+        InputError: If the texts are one str, or one of them is not valid.
+        TokenizerError: If the tokenizer has no mask token.
+        UnsupportedError: If the model has no vocabulary head.
     """
     if isinstance(texts, str):
         raise InputError("texts is one str; it must be a list of str; put it in a list.")
@@ -122,35 +118,34 @@ def cloze_cost(
             "the model has no vocabulary head, so it cannot guess hidden words; use a checkpoint "
             "saved with its masked-language-model head."
         )
-    tokenizer.mark_gaps("")  # complains if there is no mask
-    asked: list[_Asked] = []
+    tokenizer.mark_gaps("")  # raises an error if there is no mask token
+    masked: list[_MaskedText] = []
     words = 0
     for item in _masked(tokenizer, beside, texts, seed, max_length):
-        asked.append(item)
+        masked.append(item)
         words += item.words
         if words >= max_words:
             break
     device = device_of(model)
 
     def forward(batch: list[int]) -> float:
-        own = [asked[number] for number in batch]
-        packed = pack([item.masked for item in own], device)
-        starts = packed.layout.starts
-        where = [
+        items = [masked[number] for number in batch]
+        packed = pack([item.encoded for item in items], device)
+        positions = [
             start + position
-            for start, item in zip(starts, own, strict=True)
+            for start, item in zip(packed.layout.starts, items, strict=True)
             for position in item.positions
         ]
-        positions = torch.tensor(where, device=device)
-        scores = packed.vocabulary_logits(model, positions).float()
-        check_finite(model, scores, [item.text for item in own for _ in item.positions], "a score")
-        answers = torch.tensor([token for item in own for token in item.answers], device=device)
-        return float(F.cross_entropy(scores, answers, reduction="none").double().sum())
+        logits = packed.vocabulary_logits(model, torch.tensor(positions, device=device)).float()
+        owners = [item.text for item in items for _ in item.positions]
+        check_finite(model, logits, owners, "a logit")
+        labels = torch.tensor([token for item in items for token in item.label_ids], device=device)
+        return float(F.cross_entropy(logits, labels, reduction="none").double().sum())
 
-    lengths = [len(item.masked) for item in asked]
-    # The batches come in no fixed order, which is nothing to an exact sum.
-    nats = fsum(cost for _, cost in in_batches(model, lengths, forward, options))
-    return ClozeCost(words, sum(len(item.positions) for item in asked), nats)
+    # The batches come in no fixed order, which does not change an exact sum.
+    costs = in_batches(model, [len(item.encoded) for item in masked], forward, options)
+    nats = fsum(cost for _, cost in costs)
+    return ClozeCost(words, sum(len(item.positions) for item in masked), nats)
 
 
 def _masked(
@@ -159,8 +154,8 @@ def _masked(
     texts: Sequence[str],
     seed: int,
     max_length: int | None,
-) -> Iterator[_Asked]:
-    """The stretches in which something is hidden, of one text after the other in random order."""
+) -> Iterator[_MaskedText]:
+    """The stretches in which something is masked, of one text after the other in random order."""
     rng = RandomStream(seed, "cloze cost")
     every = [tokenizer, *beside]
     # One more is left for the space that some tokenizers put before a text.
@@ -182,18 +177,19 @@ def _masked(
             for one in every
         ]
         count = stretches[-1][-1].number + 1 if stretches else 0
-        hide = (rng.uniform(0, number, count)[0] < SHARE).tolist()
+        hide = (rng.uniform(0, number, count)[0] < FRACTION).tolist()
         for words, *ways in zip(stretches, *encoded, strict=True):
             units = [unit for unit in _units(words, ways, every) if hide[words[unit.first].number]]
             positions = [position for unit in units for position in unit.positions]
             if positions:
                 ids = list(ways[0].ids)
-                answers = [ids[position] for position in positions]
+                labels = [ids[position] for position in positions]
                 for position in positions:
                     assert tokenizer.mask_id is not None
                     ids[position] = tokenizer.mask_id
                 shown = dataclasses.replace(ways[0], ids=ids)
-                yield _Asked(number, shown, sum(unit.words for unit in units), positions, answers)
+                masked_words = sum(unit.words for unit in units)
+                yield _MaskedText(number, shown, masked_words, positions, labels)
 
 
 def _stretches(text: str, room: int) -> Iterator[list[_Word]]:
@@ -201,20 +197,20 @@ def _stretches(text: str, room: int) -> Iterator[list[_Word]]:
     run: list[_Word] = []
     held = 0
     for number, (begin, end) in enumerate(words_of(text)):
-        own = _weight(text[begin:end])
-        since = _weight(text[run[-1].end : begin]) if run else 0
-        if run and held + since + own > room:
+        size = _max_tokens(text[begin:end])
+        between = _max_tokens(text[run[-1].end : begin]) if run else 0
+        if run and held + between + size > room:
             yield run
-            run, held, since = [], 0, 0
-        if own <= room:
+            run, held, between = [], 0, 0
+        if size <= room:
             run.append(_Word(number, begin, end))
-            held += since + own
+            held += between + size
     if run:
         yield run
 
 
-def _weight(text: str) -> int:
-    """The most tokens of a text: its bytes, also if a tokenizer takes its characters apart."""
+def _max_tokens(text: str) -> int:
+    """The maximum number of tokens of a text: its bytes, also after decomposing characters."""
     if text.isascii():
         return len(text)
     apart = unicodedata.normalize("NFKD", text)
@@ -222,7 +218,7 @@ def _weight(text: str) -> int:
 
 
 class _Unit(NamedTuple):
-    """Words that no piece holds together with others, and the positions of their pieces."""
+    """Words that share no token with others, and the positions of their tokens."""
 
     first: int
     words: int
@@ -232,7 +228,7 @@ class _Unit(NamedTuple):
 def _units(
     words: Sequence[_Word], ways: Sequence[Encoded], tokenizers: Sequence[Tokenizer]
 ) -> Iterator[_Unit]:
-    """The units of a stretch that all tokenizers can write; positions are those of the first."""
+    """The units of a stretch that all tokenizers can represent; positions are of the first one."""
     touched = [_touched(words, encoded) for encoded in ways]
     held = {
         border for pieces in touched for first, last in pieces for border in range(first + 1, last)
@@ -255,7 +251,7 @@ def _units(
 
 
 def _touched(words: Sequence[_Word], encoded: Encoded) -> list[tuple[int, int]]:
-    """For each token the words it has characters of: the first, and the one behind the last."""
+    """For each token the range of words it has characters of."""
     assert encoded.offsets is not None
     start = words[0].begin
     begins = [word.begin - start for word in words]

@@ -69,7 +69,11 @@ def embed(
         whole, max_length=max_length, truncate=truncate, source_locations=source_locations
     )
     lengths = [len(text) for text in encoded]
-    skipped = 0 if pool_prompt else _prompt_tokens(tokenizer, prompt)
+    skipped = 0
+    if prompt and not pool_prompt:
+        # Compat: counted on the prompt alone, although its last token may join with the text's.
+        alone = tokenizer.encode([prompt])[0]
+        skipped = len(alone) - sum(alone.special[-1:])
     for number, length in enumerate(lengths):
         if length <= skipped:
             raise InputError(
@@ -111,16 +115,9 @@ def hidden_states(
     truncate: bool = False,
     options: BatchOptions | None = None,
 ) -> list[TokenVectors]:
-    """Computes the hidden states of every token.
+    """Computes the hidden states of every token; the arguments are those of `embed`.
 
-    Args:
-        model: The encoder.
-        tokenizer: Its tokenizer.
-        texts: The texts; none may be empty.
-        layer: Which layer's output; 0 is the embeddings, negative numbers count from the last.
-        max_length: The maximum number of tokens of a text.
-        truncate: Whether longer texts are truncated; otherwise they are an error.
-        options: Batch size, progress, cancellation.
+    `layer` says which layer's output: 0 is the embeddings, negative numbers count from the last.
 
     Raises:
         InputError: If a text is empty or too long.
@@ -128,13 +125,7 @@ def hidden_states(
     """
     check_texts(texts)
     depth = len(model.blueprint.encoder.running_order())
-    if not -depth - 1 <= layer <= depth:
-        raise SettingError(
-            "layer",
-            layer,
-            f"this model has {depth} layers",
-            f"use 0 (the embeddings) to {depth}, or a negative number that counts from the last",
-        )
+    check_layer("layer", layer, depth)
     device = device_of(model)
     truncate = truncate and max_length is not None
     encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate, offsets=True)
@@ -154,6 +145,19 @@ def hidden_states(
     ]
 
 
+def check_layer(setting: str, layer: int | str, depth: int) -> None:
+    """Checks that a model with `depth` layers has a layer; 0 is the embeddings.
+
+    Raises:
+        SettingError: If it does not.
+    """
+    if not -depth - 1 <= int(layer) <= depth:
+        advice = (
+            f"use 0 (the embeddings) to {depth}, or a negative number that counts from the last"
+        )
+        raise SettingError(setting, layer, f"this model has {depth} layers", advice)
+
+
 def check_texts(texts: Sequence[str], source_locations: Sequence[str] | None = None) -> None:
     """Checks that every text is a str with more than white space.
 
@@ -168,12 +172,3 @@ def check_texts(texts: Sequence[str], source_locations: Sequence[str] | None = N
                 f"{location_of(number, source_locations)} is {what}; a vector needs at least one "
                 f"word; drop it."
             )
-
-
-def _prompt_tokens(tokenizer: Tokenizer, prompt: str) -> int:
-    """How many tokens at the beginning of a text are the prompt's."""
-    if not prompt:
-        return 0
-    # Compat: counted on the prompt alone, although its last token may join with the text's first.
-    encoded = tokenizer.encode([prompt])[0]
-    return len(encoded) - sum(encoded.special[-1:])

@@ -1,13 +1,13 @@
-"""What a model loses when it reads its own words: exposure bias.
+"""Exposure bias: what a model loses when it reads its own tokens.
 
 Paper: Bengio et al. 2015; Ranzato et al. 2016 (the name); Holtzman et al. 2020 (repetition).
-The idea: in training every token is asked for behind the right ones before it; when a model writes,
-behind its own. The same references are walked along twice, token by token: once the reference
-chooses what is read next, once the model does. At every place both are asked for the token that
-stands there in the reference. At the first place they read the same, so both losses are equal
-there; how far they part afterwards is shown by place.
-What it is not: the loss behind own words also rises where a model goes on well, but differently. So
-it is read beside how much the model repeats itself and how long it writes.
+The idea: in training every token is predicted after the right ones before it; in generation, after
+the model's own. The same references are read twice, token by token: once the reference chooses the
+next token (teacher forcing), once the model does (free running). At every position the loss of the
+reference's token is measured. At the first position both read the same, so both losses are equal
+there; how far they differ afterwards is shown by position.
+What it is not: the loss after own tokens also rises where a model continues well, but differently.
+So it is read together with how much the model repeats itself and how long its texts are.
 
 Shapes: n rows (texts), V vocabulary.
 """
@@ -26,6 +26,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.session import DecoderSession
 from clozeworks.inference.loop import BatchOptions, in_batches
 from clozeworks.inference.packing import check_finite
+from clozeworks.spec import PositiveInt, RandomSeed, check
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 GIVEN, LENGTH = 16, 64
@@ -34,19 +35,19 @@ NGRAMS = (1, 2, 3, 4)
 
 
 class PositionLoss(NamedTuple):
-    """One place of the references, counted from 1."""
+    """One position of the references, counted from 1."""
 
     position: int
     texts: int
     """How many texts have a reference there, and have not ended by themselves before."""
     teacher_forced: float
-    """The mean loss behind the right tokens."""
+    """The mean loss after the right tokens."""
     free_running: float
-    """The mean loss behind the model's own, of the same texts."""
+    """The mean loss after the model's own, of the same texts."""
 
 
 class RepetitionRates(NamedTuple):
-    """The share of n-grams that stood before in the same text."""
+    """The fraction of n-grams that occurred before in the same text."""
 
     n: int
     free_running: float
@@ -55,39 +56,35 @@ class RepetitionRates(NamedTuple):
 
 @dataclass(frozen=True)
 class Exposure:
-    """What was measured.
-
-    Attributes:
-        texts: How many texts.
-        skipped: How many were too short.
-        positions: Losses position by position.
-        repetition: How much is repeated, by length of n-gram.
-        length_ratio: Tokens written for a token of the reference, both up to the limit; None if the
-            tokenizer has no token that ends a text.
-        ended: How many texts ended by themselves.
-    """
+    """What was measured."""
 
     texts: int
     skipped: int
+    """How many were too short."""
     positions: list[PositionLoss]
+    """Losses position by position."""
     repetition: list[RepetitionRates]
+    """How much is repeated, by length of n-gram."""
     length_ratio: float | None
+    """Generated tokens per token of the reference, both up to the limit; None if the tokenizer has
+    no token that ends a text."""
     ended: int
+    """How many texts ended by themselves."""
 
     @property
     def teacher_forced(self) -> float:
-        """The mean loss behind the right tokens, over all tokens."""
+        """The mean loss after the right tokens, over all tokens."""
         return _mean([(position.teacher_forced, position.texts) for position in self.positions])
 
     @property
     def free_running(self) -> float:
-        """The mean loss behind the model's own tokens, over all tokens."""
+        """The mean loss after the model's own tokens, over all tokens."""
         return _mean([(position.free_running, position.texts) for position in self.positions])
 
 
 @dataclass
 class _Walk:
-    """A text on its way."""
+    """One text: its prompt, its reference, and what was measured."""
 
     number: int
     prompt: list[int]
@@ -112,36 +109,34 @@ def exposure(
     seed: int = 0,
     options: BatchOptions | None = None,
 ) -> Exposure:
-    """Walks along references twice, and compares.
+    """Measures losses along references, with teacher forcing and free running.
 
     Args:
         model: A decoder or encoder-decoder with a vocabulary head.
         tokenizer: Its tokenizer.
-        texts: A decoder goes on behind the first tokens of each; an encoder-decoder answers it.
+        texts: A decoder continues the first tokens of each; an encoder-decoder answers it.
         answers: The answers to the texts, for an encoder-decoder.
-        room: The most tokens the model takes; None without a limit.
-        start: What the answers of an encoder-decoder begin with.
-        given: How many tokens of each text a decoder is given.
-        length: How many tokens it is followed for.
-        greedy: Whether the model reads its likeliest tokens; otherwise it draws them.
-        seed: Decides what is drawn.
+        room: The maximum number of tokens the model takes; None without a limit.
+        start: The decoder start token of an encoder-decoder.
+        given: How many tokens of each text a decoder gets as its prompt.
+        length: How many tokens are generated and compared.
+        greedy: Whether the model reads its likeliest tokens; otherwise they are sampled.
+        seed: The seed of the sampling.
         options: Batch size, progress, cancellation.
 
     Raises:
-        InputError: No text is long enough.
-        SettingError: A number is too small, or both are more than the model takes.
+        InputError: If no text is long enough.
+        SettingError: If a number is too small, or both are more than the model takes.
     """
-    for name, value in (("given", given), ("length", length)):
-        if value < 1:
-            raise SettingError(f"{name} is {value}; it must be at least 1; raise it.")
-    if not 0 <= seed < 2**63:
-        raise SettingError(f"seed is {seed}; it must be at least 0 and below 2**63.")
+    check("given", given, PositiveInt)
+    check("length", length, PositiveInt)
+    check("seed", seed, RandomSeed)
     if answers is None:
         if room is not None and given + length > room:
-            raise SettingError(
-                f"given is {given:,} and length is {length:,}; this model takes {room:,} tokens in "
-                f"all; lower one of them."
+            rule = (
+                f"with `length` {length:,} that is more than the {room:,} tokens this model takes"
             )
+            raise SettingError("given", given, rule, "lower one of them")
         walks = [
             _Walk(number, text.ids[:given], text.ids[given : given + length])
             for number, text in enumerate(tokenizer.encode(texts))
@@ -156,7 +151,7 @@ def exposure(
     long = [walk for walk in walks if walk.reference]
     if not long:
         raise InputError(
-            f"no text has more than the {given:,} tokens that are given; give longer ones, or "
+            f"no text has more than the {given:,} tokens that are given; use longer texts, or "
             f"lower given."
         )
 
@@ -172,21 +167,21 @@ def exposure(
     return _measured(long, len(walks) - len(long), tokenizer.last_id is not None)
 
 
-# Scores (n, V) of some rows to a token for each.
+# Logits (n, V) of some rows to a token for each.
 Choose = Callable[[Tensor, Sequence[int]], Tensor]
 
 
-def _likeliest(scores: Tensor, rows: Sequence[int]) -> Tensor:
-    return scores.argmax(dim=1)
+def _likeliest(logits: Tensor, rows: Sequence[int]) -> Tensor:
+    return logits.argmax(dim=1)
 
 
 def _drawing(seed: int, numbers: Sequence[int]) -> Choose:
-    """Draws from the softmax, each row with a generator of its own."""
+    """Samples from the softmax, each row with a generator of its own."""
     generators = [torch.Generator().manual_seed((seed * 1_000_003 + n) % 2**63) for n in numbers]
 
-    def choose(scores: Tensor, rows: Sequence[int]) -> Tensor:
-        noise = gumbel([1] * len(rows), scores.shape[1], [generators[row] for row in rows])
-        return (scores + noise.to(scores.device)).argmax(dim=1)
+    def choose(logits: Tensor, rows: Sequence[int]) -> Tensor:
+        noise = gumbel([1] * len(rows), logits.shape[1], [generators[row] for row in rows])
+        return (logits + noise.to(logits.device)).argmax(dim=1)
 
     return choose
 
@@ -199,12 +194,12 @@ def _walk(
     end: int | None,
     choose: Choose | None,
 ) -> None:
-    """Walks along references; `choose` says what is read next, the reference itself if None."""
-    reader = DecoderSession(model, [walk.prompt for walk in walks], length, start)
+    """Reads along references; `choose` decides what is read next, the reference itself if None."""
+    session = DecoderSession(model, [walk.prompt for walk in walks], length, start)
     rows = list(range(len(walks)))
-    scores = reader.prefill()
+    logits = session.prefill()
     for position in range(length):
-        logs = scores.log_softmax(dim=1)
+        logs = logits.log_softmax(dim=1)
         numbers = [walks[row].number for row in rows]
         check_finite(model, logs.amax(dim=1, keepdim=True), numbers, "the score")
         for number, row in enumerate(rows):
@@ -214,11 +209,10 @@ def _walk(
                 (walk.teacher_forced if choose is None else walk.free_running).append(cost)
         if choose is None:
             staying = [n for n, row in enumerate(rows) if position + 1 < len(walks[row].reference)]
-            tokens = torch.tensor(
-                [walks[rows[n]].reference[position] for n in staying], device=scores.device
-            )
+            following = [walks[rows[n]].reference[position] for n in staying]
+            tokens = torch.tensor(following, device=logits.device)
         else:
-            chosen = choose(scores, rows)
+            chosen = choose(logits, rows)
             for row, token in zip(rows, chosen.tolist(), strict=True):
                 walks[row].written.append(token)
                 walks[row].ended = token == end
@@ -228,9 +222,9 @@ def _walk(
             return
         if len(staying) < len(rows):
             rows = [rows[n] for n in staying]
-            reader.reorder(staying)
-            reader.reorder_prompts(staying)
-        scores = reader.step(tokens)
+            session.reorder(staying)
+            session.reorder_prompts(staying)
+        logits = session.step(tokens)
 
 
 def _measured(walks: Sequence[_Walk], skipped: int, can_end: bool) -> Exposure:
@@ -256,12 +250,7 @@ def _measured(walks: Sequence[_Walk], skipped: int, can_end: bool) -> Exposure:
 
 
 def repetition(texts: Sequence[Sequence[int]], n: int) -> float:
-    """The share of n-grams that stood before in the same text, over all texts.
-
-    Args:
-        texts: Token numbers.
-        n: How many tokens an n-gram has.
-    """
+    """The fraction of n-grams that occurred before in the same text, over all texts."""
     total = different = 0
     for text in texts:
         ngrams = [tuple(text[position : position + n]) for position in range(len(text) - n + 1)]

@@ -3,7 +3,7 @@
 Paper: Devlin et al. 2019, section 5.3 (the last layer, the sum or the concatenation of the last
 four, a weighted sum of all); Peters et al. 2018 (a learned mix of layers).
 The idea: a linear probe reads what a frozen encoder has learned, if one knows which layer to probe.
-All views that are asked for are computed in one pass over the texts.
+All requested views are computed in one pass over the texts.
 Where papers and code differ: the mix is taken after pooling, which is the same for first and mean
 because both are linear, and wrong for max, which is refused. Each layer is standardised over the
 texts before it is mixed; Peters et al. normalise it within each token, or not at all. Their scale
@@ -30,7 +30,7 @@ from clozeworks.core.context import Trace
 from clozeworks.core.heads.pooling import pool
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName
-from clozeworks.inference.embed import Vectors
+from clozeworks.inference.embed import Vectors, check_layer
 from clozeworks.inference.loop import BatchOptions, device_of, in_batches
 from clozeworks.inference.packing import check_finite, pack
 from clozeworks.tasks.classify import Problem
@@ -72,13 +72,7 @@ def usual_layers(depth: int, pooling: str | None) -> tuple[str, ...]:
 
 
 def check_layers(layers: Sequence[str], depth: int, pooling: str | None) -> None:
-    """Checks that a model has the layers.
-
-    Args:
-        layers: Names of views, or numbers of layers; 0 is the embeddings, negative numbers count
-            from the last.
-        depth: How many layers the model has.
-        pooling: How texts are pooled; None for words.
+    """Checks that a model with `depth` layers has these; the arguments are those of `features`.
 
     Raises:
         SettingError: If there are none, if one is repeated, or if the model is too shallow.
@@ -92,26 +86,16 @@ def check_layers(layers: Sequence[str], depth: int, pooling: str | None) -> None
         if layers.count(name) > 1:
             raise SettingError("layers", tuple(layers), f"it lists {name!r} twice", "remove one")
         if _NUMBER.fullmatch(name):
-            if not -depth - 1 <= int(name) <= depth:
-                raise SettingError(
-                    "layers",
-                    name,
-                    f"this model has {depth} layers",
-                    f"use 0 (the embeddings) to {depth}, or a negative number that counts from the "
-                    "last",
-                )
+            check_layer("layers", name, depth)
         elif name not in VIEWS:
             raise UnknownName("layers", name, [*VIEWS, f"a number from 0 to {depth}"])
         elif "four" in name and depth < _FOUR:
             rule = f"it needs four layers, and this model has {depth}"
             raise SettingError("layers", name, rule, "leave it out, or use a deeper model")
         elif name == MIX and not _is_linear(pooling):
-            raise SettingError(
-                "pooling",
-                pooling,
-                f"layers can be mixed only with linear poolings: {', '.join(LINEAR_POOLINGS)}",
-                "choose one of these, or leave out mix",
-            )
+            rule = f"layers can be mixed only with linear poolings: {', '.join(LINEAR_POOLINGS)}"
+            advice = "choose one of these, or leave out mix"
+            raise SettingError("pooling", pooling, rule, advice)
 
 
 def _is_linear(pooling: str | None) -> bool:
@@ -150,42 +134,36 @@ def features(
     sizes = [1 if pooling else len(window.wanted) for window in windows]
     ends = np.cumsum(sizes, dtype=np.int64)
     copies = {"concatenate_last_four": _FOUR, MIX: depth + 1}
-    found = {
+    vectors = {
         name: np.empty((sum(sizes), width * copies.get(name, 1)), np.float32) for name in layers
     }
 
     def forward(batch: list[int]) -> list[Tensor]:
-        own = [windows[number] for number in batch]
-        packed = pack([window.encoded for window in own], device)
+        several = [windows[number] for number in batch]
+        packed = pack([window.encoded for window in several], device)
         trace = Trace(attention=None)
         # Trap: the last kept state is before a final norm; the model's result is after it.
         result = packed.hidden_states(model, trace)
         states = [*trace.hidden_states[:-1], result]
         if pooling is None:
-            starts = packed.layout.starts
-            asked = [window.wanted + start for window, start in zip(own, starts, strict=True)]
-            chosen = torch.from_numpy(np.concatenate(asked)).to(device)
-            states = [state[chosen] for state in states]
+            positions = packed.positions([window.wanted for window in several])
+            states = [state[positions] for state in states]
         states = [state.float() for state in states]
-        read = [_view(name)(states) for name in layers]
+        views = [VIEWS[name](states) if name in VIEWS else states[int(name)] for name in layers]
         if pooling is not None:
-            read = [pool(view, packed.layout, (pooling,)) for view in read]
+            views = [pool(view, packed.layout, (pooling,)) for view in views]
         owners = [windows[number].item for number in batch for _ in range(sizes[number])]
-        for view in read:
+        for view in views:
             check_finite(model, view, owners, "a vector", source_locations)
-        return [view.cpu() for view in read]
+        return [view.cpu() for view in views]
 
-    for batch, read in in_batches(model, [len(window) for window in windows], forward, options):
+    for batch, views in in_batches(model, [len(window) for window in windows], forward, options):
         rows = np.concatenate([np.arange(ends[n] - sizes[n], ends[n]) for n in batch])
-        for name, view in zip(layers, read, strict=True):
-            found[name][rows] = view.numpy()
+        for name, view in zip(layers, views, strict=True):
+            vectors[name][rows] = view.numpy()
     if pooling is None:
-        return found
-    return {name: _over_windows(vectors, windows) for name, vectors in found.items()}
-
-
-def _view(name: str) -> View:
-    return VIEWS[name] if name in VIEWS else lambda states: states[int(name)]
+        return vectors
+    return {name: _over_windows(rows, windows) for name, rows in vectors.items()}
 
 
 def _over_windows(vectors: Vectors, windows: Sequence[TokenWindow]) -> Vectors:
@@ -194,25 +172,22 @@ def _over_windows(vectors: Vectors, windows: Sequence[TokenWindow]) -> Vectors:
     if len(items) == len(windows):
         return vectors
     firsts = np.cumsum([0, *map(len, items)])
-    found: Vectors = vectors[firsts[:-1]]
-    for number, own in enumerate(items):
-        if len(own) > 1:
-            counts = np.bincount(judged_in(own), minlength=len(own))
-            found[number] = (counts / counts.sum()) @ vectors[firsts[number] : firsts[number + 1]]
-    return found
+    means: Vectors = vectors[firsts[:-1]]
+    for number, several in enumerate(items):
+        if len(several) > 1:
+            counts = np.bincount(judged_in(several), minlength=len(several))
+            means[number] = (counts / counts.sum()) @ vectors[firsts[number] : firsts[number + 1]]
+    return means
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Standardises vectors.
-
-    Attributes:
-        mean: The mean of each dimension.
-        std: Its standard deviation; infinite where it does not vary.
-    """
+    """Standardises vectors."""
 
     mean: Vectors
+    """The mean of each dimension."""
     std: Vectors
+    """Its standard deviation; infinite where it does not vary."""
 
     @classmethod
     def of(cls, vectors: Vectors) -> "Scaling":
@@ -231,15 +206,12 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Mix:
-    """A weighted sum of layers.
-
-    Attributes:
-        weights: How much each layer counts, the embeddings first; they add up to 1.
-        scaling: Standardises the concatenated layers before they are added.
-    """
+    """A weighted sum of layers."""
 
     weights: tuple[float, ...]
+    """How much each layer counts, the embeddings first; they add up to 1."""
     scaling: Scaling
+    """Standardises the concatenated layers before they are added."""
 
     def __call__(self, vectors: Vectors) -> Vectors:
         """All layers concatenated, (n, L * W), to their mix, (n, W)."""
@@ -307,17 +279,14 @@ def _loss(logits: Tensor, targets: Tensor, problem: Problem) -> Tensor:
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A linear probe on vectors as they come from the encoder: standardisation is folded in.
-
-    Attributes:
-        weight: A row for each label, (C, F).
-        bias: A number for each label, (C,).
-        converged: Whether the fit converged.
-    """
+    """A linear probe on vectors as they come from the encoder: standardisation is folded in."""
 
     weight: Vectors
+    """A row for each label, (C, F)."""
     bias: Vectors
+    """A number for each label, (C,)."""
     converged: bool = True
+    """Whether the fit converged."""
 
     def logits(self, vectors: Vectors) -> Vectors:
         """Vectors (n, F) to logits (n, C)."""
@@ -340,7 +309,7 @@ def fitted(
         problem: What kind of targets they are.
         labels: How many labels there are.
         strengths: Inverse regularization strengths (scikit-learn's C); one probe is fitted for
-            each, when it is asked for.
+            each, when the iterator reaches it.
     """
     scaling = Scaling.of(vectors)
     scaled = scaling(vectors)

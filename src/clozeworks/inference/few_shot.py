@@ -11,9 +11,10 @@ left out, those farthest from the text first, and counted.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError
 from clozeworks.inference.choose import check_template, parts
 from clozeworks.rng import RandomStream
+from clozeworks.spec import NonNegativeInt, RandomSeed, spec
 
 TEMPLATE = "{text} -> {label}"
 SEPARATOR = "\n\n"
@@ -21,47 +22,36 @@ SEPARATOR = "\n\n"
 LabelledExample = tuple[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@spec
 class FewShot:
-    """How prompts show a task.
+    """How prompts show a task."""
 
-    Attributes:
-        shots: How many demonstrations come before a text.
-        seed: Decides which.
-        template: How a text and its label are combined.
-        description: A description of the task, before all demonstrations.
-        separator: What separates them.
-    """
-
-    shots: int = 8
-    seed: int = 0
+    shots: NonNegativeInt = 8
+    """How many demonstrations come before a text."""
+    seed: RandomSeed = 0
+    """Decides which."""
     template: str = TEMPLATE
     description: str = ""
+    """A description of the task, before all demonstrations."""
     separator: str = SEPARATOR
+    """What separates them."""
 
     def __post_init__(self) -> None:
-        if self.shots < 0:
-            raise SettingError("shots", self.shots, "it must be at least 0")
-        if not 0 <= self.seed < 2**63:
-            raise SettingError("seed", self.seed, "it must be at least 0 and below 2**63")
         check_template(self.template)
 
 
 @dataclass(frozen=True)
 class FewShotPrompts:
-    """Text to put before each prompt.
-
-    Attributes:
-        texts: One for each prompt.
-        shots: How many demonstrations each has.
-        dropped: How many demonstrations did not fit, in all.
-        missing: How many are missing because the only examples left were the texts themselves.
-    """
+    """Text to put before each prompt."""
 
     texts: list[str]
+    """One for each prompt."""
     shots: list[int]
+    """How many demonstrations each has."""
     dropped: int
+    """How many demonstrations did not fit, in all."""
     missing: int = 0
+    """How many are missing because the only examples left were the texts themselves."""
 
 
 def demonstrations(
@@ -92,10 +82,11 @@ def demonstrations(
         )
     written = ["".join(parts(few_shot.template, *pair)) for pair in examples]
     rng = RandomStream(few_shot.seed, "demonstrations")
-    chosen = [
-        _others(rng.permutation(number, len(examples)).tolist(), text, examples, few_shot.shots)
-        for number, text in enumerate(texts)
-    ]
+    chosen = []
+    for number, text in enumerate(texts):
+        order = rng.permutation(number, len(examples)).tolist()
+        # A text is never its own demonstration.
+        chosen.append([n for n in order if examples[n][0] != text][: few_shot.shots])
     opening = few_shot.description + few_shot.separator if few_shot.description else ""
     if max_length is None:
         kept = chosen
@@ -118,19 +109,10 @@ def demonstrations(
     return FewShotPrompts(shown, list(map(len, kept)), dropped, missing)
 
 
-def _others(
-    order: Sequence[int], text: str, examples: Sequence[LabelledExample], shots: int
-) -> list[int]:
-    """The first examples in an order that are not the text itself."""
-    return [number for number in order if examples[number][0] != text][:shots]
-
-
 def _fitting(numbers: Sequence[int], sizes: dict[int, int], tokens: int) -> list[int]:
     """The last of some demonstrations, as many as fit into so many tokens."""
-    kept: list[int] = []
-    for number in reversed(numbers):
-        tokens -= sizes[number]
-        if tokens < 0:
-            break
-        kept.insert(0, number)
-    return kept
+    first = len(numbers)
+    while first and sizes[numbers[first - 1]] <= tokens:
+        first -= 1
+        tokens -= sizes[numbers[first]]
+    return list(numbers[first:])

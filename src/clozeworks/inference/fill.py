@@ -6,7 +6,7 @@ scores of two gaps are therefore not those of a joint prediction. A text that is
 through windows, and each gap is predicted where it has most context.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.loop import BatchOptions, device_of, in_order
 from clozeworks.inference.packing import check_finite, pack
+from clozeworks.spec import PositiveInt, check
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, asking, by_item, read_windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -82,8 +83,7 @@ def fill(
         InputError: If a text has no gap, or if a word is not one token.
         SettingError: If `top` is below 1, or `words` is empty.
     """
-    if top < 1:
-        raise SettingError("top", top, "it must be at least 1")
+    check("top", top, PositiveInt)
     # Rows of the embedding table without a token have nothing to show; a special token is never
     # the missing word.
     known = tokenizer.vocabulary().values()
@@ -91,14 +91,15 @@ def fill(
     candidates = every if words is None else _allowed(tokenizer, words)
     device = device_of(model)
     marked = [tokenizer.mark_gaps(text) for text in texts]
-    windows = _windows(tokenizer, marked, texts, _max_length(model, max_length))
+    decoder = model.blueprint.heads.get(DECODER)
+    if isinstance(decoder, MaskDecoder):  # its positions may limit windows further
+        max_length = decoder.count if max_length is None else min(max_length, decoder.count)
+    windows = _windows(tokenizer, marked, texts, max_length)
 
     def forward(batch: list[int]) -> list[list[list[FillCandidate]]]:
         several = [windows[number] for number in batch]
         packed = pack([window.encoded for window in several], device)
-        starts = packed.layout.starts
-        masked = [start + window.wanted for start, window in zip(starts, several, strict=True)]
-        positions = torch.from_numpy(np.concatenate(masked)).to(device)
+        positions = packed.positions([window.wanted for window in several])
         logits = packed.vocabulary_logits(model, positions)
         probabilities = logits.float().softmax(dim=-1).cpu()
         owners = [window.item for window in several for _ in range(len(window.wanted))]
@@ -113,19 +114,10 @@ def fill(
             assert window.encoded.offsets is not None
             by_span[window.item][window.encoded.offsets[position]] = several
     filled = []
-    for number, text in enumerate(texts):
-        spans = sorted(by_span[number])
-        gaps = [by_span[number][span] for span in spans]
-        filled.append(Filled(text, gaps, _best(tokenizer, marked[number], spans, gaps)))
+    for text, own, marks in zip(texts, by_span, marked, strict=True):
+        ordered = dict(sorted(own.items()))
+        filled.append(Filled(text, [*ordered.values()], _best(tokenizer, marks, ordered)))
     return filled
-
-
-def _max_length(model: Model, max_length: int | None) -> int | None:
-    """The maximum length of a window, which the positions of a mask decoder may limit further."""
-    decoder = model.blueprint.heads.get(DECODER)
-    if not isinstance(decoder, MaskDecoder):
-        return max_length
-    return decoder.count if max_length is None else min(max_length, decoder.count)
 
 
 def _windows(
@@ -176,39 +168,30 @@ def _ranked(
     best, columns = probabilities[:, candidates].topk(min(top, len(candidates)), dim=-1)
     return [
         [
-            FillCandidate(_word(tokenizer, token), tokenizer.token_of(token), probability)
+            FillCandidate(
+                tokenizer.decode([token], skip_special=False).strip(),
+                tokenizer.token_of(token),
+                probability,
+            )
             for token, probability in zip(candidates[row].tolist(), values.tolist(), strict=True)
         ]
         for row, values in zip(columns, best, strict=True)
     ]
 
 
-def _word(tokenizer: Tokenizer, token: int) -> str:
-    return tokenizer.decode([token], skip_special=False).strip()
-
-
 def _best(
-    tokenizer: Tokenizer,
-    marked: str,
-    spans: Sequence[tuple[int, int]],
-    gaps: Sequence[list[FillCandidate]],
+    tokenizer: Tokenizer, marked: str, gaps: Mapping[tuple[int, int], list[FillCandidate]]
 ) -> str:
     """The text with the best candidate in every gap, spaced as the tokenizer writes it."""
     best, done = "", 0
-    for (begin, end), candidates in zip(spans, gaps, strict=True):
+    for (begin, end), candidates in gaps.items():
         best = joined(tokenizer, best + marked[done:begin], candidates[0])
         done = end
     return best + marked[done:]
 
 
 def joined(tokenizer: Tokenizer, before: str, candidate: FillCandidate) -> str:
-    """A text followed by a candidate, spaced as the tokenizer writes it.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        before: The text before the gap.
-        candidate: What fills the gap.
-    """
+    """The text before a gap followed by a candidate, spaced as the tokenizer writes it."""
     if candidate.token.startswith("##"):  # WordPiece: it continues the word before the gap
         return before.rstrip(" ") + candidate.word.removeprefix("##")
     if tokenizer.kind == "wordpiece":

@@ -26,6 +26,7 @@ from clozeworks.inference.loop import BatchOptions
 from clozeworks.inference.prompts import write_all
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.span_targets import Sentinels, sentinel_ids
+from clozeworks.spec import PositiveInt, check
 from clozeworks.text.tokenizer.bytes import are_bytes
 from clozeworks.text.tokenizer.special import SENTINEL, sentinel_name
 from clozeworks.text.tokenizer.tokenizer import GAPS, Tokenizer
@@ -48,35 +49,23 @@ def fill_spans(
     sentinels: Sentinels | None = None,
     options: BatchOptions | None = None,
 ) -> list[Filled]:
-    """Generates what is missing in the gaps of every text.
+    """Generates what is missing in every text, where it has `[MASK]` or a sentinel.
 
-    Args:
-        model: An encoder-decoder that learned by span corruption.
-        tokenizer: Its tokenizer.
-        texts: Texts with `[MASK]` or sentinels where something is missing.
-        start: The decoder start token.
-        ends: The tokens that end an output.
-        top: The maximum number of candidates per gap; a beam search keeps as many outputs.
-        sentinels: Which tokens the model was trained to read for a gap; those of published models
-            with its vocabulary if not given.
-        options: Batch size, progress, cancellation.
+    A beam search keeps `top` outputs, so a gap has at most as many candidates. Outputs begin with
+    `start` and end with one of `ends`. `sentinels` says which tokens the model was trained to read
+    for a gap; by default those of published models with its vocabulary.
 
     Raises:
         InputError: If a text has no gap, or more gaps than there are sentinels.
         SettingError: If `top` is below 1 or above the size of the vocabulary.
     """
-    if top < 1:
-        raise SettingError("top", top, "it must be at least 1")
+    check("top", top, PositiveInt)
     if top > tokenizer.size:
-        raise SettingError(
-            "top",
-            top,
-            f"the vocabulary has {tokenizer.size:,} entries, and a search cannot be wider",
-            "lower it",
-        )
+        rule = f"the vocabulary has {tokenizer.size:,} entries, and a search cannot be wider"
+        raise SettingError("top", top, rule, "lower it")
     gaps = _Gaps(tokenizer, ends, sentinels)
     prompts = [gaps.prompt(text, number) for number, text in enumerate(texts, start=1)]
-    beams = Beams(width=top, length_penalty=0.0) if top > 1 else None
+    beams = Beams(num_beams=top, length_penalty=0.0) if top > 1 else None
     request = GenerationRequest(
         prompts, start, tokenizer.size, beams, lambda n, written: gaps.filled(texts[n], written)
     )
@@ -117,14 +106,14 @@ class _Gaps:
         ids = [shown_as.get(token, token) for token in self.tokenizer.encode([marked])[0].ids]
         # A sentinel after the last gap ends an output as the end token does.
         ends = (*self.ends, *self.sentinels[count : count + 1])
-        own = self.sentinels[:count]
+        sentinels = self.sentinels[:count]
         room = TOKENS * count
         # Bytes that stand for gaps also begin characters; only those that never do are forbidden.
         unwritten = {*self.tokenizer.special_ids, *self.named, *(_NO_TEXT if self.bytes else ())}
-        never = sorted(unwritten - {*own, *ends})
+        never = sorted(unwritten - {*sentinels, *ends})
         rules = (
             BadWords(words=tuple((token,) for token in never)),
-            InTurn(tokens=tuple(own), ends=ends, max_new_tokens=room),
+            InTurn(tokens=tuple(sentinels), ends=ends, max_new_tokens=room),
         )
         return EncodedPrompt(ids, room, ends, rules, f"text {number:,}")
 
@@ -146,7 +135,7 @@ class _Gaps:
         for begin, stop in pairwise([*positions, len(output.tokens)]):
             tokens = output.tokens[begin + 1 : stop]
             score = math.exp(sum(output.logs[begin + 1 : stop + 1]))
-            if stop == len(output.tokens) and output.ended == "end":
+            if stop == len(output.tokens) and output.finish_reason == "end":
                 tokens = tokens[:-1]
             word = self.tokenizer.decode(tokens)
             names = " ".join(map(self.tokenizer.token_of, tokens))

@@ -1,6 +1,6 @@
-"""Write texts: what a decoder puts behind a prompt, what an encoder-decoder answers to it.
+"""Text generation: a decoder continues a prompt, an encoder-decoder answers it.
 
-The idea: prompts of all lengths are read packed, side by side, and each text is written as if it
+The idea: prompts of all lengths are read packed in one batch, and each text is generated as if it
 were alone. Text appears as soon as it is certain: not in the middle of a character that takes
 several tokens, and not while it may be the beginning of a stop string.
 """
@@ -15,7 +15,7 @@ import torch
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError, UnsupportedError
-from clozeworks.generate.beams import search
+from clozeworks.generate.beams import Beams, search
 from clozeworks.generate.logits_processors import (
     BadWords,
     Known,
@@ -24,10 +24,9 @@ from clozeworks.generate.logits_processors import (
     RequiredWords,
 )
 from clozeworks.generate.sampling import Limits, Written, write
-from clozeworks.generate.session import DecoderSession
 from clozeworks.generate.settings import Generation, Wording
 from clozeworks.inference.loop import evaluating
-from clozeworks.inference.prompts import CheckedReader, memory_batches
+from clozeworks.inference.prompts import CheckedSession, memory_batches
 from clozeworks.inference.streaming import (
     StopCondition,
     Stops,
@@ -44,15 +43,15 @@ from clozeworks.wording import counted
 
 
 class TextWriter:
-    """A model and its tokenizer, and where texts begin and end.
+    """A model that generates text, and where its texts begin and end.
 
     Args:
-        model: A model that writes.
+        model: A model that can generate.
         tokenizer: Its tokenizer.
         name: What messages call the model.
         ends: The tokens that end a text.
-        start: What the answers of an encoder-decoder begin with.
-        room: The most tokens the model takes.
+        start: The decoder start token of an encoder-decoder.
+        room: The maximum number of tokens the model takes.
         chat: Whether prompts are what a user says in a chat, written as the tokenizer's template
             has it.
     """
@@ -79,98 +78,78 @@ class TextWriter:
                 f"{name} does not say what its answers begin with; state decoder_start_token_id in "
                 f"config.json."
             )
-        self.model = model
-        self.tokenizer = tokenizer
-        self.name = name
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+        self.start, self.room, self.chat = start, room, chat
         self.ends = tuple(ends)
         if chat:  # a turn may end with a token of its own
-            self.ends = tuple(dict.fromkeys((*self.ends, *_turn_ends(tokenizer))))
-        self.start = start
-        self.room = room
-        self.chat = chat
+            self.ends = tuple(dict.fromkeys((*ends, *_turn_ends(tokenizer))))
 
     def all(
         self, prompts: Sequence[str], settings: Generation, progress: Progress | None = None
     ) -> list[list[WrittenText]]:
-        """The texts of every prompt, the best or first drawn first.
-
-        Args:
-            prompts: The prompts.
-            settings: How texts are written.
-            progress: Called with texts done and texts in all.
-        """
-        found: list[dict[int, WrittenText]] = [{} for _ in prompts]
+        """The texts of every prompt, the best or first drawn first; progress counts texts."""
+        texts: list[dict[int, WrittenText]] = [{} for _ in prompts]
         done, total = 0, len(prompts) * settings.num_return_sequences
-        for fresh in self.stream(prompts, settings):
-            if fresh.whole is not None:
-                found[fresh.prompt][fresh.number] = fresh.whole
+        for chunk in self.stream(prompts, settings):
+            if chunk.whole is not None:
+                texts[chunk.prompt][chunk.number] = chunk.whole
                 done += 1
                 if progress is not None:
                     progress(done, total)
-        return [[texts[number] for number in sorted(texts)] for texts in found]
+        return [[several[number] for number in sorted(several)] for several in texts]
 
     def check(self, prompts: Sequence[str], settings: Generation) -> None:
-        """Complains about prompts and settings as `stream` would, for who asks for some at a time.
+        """Checks prompts and settings as `stream` does, for callers that stream a few at a time.
 
         Raises:
-            InputError: A prompt has no token, or more than the model takes.
-            SettingError: A setting does not fit the model or a prompt.
+            InputError: If a prompt has no token, or more than the model takes.
+            SettingError: If a setting does not fit the model or a prompt.
         """
-        self._batches(self.encode(prompts), settings, 1)
+        self._batches(prompts, settings, 1)
 
     def stream(
         self, prompts: Sequence[str], settings: Generation, *, first: int = 1
     ) -> Iterator[StreamChunk]:
-        """Text as it comes, of several prompts side by side.
+        """Text as it is generated, for several prompts in a batch.
 
         Everything about prompts and settings is checked here, before the first text comes.
-
-        Args:
-            prompts: The prompts.
-            settings: How texts are written.
-            first: The number of the first prompt, for messages.
+        Messages number the prompts from `first`.
         """
-        ids = self.encode(prompts, first)
-        return self._streamed(prompts, ids, self._batches(ids, settings, first), settings, first)
+        return self._streamed(self._batches(prompts, settings, first))
 
     def _batches(
-        self, ids: Sequence[Sequence[int]], settings: Generation, first: int
-    ) -> list[tuple[list[int], int]]:
-        """Which prompts are written together, and how much at most, if all can be."""
-        self._check(ids, settings, first)
-        each = settings.beams.width if settings.beams is not None else settings.num_return_sequences
-        max_new_tokens = [
-            self._max_new_tokens(len(prompt), settings.ending.max_new_tokens) for prompt in ids
+        self, prompts: Sequence[str], settings: Generation, first: int
+    ) -> list["_GenerationBatch"]:
+        ids = self.encode(prompts, first)
+        limits = [self._max_new_tokens(len(own), settings.ending.max_new_tokens) for own in ids]
+        self._check(settings, limits, first)
+        beams = settings.beams
+        each = settings.num_return_sequences if beams is None else beams.num_beams
+        return [
+            _GenerationBatch(self, settings, prompts, ids, numbers, max_new_tokens, first)
+            for numbers, max_new_tokens in memory_batches(
+                self.model, [len(own) for own in ids], limits, each, first
+            )
         ]
-        return memory_batches(
-            self.model, [len(prompt) for prompt in ids], max_new_tokens, each, first
-        )
 
-    def _streamed(
-        self,
-        prompts: Sequence[str],
-        ids: Sequence[list[int]],
-        batches: Sequence[tuple[list[int], int]],
-        settings: Generation,
-        first: int,
-    ) -> Iterator[StreamChunk]:
-        run = self._searched if settings.beams is not None else self._written
-        for batch, max_new_tokens in batches:
+    def _streamed(self, batches: Sequence["_GenerationBatch"]) -> Iterator[StreamChunk]:
+        for batch in batches:
+            beams = batch.settings.beams
             with evaluating(self.model):
-                yield from run(prompts, ids, batch, max_new_tokens, settings, first)
+                yield from batch.sample() if beams is None else batch.search(beams)
 
     def encode(self, prompts: Sequence[str], first: int = 1) -> list[list[int]]:
         """The tokens of each prompt, at least one; messages count prompts from `first`.
 
         Raises:
-            InputError: A prompt has no token, or more than the model takes.
+            InputError: If a prompt has no token, or more than the model takes.
         """
         if self.chat:
             prompts = [self._turn(prompt, number) for number, prompt in enumerate(prompts, first)]
         # A template writes its own special tokens; what an encoder reads has an end as in training.
         special = not self.chat or self.model.decoder is not None
         encoded = self.tokenizer.encode(prompts, special=special)
-        found = [list(one.ids) for one in encoded]
+        results = [list(one.ids) for one in encoded]
         if self.model.decoder is not None:
             for number, prompt in enumerate(prompts, first):
                 if not prompt.strip():
@@ -178,8 +157,8 @@ class TextWriter:
                         f"prompt {number:,} is empty; {self.name} answers what it reads, and there "
                         f"is nothing; give it at least a word."
                     )
-            return found
-        for number, ids in enumerate(found, first):
+            return results
+        for number, ids in enumerate(results, first):
             while not self.chat and len(ids) > 1 and ids[-1] in self.ends:
                 ids.pop()  # a text that is to go on has not ended
             if not ids:
@@ -195,191 +174,166 @@ class TextWriter:
                     f"prompt {number:,} has {len(ids):,} tokens; {self.name} has positions for "
                     f"{self.room:,}, and at least one must be left to write; shorten it."
                 )
-        return found
+        return results
 
     def _turn(self, prompt: str, number: int) -> str:
-        """What a user says, up to where the assistant begins."""
-        said = [{"role": "user", "content": prompt}]
-        return self.tokenizer.chat.render(said, asks=True, source_location=f"prompt {number:,}")
+        """A user's message, up to where the assistant begins."""
+        messages = [{"role": "user", "content": prompt}]
+        return self.tokenizer.chat.render(messages, asks=True, source_location=f"prompt {number:,}")
 
-    def _check(self, ids: Sequence[Sequence[int]], settings: Generation, first: int) -> None:
+    def _check(self, settings: Generation, limits: Sequence[int], first: int) -> None:
         entries = self.model.blueprint.embeddings.tokens
-        if settings.beams is not None and settings.beams.width > entries:
+        if settings.beams is not None and settings.beams.num_beams > entries:
             rule = f"the vocabulary has {entries:,} entries, and a search cannot be wider"
-            raise SettingError("num_beams", settings.beams.width, rule, "lower it")
-        if settings.ending.min_new_tokens and not self.ends:
+            raise SettingError("num_beams", settings.beams.num_beams, rule, "lower it")
+        minimum = settings.ending.min_new_tokens
+        if minimum and not self.ends:
             rule = f"{self.name} has no token that ends a text, so it has no effect"
-            raise SettingError(
-                "min_new_tokens", settings.ending.min_new_tokens, rule, "leave it out"
-            )
+            raise SettingError("min_new_tokens", minimum, rule, "leave it out")
         check_words(self.tokenizer, settings.wording, self.name)
-        required = runs_of(self.tokenizer, settings.wording.required_words)
-        wanted = sum(map(len, required))
-        for number, prompt in enumerate(ids, first):
-            room = self._max_new_tokens(len(prompt), settings.ending.max_new_tokens)
-            if wanted > room:
+        words = settings.wording.required_words
+        required = sum(map(len, runs_of(self.tokenizer, words)))
+        for number, room in enumerate(limits, first):
+            if required > room:
                 raise SettingError(
                     "required_words",
-                    settings.wording.required_words,
-                    f"they take {wanted:,} tokens, and there is room for {room:,} after prompt "
+                    words,
+                    f"they take {required:,} tokens, and there is room for {room:,} after prompt "
                     f"{number:,}",
                     "raise `max_new_tokens`, or shorten the prompt",
                 )
 
-    def _max_new_tokens(self, length: int, asked: int) -> int:
+    def _max_new_tokens(self, length: int, requested: int) -> int:
         if self.model.decoder is not None:
-            length = 1  # of an answer only its start is there
-        return asked if self.room is None else min(asked, self.room - length)
+            length = 1  # only the start token of the output
+        return requested if self.room is None else min(requested, self.room - length)
 
-    def _rules(self, max_new_tokens: int, settings: Generation) -> list[LogitsProcessorSpec]:
+
+class _GenerationBatch:
+    """Prompts that are continued together."""
+
+    def __init__(
+        self,
+        writer: TextWriter,
+        settings: Generation,
+        prompts: Sequence[str],
+        ids: Sequence[list[int]],
+        numbers: list[int],
+        max_new_tokens: int,
+        first: int,
+    ) -> None:
+        self.writer, self.settings = writer, settings
+        self.tokenizer = writer.tokenizer
+        self.numbers, self.first = numbers, first
+        self.prompts = [prompts[number] for number in numbers]
+        self.ids = [ids[number] for number in numbers]
+        self.before = self.prompt_ids = self.ids
+        if writer.model.decoder is not None:  # its outputs follow a start token, not the prompt
+            assert writer.start is not None
+            self.before, self.prompt_ids = [[]] * len(numbers), [[writer.start]] * len(numbers)
+        self.max_new_tokens = max_new_tokens
+        self.required = runs_of(self.tokenizer, settings.wording.required_words)
+        self.condition = StopCondition(settings.ending.min_new_tokens, self.required)
+
+    def _session(self) -> CheckedSession:
+        numbers = [number + self.first - 1 for number in self.numbers]
+        writer = self.writer
+        return CheckedSession(writer.model, self.ids, self.max_new_tokens, writer.start, numbers)
+
+    def _limits(self) -> Limits:
+        strings = self.settings.ending.stop
+        stop = Stops(self.tokenizer, strings, self.before, self.condition) if strings else None
+        return Limits(max_new_tokens=self.max_new_tokens, ends=self.writer.ends, stop=stop)
+
+    def _rules(self) -> list[LogitsProcessorSpec]:
         """All rules, in their fixed order."""
-        wording, ending = settings.wording, settings.ending
+        wording, ending, ends = self.settings.wording, self.settings.ending, self.writer.ends
         rules = wording.rules()
-        if self.tokenizer.size < self.model.blueprint.embeddings.tokens:
+        if self.tokenizer.size < self.writer.model.blueprint.embeddings.tokens:
             rules.append(Known(count=self.tokenizer.size))
         if wording.bad_words:
             rules.append(BadWords(words=runs_of(self.tokenizer, wording.bad_words, both=True)))
-        if wording.required_words:
-            required = runs_of(self.tokenizer, wording.required_words)
-            rules.append(
-                RequiredWords(words=required, ends=self.ends, max_new_tokens=max_new_tokens)
-            )
+        if self.required:
+            limit = self.max_new_tokens
+            rules.append(RequiredWords(words=self.required, ends=ends, max_new_tokens=limit))
         if ending.min_new_tokens:
-            rules.append(MinNewTokens(tokens=ending.min_new_tokens, ends=self.ends))
-        return rules + (settings.drawing.rules() if settings.drawing is not None else [])
-
-    def _limits(
-        self, ids: Sequence[list[int]], max_new_tokens: int, settings: Generation
-    ) -> Limits:
-        stop = None
-        if settings.ending.stop:
-            before = ids if self.model.decoder is None else [()] * len(ids)
-            stop = Stops(self.tokenizer, settings.ending.stop, before, self._due(settings))
-        return Limits(max_new_tokens=max_new_tokens, ends=self.ends, stop=stop)
-
-    def _due(self, settings: Generation) -> StopCondition:
-        """What is written before a stop string may end a text."""
-        words = runs_of(self.tokenizer, settings.wording.required_words)
-        return StopCondition(settings.ending.min_new_tokens, words)
-
-    def _reader(
-        self, ids: Sequence[Sequence[int]], batch: Sequence[int], max_new_tokens: int, first: int
-    ) -> DecoderSession:
-        numbers = [number + first - 1 for number in batch]
-        return CheckedReader(self.model, ids, max_new_tokens, self.start, numbers)
-
-    def _given(self, ids: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """What rules about repetition count as there already."""
-        if self.model.decoder is None:
-            return ids
-        assert self.start is not None
-        return [[self.start]] * len(ids)
+            rules.append(MinNewTokens(tokens=ending.min_new_tokens, ends=ends))
+        return rules + (self.settings.drawing.rules() if self.settings.drawing is not None else [])
 
     @torch.inference_mode()
-    def _searched(
-        self,
-        prompts: Sequence[str],
-        ids: Sequence[list[int]],
-        batch: list[int],
-        max_new_tokens: int,
-        settings: Generation,
-        first: int,
-    ) -> Iterator[StreamChunk]:
-        assert settings.beams is not None
-        own = [ids[number] for number in batch]
-        found = search(
-            self._reader(own, batch, max_new_tokens, first),
-            self._given(own),
-            beams=settings.beams,
-            limits=self._limits(own, max_new_tokens, settings),
-            rules=self._rules(max_new_tokens, settings),
-        )
-        for number, texts in zip(batch, found, strict=True):
-            for rank, text in enumerate(texts[: settings.num_return_sequences]):
-                so_far = partial(self._whole, prompts[number], ids[number], text, settings)
+    def search(self, beams: Beams) -> Iterator[StreamChunk]:
+        """The texts of a beam search, all at its end."""
+        limits, rules = self._limits(), self._rules()
+        results = search(self._session(), self.prompt_ids, beams=beams, limits=limits, rules=rules)
+        for index, texts in enumerate(results):
+            for rank, text in enumerate(texts[: self.settings.num_return_sequences]):
+                so_far = partial(self._text, index, text)
                 whole = so_far()
-                yield StreamChunk(number, rank, whole.text, so_far, whole)
+                yield StreamChunk(self.numbers[index], rank, whole.text, so_far, whole)
 
     @torch.inference_mode()
-    def _written(
-        self,
-        prompts: Sequence[str],
-        ids: Sequence[list[int]],
-        batch: list[int],
-        max_new_tokens: int,
-        settings: Generation,
-        first: int,
-    ) -> Iterator[StreamChunk]:
-        own = [ids[number] for number in batch]
-        seeds = None
-        if settings.drawing is not None:
-            drawn = range(settings.num_return_sequences)
-            seeds = [[_seed(settings.drawing.seed, text, k) for k in drawn] for text in own]
-        due = self._due(settings)
-        texts = [Written() for _ in range(len(batch) * settings.num_return_sequences)]
-        shown = [
-            self._unfolding(text, settings)
-            for text in own
-            for _ in range(settings.num_return_sequences)
+    def sample(self) -> Iterator[StreamChunk]:
+        """Texts token by token, drawn or greedy."""
+        each, seeds = self.settings.num_return_sequences, None
+        if self.settings.drawing is not None:
+            seed = self.settings.drawing.seed
+            seeds = [[_seed(seed, ids, number) for number in range(each)] for ids in self.ids]
+        stop = self.settings.ending.stop
+        texts = [Written() for _ in range(len(self.ids) * each)]
+        decoders = [
+            StreamDecoder(self.tokenizer, before, stop)
+            for before in self.before
+            for _ in range(each)
         ]
         steps = write(
-            self._reader(own, batch, max_new_tokens, first),
-            self._given(own),
-            limits=self._limits(own, max_new_tokens, settings),
-            rules=self._rules(max_new_tokens, settings),
+            self._session(),
+            self.prompt_ids,
+            limits=self._limits(),
+            rules=self._rules(),
             seeds=seeds,
-            others=settings.top_logprobs,
+            others=self.settings.top_logprobs,
         )
-        for pieces in steps:
-            for piece in pieces:
-                text = texts[piece.row]
-                text.add(piece)
-                index, number = divmod(piece.row, settings.num_return_sequences)
-                prompt = batch[index]
+        for sampled in steps:
+            for token in sampled:
+                text, decoder = texts[token.row], decoders[token.row]
+                text.add(token)
+                index, number = divmod(token.row, each)
                 new = ""
-                if piece.token not in self.ends:
-                    begin = due.behind(text.tokens, self.tokenizer) if settings.ending.stop else 0
+                if token.token not in self.writer.ends:
+                    begin = self.condition.after(text.tokens, self.tokenizer) if stop else 0
                     stops = begin is not None and begin < len(text.tokens)
-                    new = shown[piece.row].add(piece.token, stops=stops)
-                so_far = partial(self._whole, prompts[prompt], ids[prompt], text, settings)
-                if piece.ended is None:
-                    yield StreamChunk(prompt, number, new, so_far)
-                    continue
-                whole = so_far()
-                rest = shown[piece.row].rest(whole.text)
-                yield StreamChunk(prompt, number, new + rest, so_far, whole)
+                    new = decoder.add(token.token, stops=stops)
+                so_far = partial(self._text, index, text)
+                whole = None if token.finish_reason is None else so_far()
+                if whole is not None:
+                    new += decoder.rest(whole.text)
+                yield StreamChunk(self.numbers[index], number, new, so_far, whole)
 
-    def _unfolding(self, ids: Sequence[int], settings: Generation) -> "StreamDecoder":
-        before = ids if self.model.decoder is None else ()
-        return StreamDecoder(self.tokenizer, before, settings.ending.stop)
-
-    def _whole(
-        self, prompt: str, ids: Sequence[int], text: Written, settings: Generation
-    ) -> WrittenText:
-        before = ids if self.model.decoder is None else ()
-        tokens = [token for token in text.tokens if token not in self.ends]
+    def _text(self, index: int, text: Written) -> WrittenText:
+        before, stop = self.before[index], self.settings.ending.stop
+        tokens = [token for token in text.tokens if token not in self.writer.ends]
         words = self.tokenizer.continued(before, tokens)
-        first = self._due(settings).behind(tokens, self.tokenizer) if settings.ending.stop else None
+        first = self.condition.after(tokens, self.tokenizer) if stop else None
         if first is not None:
             begin = len(self.tokenizer.continued(before, tokens[:first]))
-            end = first_stop(words[begin:], settings.ending.stop)
+            end = first_stop(words[begin:], stop)
             words = words if end is None else words[: begin + end]
-        named = self.tokenizer.token_of
+        name = self.tokenizer.token_of
         return WrittenText(
-            prompt,
+            self.prompts[index],
             words,
             tuple(
-                Token(named(token), log, tuple((named(other), value) for other, value in others))
-                # Trap: who interrupts may do so while a token is added.
+                Token(name(token), log, tuple((name(other), value) for other, value in others))
+                # Trap: an interruption may come while a token is added.
                 for token, log, others in zip(text.tokens, text.logs, text.others, strict=False)
             ),
-            text.ended,
+            text.finish_reason,
             text.score,
         )
 
 
 def _turn_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """What ends a turn of the assistant; nothing where its template does not tell."""
+    """What ends a turn of the assistant; empty if the template does not say."""
     try:
         return (chat_end(RowSettings(tokenizer, TextLengths(), None)),)
     except InputError:
@@ -388,39 +342,27 @@ def _turn_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 def _seed(seed: int, prompt: Sequence[int], number: int) -> int:
     """A seed for one text: a function of the prompt, so that neighbours change nothing."""
-    told = np.array([seed, number, *prompt], dtype=np.int64).tobytes()
-    return int.from_bytes(sha256(told).digest()[:8], "little") >> 1
+    data = np.array([seed, number, *prompt], dtype=np.int64).tobytes()
+    return int.from_bytes(sha256(data).digest()[:8], "little") >> 1
 
 
 def runs_of(
     tokenizer: Tokenizer, words: Sequence[str], *, both: bool = False
 ) -> tuple[tuple[int, ...], ...]:
-    """The tokens of words as they stand inside a sentence.
-
-    Args:
-        tokenizer: The tokenizer.
-        words: The words.
-        both: Whether also those that a text begins with are given.
-    """
-    found: dict[tuple[int, ...], None] = {}
+    """The distinct token runs of words inside a sentence and, with `both`, at its beginning."""
+    spellings: list[tuple[int, ...]] = []
     for word in words:
-        spellings = [tokenizer.ids_inside(word)]
+        spellings.append(tuple(tokenizer.ids_inside(word)))
         if both:
-            spellings.append(tokenizer.encode([word], special=False)[0].ids)
-        found.update((tuple(spelling), None) for spelling in spellings)
-    return tuple(found)
+            spellings.append(tuple(tokenizer.encode([word], special=False)[0].ids))
+    return tuple(dict.fromkeys(spellings))
 
 
 def check_words(tokenizer: Tokenizer, wording: Wording, name: str) -> None:
-    """Complains about words that cannot be written, or must come and may not.
-
-    Args:
-        tokenizer: The tokenizer.
-        wording: What is asked for.
-        name: What messages call the model.
+    """Checks bad and required words against the tokenizer of the model `name`.
 
     Raises:
-        SettingError: The word, and what is in its way.
+        SettingError: If a word has no tokens, or is required and another setting forbids it.
     """
     for setting in ("bad_words", "required_words"):
         for word in getattr(wording, setting):
@@ -436,8 +378,9 @@ def check_words(tokenizer: Tokenizer, wording: Wording, name: str) -> None:
                 part = tokenizer.decode(bad).strip()
                 rule = f"`bad_words` lists a part of it, {part!r}"
                 raise SettingError("required_words", shown, rule, "leave one of them out")
-        runs = [word[index : index + (size or 0)] for index in range(len(word))]
-        runs = [run for run in runs if size is not None and len(run) == size]
+        if size is None:
+            continue
+        runs = [word[index : index + size] for index in range(len(word) - size + 1)]
         if len(set(runs)) < len(runs):
-            rule = f"it repeats {counted(size or 0, 'token')}, and `no_repeat_ngram_size` is {size}"
+            rule = f"it repeats {counted(size, 'token')}, and `no_repeat_ngram_size` is {size}"
             raise SettingError("required_words", shown, rule, "leave one of them out")

@@ -45,19 +45,16 @@ TOGETHER = 16
 
 @dataclass(frozen=True)
 class Scored:
-    """How likely a text is, or a continuation of a text.
-
-    Attributes:
-        tokens: The tokens that were scored.
-        logprobs: The natural logarithm of the probability of each.
-        windows: How many windows the text was read through.
-        unread: How many of the first tokens of its prompt no window had room for.
-    """
+    """How likely a text is, or a continuation of a text."""
 
     tokens: list[str]
+    """The tokens that were scored."""
     logprobs: list[float]
+    """The natural logarithm of the probability of each."""
     windows: int = 1
+    """How many windows the text was read through."""
     unread: int = 0
+    """How many of the first tokens of its prompt no window had room for."""
 
     @property
     def total(self) -> float:
@@ -89,7 +86,7 @@ def perplexity(scored: Sequence[Scored]) -> float:
 
 
 class _Window(NamedTuple):
-    """Tokens that are read, and the position from which on they are scored."""
+    """Tokens that are read, and the first position that is scored."""
 
     item: int
     ids: list[int]
@@ -114,10 +111,6 @@ class _Group(NamedTuple):
     @property
     def prompt(self) -> list[int]:
         return self.windows[0].prompt or []
-
-    @property
-    def beginning(self) -> list[int]:
-        return self.windows[0].ids[: self.shared]
 
     @property
     def endings(self) -> list[list[int]]:
@@ -155,8 +148,7 @@ def score_texts(
     """
     check_texts("text", texts)
     windows: list[_Window] = []
-    encoded = tokenizer.encode(texts)
-    for number, text in enumerate(encoded):
+    for number, text in enumerate(tokenizer.encode(texts)):
         ids, first = _opened(text)
         first = max(first, 1)
         if first >= len(ids):
@@ -183,17 +175,9 @@ def score_continuations(
 ) -> list[Scored]:
     """Scores texts as continuations of others, or, with an encoder-decoder, as outputs for them.
 
-    Args:
-        model: A decoder or encoder-decoder with a vocabulary head.
-        tokenizer: Its tokenizer.
-        prompts: The prompts.
-        continuations: What follows each, white space between them included.
-        max_length: The maximum number of tokens of a window; None without a limit. Of a longer
-            prompt the end is read, and the tokens before it are counted as unread.
-        start: The decoder start token of an encoder-decoder.
-        overlap: Tokens that a window shares with the one before; half a window if not given.
-        source_locations: Where each prompt came from, for messages.
-        options: Batch size, progress, cancellation.
+    Continuations include the white space before them. Of a prompt longer than `max_length` the end
+    is read, and the tokens before it are counted as unread. `start` is the decoder start token of
+    an encoder-decoder; the other arguments are those of `score_texts`.
 
     Raises:
         InputError: If a continuation has no tokens, or if no token precedes it.
@@ -219,8 +203,10 @@ def score_continuations(
             prompts, max_length=max_length, source_locations=source_locations, advice="shorten it"
         )
         outputs = tokenizer.encode(continuations)
-        for number, (source, output) in enumerate(zip(sources, outputs, strict=True)):
-            windows.append(_Window(number, [start, *output.ids], 1, prompt=source.ids))
+        windows = [
+            _Window(number, [start, *output.ids], 1, prompt=source.ids)
+            for number, (source, output) in enumerate(zip(sources, outputs, strict=True))
+        ]
     else:
         joined = [before + after for before, after in zip(prompts, continuations, strict=True)]
         encoded = tokenizer.encode(joined, offsets=True)
@@ -291,11 +277,10 @@ def _scored(
         hidden_states, layout = _read(model, chosen, device)
         windows = [window for group in chosen for window in group.windows]
         sizes = [len(window.targets) for window in windows]
-        ends = [start + length for start, length in zip(layout.starts, layout.lengths, strict=True)]
         before = [
             position - 1
-            for end, size in zip(ends, sizes, strict=True)
-            for position in range(end - size, end)
+            for start, length, size in zip(layout.starts, layout.lengths, sizes, strict=True)
+            for position in range(start + length - size, start + length)
         ]
         targets = torch.tensor([token for window in windows for token in window.targets])
         states = hidden_states[torch.tensor(before, device=device)]
@@ -329,7 +314,7 @@ def _read(model: Model, groups: Sequence[_Group], device: torch.device) -> tuple
         return model.decode(ids, layout, source, cache=branches), layout
     if not any(group.shared for group in groups):
         return model(ids, layout), layout
-    beginnings, shared = _packed([group.beginning for group in groups], device)
+    beginnings, shared = _packed([group.windows[0].ids[: group.shared] for group in groups], device)
     model(beginnings, shared, cache=branches)
     layout = branches.following(layout.lengths)
     return model(ids, layout, cache=branches), layout

@@ -1,17 +1,16 @@
-"""The batched-inference loop: whatever a model is asked, it is asked here.
+"""The batched-inference loop: every forward pass of inference runs here.
 
 The idea: texts of similar length are put together into batches of a fixed number of tokens, and
-batches run side by side on the worker pool, so that asking costs what the real tokens cost at the
+batches run in parallel on the worker pool, so that inference costs what the real tokens cost at the
 speed of the machine's matrix product. The longest texts go first: if their batch fits into memory,
-all do. `in_order` gives results in the order of what was asked; `in_batches` gives each batch as
-soon as it is done, to those who keep results in an array; `stream` reads an endless iterator a
-chunk at a time.
+all do. `in_order` returns results in the order of the inputs; `in_batches` yields each batch as
+soon as it is done, for callers that keep results in an array.
 
 Interrupting, cancelling and errors end the loop after the batches that are running; the model is
 left in the mode it was in.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypedDict, TypeVar
@@ -27,28 +26,24 @@ from clozeworks.runtime.workers import side_by_side, workers
 CPU_BATCH_TOKENS = 1024
 ACCELERATOR_BATCH_TOKENS = 16384
 
-InputType = TypeVar("InputType")
 Output = TypeVar("Output")
 
 
 class Cancelled(ClozeworksError):  # noqa: N818 (the name is the sentence)
-    """Whoever asked no longer wants the results."""
+    """The caller no longer wants the results."""
 
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """How a loop is run; results are the same whatever the options.
-
-    Attributes:
-        batch_tokens: Tokens per batch; chosen for the device if not given.
-        progress: Called with tokens done and tokens in all, after each batch.
-        cancelled: Asked before each batch, possibly from another thread; once it says True, the
-            loop ends with `Cancelled`.
-    """
+    """How a loop is run; results are the same whatever the options."""
 
     batch_tokens: int | None = None
+    """Tokens per batch; chosen for the device if not given."""
     progress: Progress | None = None
+    """Called with tokens done and tokens in all, after each batch."""
     cancelled: Callable[[], bool] | None = None
+    """Called before each batch, possibly from another thread; True ends the loop with
+    `Cancelled`."""
 
 
 class BatchKeywords(TypedDict, total=False):
@@ -70,18 +65,18 @@ def in_batches(
     """Runs a function on batches, without dropout and without gradients.
 
     Args:
-        model: The model that the function asks.
-        costs: The tokens of each thing that is asked.
-        forward: From the numbers of the things in a batch to what is yielded for it. It runs in a
+        model: The model that the function calls.
+        costs: The number of tokens of each input.
+        forward: From the indices of the inputs of a batch to what is yielded for it. It runs in a
             worker thread.
         options: Batch size, progress, cancellation.
-        groups: Only things with an equal value here share a batch; None if all may.
+        groups: Only inputs with an equal value here share a batch; None if all may.
 
     Yields:
-        The numbers of a batch and what `forward` returned for them, as soon as it is there.
+        The indices of a batch and what `forward` returned for them, as soon as it is there.
 
     Raises:
-        Cancelled: If `options.cancelled` says so.
+        Cancelled: If `options.cancelled` returns True.
         SettingError: If `options.batch_tokens` is below 1.
     """
     options = options or BatchOptions()
@@ -110,61 +105,11 @@ def in_order(
     *,
     groups: Sequence[Hashable] | None = None,
 ) -> list[Output]:
-    """One output for each thing that is asked, in their order; the arguments of `in_batches`.
-
-    Args:
-        model: The model that the function asks.
-        costs: The tokens of each thing that is asked.
-        forward: From the numbers of the things in a batch to an output for each of them.
-        options: Batch size, progress, cancellation.
-        groups: Only things with an equal value here share a batch; None if all may.
-    """
+    """One output for each input, in order; the arguments are those of `in_batches`."""
     outputs: dict[int, Output] = {}
     for batch, several in in_batches(model, costs, forward, options, groups=groups):
         outputs.update(zip(batch, several, strict=True))
     return [outputs[number] for number in range(len(costs))]
-
-
-def stream(
-    items: Iterable[InputType],
-    predict: Callable[[list[InputType]], Sequence[Output]],
-    *,
-    size: Callable[[InputType], int] = lambda _: 1,
-    chunk_size: int,
-) -> Iterator[Output]:
-    """Results of any number of items in their order, holding one chunk of them at a time.
-
-    Args:
-        items: What is asked about; the next chunk is read when all results of the one before were
-            taken.
-        predict: From the items of a chunk to their results, such as a method of a model.
-        size: What an item counts, such as its characters.
-        chunk_size: A chunk is full when its items count as much.
-
-    Raises:
-        ClozeworksError: If an item cannot be read; the results of those before it come first.
-    """
-    chunk: list[InputType] = []
-    held = 0
-    unreadable: ClozeworksError | None = None
-    source = iter(items)
-    while unreadable is None:
-        try:
-            item = next(source)
-        except StopIteration:
-            break
-        except ClozeworksError as error:
-            unreadable = error
-            break
-        chunk.append(item)
-        held += size(item)
-        if held >= chunk_size:
-            yield from predict(chunk)
-            chunk, held = [], 0
-    if chunk:
-        yield from predict(chunk)
-    if unreadable is not None:
-        raise unreadable
 
 
 def _batches(
@@ -196,18 +141,15 @@ def by_budget(lengths: Sequence[int], batch_tokens: int, workers: int = 1) -> li
 
     Args:
         lengths: The number of tokens of each text.
-        batch_tokens: The most tokens a batch may hold. A text longer than this gets its own batch.
-        workers: How many batches are worked on at a time. Batches are made smaller, if need be, so
-            that each worker gets equally many and none waits for the last one.
-
-    Returns:
-        Batches of indices into `lengths`; each index occurs once.
+        batch_tokens: The maximum number of tokens of a batch. A longer text gets its own batch.
+        workers: How many batches run at a time. Batches are made smaller, if need be, so that each
+            worker gets equally many and none waits for the last one.
 
     Raises:
         SettingError: If the budget is below 1.
     """
     if batch_tokens < 1:
-        raise SettingError(f"The token budget of a batch is {batch_tokens}; it must be at least 1.")
+        raise SettingError("batch_tokens", batch_tokens, "it must be at least 1")
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     batches = _filled(order, lengths, batch_tokens)
     wanted = -(-len(batches) // workers) * workers

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from clozeworks.arrays import Int64Array
 from clozeworks.core.context import Trace
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model, hidden_states_at
@@ -27,6 +29,11 @@ class Packed:
         """The model's hidden states of all tokens, (N, W)."""
         hidden_states: Tensor = model(self.ids, self.layout, self.types, trace)
         return hidden_states
+
+    def positions(self, of_texts: Sequence[Int64Array]) -> Tensor:
+        """Positions in each text as positions in the batch, (n,)."""
+        shifted = [own + start for own, start in zip(of_texts, self.layout.starts, strict=True)]
+        return torch.from_numpy(np.concatenate(shifted)).to(self.ids.device)
 
     def vocabulary_logits(self, model: Model, positions: Tensor) -> Tensor:
         """Logits over the vocabulary at some positions, which are in ascending order, (n, V)."""

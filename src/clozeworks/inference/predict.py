@@ -1,10 +1,9 @@
-"""Asks a task of a model about many items: the logits of their windows, or what it generates."""
+"""Predictions of a task for many items: from the logits of their windows, or generated."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from clozeworks.arrays import Float32Array
 from clozeworks.core.model import Model
@@ -26,30 +25,21 @@ def answers(
     max_length: int | None,
     options: BatchOptions | None = None,
 ) -> list[Any]:
-    """An answer for every item.
-
-    Args:
-        task: What is asked.
-        model: A model with the head the task needs.
-        tokenizer: Its tokenizer.
-        items: What it is asked about.
-        max_length: The maximum number of tokens the model takes.
-        options: Batch size, progress, cancellation.
-    """
+    """The prediction for every item, from a model with the head the task needs."""
     if not items:
         return []
-    asked = [task.as_asked(item) for item in items]
-    request = task.generation(model, tokenizer, asked, max_length)
+    inputs = [task.as_asked(item) for item in items]
+    request = task.generation(model, tokenizer, inputs, max_length)
     if request is not None:
         return write_all(model, request, options)
-    windows = task.windows_of(asked, tokenizer, max_length)
+    windows = task.windows_of(inputs, tokenizer, max_length)
     logits = iter(
-        window_logits(task, model, windows, source_locations=ItemLocations(asked), options=options)
+        window_logits(task, model, windows, source_locations=ItemLocations(inputs), options=options)
     )
     decode = task.decoder(model)
     return [
         decode(item, several, [next(logits) for _ in several])
-        for item, several in zip(asked, by_item(windows), strict=True)
+        for item, several in zip(inputs, by_item(windows), strict=True)
     ]
 
 
@@ -63,13 +53,6 @@ def window_logits(
 ) -> list[Float32Array]:
     """The logits of every window: (C,), or (target tokens, C) of a task that judges tokens.
 
-    Args:
-        task: What is asked.
-        model: A model with the head the task needs.
-        windows: What it reads.
-        source_locations: Where each item came from, for messages.
-        options: Batch size, progress, cancellation.
-
     Raises:
         CheckpointError: If a logit is not finite.
     """
@@ -81,10 +64,8 @@ def window_logits(
         hidden_states = packed.hidden_states(model)
         positions, sizes = None, [1] * len(several)
         if task.per_token:
-            starts = packed.layout.starts
-            wanted = [window.wanted + start for window, start in zip(several, starts, strict=True)]
-            positions = torch.from_numpy(np.concatenate(wanted)).to(device)
-            sizes = [len(each) for each in wanted]
+            positions = packed.positions([window.wanted for window in several])
+            sizes = [len(window.wanted) for window in several]
         logits = task.logits(model, hidden_states, packed.layout, positions).float()
         owners = [
             window.item for window, size in zip(several, sizes, strict=True) for _ in range(size)

@@ -1,7 +1,7 @@
-"""What a model writes behind many prompts, batches of them side by side.
+"""What a model generates for many prompts, in parallel batches.
 
-The idea: a text does not depend on its neighbours, so prompts with the same limits and rules are
-written together, whatever else is asked.
+The idea: a text does not depend on its neighbours, so prompts with the same limits and rules share
+a batch.
 
 Shapes: B prompts.
 """
@@ -19,7 +19,7 @@ from clozeworks.data.labelled.items import Role
 from clozeworks.errors import SettingError
 from clozeworks.generate.beams import search
 from clozeworks.generate.logits_processors import Known
-from clozeworks.generate.prompts import EncodedPrompt, GenerationRequest
+from clozeworks.generate.prompts import GenerationRequest
 from clozeworks.generate.sampling import Limits, Written, write
 from clozeworks.generate.session import DecoderSession
 from clozeworks.inference.loop import BatchOptions, device_of, in_order
@@ -28,15 +28,15 @@ from clozeworks.runtime.memory import available
 from clozeworks.tasks.classify import TextItem
 from clozeworks.wording import counted, size_in_words
 
-# The most texts that are written side by side.
+# The maximum number of texts of a batch.
 ROWS = 32
-# The share of the memory at hand that a batch may take for what it has read.
-_SHARE = 0.5
+# The fraction of the available memory that the cache of a batch may take.
+_MEMORY_FRACTION = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PromptItem(TextItem):
-    """A text that a model goes on with or answers."""
+    """A text that a model continues or answers."""
 
     command: ClassVar[str] = "generate"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -47,29 +47,27 @@ class PromptItem(TextItem):
 def write_all(
     model: Model, request: GenerationRequest, options: BatchOptions | None = None
 ) -> list[Any]:
-    """What a model writes for each prompt: the likeliest token each time, or a search.
-
-    Args:
-        model: A model that can generate.
-        request: The prompts, and how they are answered.
-        options: Batch size, progress, cancellation.
-
-    Returns:
-        An answer for each prompt, as the request reads what was written.
-    """
-    prompts = request.prompts
-    width = 1 if request.beams is None else request.beams.width
+    """Generates for each prompt, greedily or by beam search, and returns what the request reads."""
+    prompts, start = request.prompts, request.start
+    width = 1 if request.beams is None else request.beams.num_beams
     source_locations = [
         prompt.source_location or f"prompt {n:,}" for n, prompt in enumerate(prompts, start=1)
     ]
 
     def forward(batch: list[int]) -> list[list[Written]]:
-        own = [prompts[number] for number in batch]
-        ids = [prompt.ids for prompt in own]
-        reader = CheckedReader(
-            model, ids, own[0].max_new_tokens, request.start, batch, source_locations
-        )
-        return _written(reader, own, request)
+        ids = [prompts[number].ids for number in batch]
+        first = prompts[batch[0]]
+        rules = [Known(count=request.tokens), *first.rules]
+        limits = Limits(max_new_tokens=first.max_new_tokens, ends=first.ends)
+        session = CheckedSession(model, ids, first.max_new_tokens, start, batch, source_locations)
+        prompt_ids = ids if start is None else [[start]] * len(ids)
+        if request.beams is not None:
+            return search(session, prompt_ids, beams=request.beams, limits=limits, rules=rules)
+        texts = [[Written()] for _ in batch]
+        for sampled in write(session, prompt_ids, limits=limits, rules=rules):
+            for token in sampled:
+                texts[token.row][0].add(token)
+        return texts
 
     costs = [len(prompt.ids) + prompt.max_new_tokens * width for prompt in prompts]
     alike = [(prompt.max_new_tokens, prompt.ends, prompt.rules) for prompt in prompts]
@@ -77,16 +75,10 @@ def write_all(
     return [request.read(number, texts) for number, texts in enumerate(written)]
 
 
-class CheckedReader(DecoderSession):
-    """A reader whose scores are looked at: damaged weights and too large numbers show there.
+class CheckedSession(DecoderSession):
+    """A session that checks its logits, where damaged weights and overflows show.
 
-    Args:
-        model: A model that writes.
-        prompts: Token numbers, at least one each.
-        most: The most tokens that may be added to each.
-        start: What the answers of an encoder-decoder begin with.
-        numbers: The number of each prompt, for messages.
-        positions: Where all prompts came from.
+    `numbers` are the indices of its prompts in `source_locations`, where all prompts came from.
     """
 
     def __init__(
@@ -103,101 +95,79 @@ class CheckedReader(DecoderSession):
         self._source_locations = source_locations
 
     def prefill(self) -> Tensor:
-        """What comes behind the prompts, (B, V).
+        """The logits after the prompts, (B, V).
 
         Raises:
-            CheckpointError: A score is not finite.
+            CheckpointError: If a logit is not finite.
         """
         return self._checked(super().prefill())
 
     def step(self, tokens: Tensor) -> Tensor:
-        """What comes behind one more token of every row, (n,) to (n, V).
-
-        Raises:
-            CheckpointError: A score is not finite.
-        """
+        """The logits after one more token of every row, (n,) to (n, V); checked as in `prefill`."""
         return self._checked(super().step(tokens))
 
     def reorder_prompts(self, prompts: Sequence[int]) -> None:
-        """Goes on with the answers to these prompts alone, in this order."""
+        """Goes on with these prompts alone, in this order."""
         super().reorder_prompts(prompts)
         self._numbers = [self._numbers[prompt] for prompt in prompts]
 
-    def _checked(self, scores: Tensor) -> Tensor:
-        if not scores.isfinite().all():
-            each = len(scores) // len(self._numbers)  # several rows of a prompt in a search
+    def _checked(self, logits: Tensor) -> Tensor:
+        if not logits.isfinite().all():
+            each = len(logits) // len(self._numbers)  # several rows of a prompt in a search
             owners = [number for number in self._numbers for _ in range(each)]
-            check_finite(self.model, scores, owners, "a logit", self._source_locations)
-        return scores
-
-
-def _written(
-    reader: DecoderSession, prompts: Sequence[EncodedPrompt], request: GenerationRequest
-) -> list[list[Written]]:
-    """The texts of prompts with the same limits and rules."""
-    first = prompts[0]
-    rules = [Known(count=request.tokens), *first.rules]
-    limits = Limits(max_new_tokens=first.max_new_tokens, ends=first.ends)
-    start = request.start
-    given = [prompt.ids if start is None else [start] for prompt in prompts]
-    if request.beams is not None:
-        return search(reader, given, beams=request.beams, limits=limits, rules=rules)
-    found = [[Written()] for _ in prompts]
-    for pieces in write(reader, given, limits=limits, rules=rules):
-        for piece in pieces:
-            found[piece.row][0].add(piece)
-    return found
+            check_finite(self.model, logits, owners, "a logit", self._source_locations)
+        return logits
 
 
 def memory_batches(
     model: Model, lengths: Sequence[int], max_new_tokens: Sequence[int], each: int, first: int = 1
 ) -> list[tuple[list[int], int]]:
-    """Prompts to be written together, and the most tokens each of them may get.
+    """The indices of prompts that share a batch, and the maximum number of new tokens of each.
 
-    What a text may have must not depend on its neighbours: prompts with less room than asked for
-    are among their like.
+    The length of a text must not depend on its neighbours, so all prompts of a batch have the same
+    maximum.
 
     Args:
         model: The model.
         lengths: Tokens of each prompt.
-        max_new_tokens: The most tokens behind each.
+        max_new_tokens: The maximum number of new tokens of each.
         each: Texts of a prompt, or beams.
         first: The number of the first prompt, for messages.
 
     Raises:
-        SettingError: A prompt alone takes too much memory.
+        SettingError: If a prompt alone takes too much memory.
     """
     of_token, have = _cache_bytes(model), available(device_of(model))
     batches: list[tuple[list[int], int]] = []
     for number in sorted(
         range(len(lengths)), key=lambda number: (-max_new_tokens[number], -lengths[number])
     ):
+        limit = max_new_tokens[number]
         # The first of a batch is its longest.
-        size = (lengths[number] + max_new_tokens[number] + 1) * each * of_token
-        if have is not None and size > have * _SHARE:
+        size = (lengths[number] + limit + 1) * each * of_token
+        if have is not None and size > have * _MEMORY_FRACTION:
             beside = f" and {counted(each, 'text')} side by side" if each > 1 else ""
             raise SettingError(
                 "max_new_tokens",
-                max_new_tokens[number],
-                f"prompt {number + first:,} with "
-                f"{counted(max_new_tokens[number], 'new token')}{beside} takes "
+                limit,
+                f"prompt {number + first:,} with {counted(limit, 'new token')}{beside} takes "
                 f"{size_in_words(size)}, and {size_in_words(have)} are available",
                 "lower it, `num_return_sequences` or `num_beams`",
             )
-        if batches and batches[-1][1] == max_new_tokens[number]:
+        if batches and batches[-1][1] == limit:
             batch = batches[-1][0]
-            longest = lengths[batch[0]] + max_new_tokens[number] + 1
+            longest = lengths[batch[0]] + limit + 1
             rows = (len(batch) + 1) * each
-            fits = have is None or rows * longest * of_token <= have * _SHARE
+            fits = have is None or rows * longest * of_token <= have * _MEMORY_FRACTION
             if rows <= max(ROWS, each) and fits:
                 batch.append(number)
                 continue
-        batches.append(([number], max_new_tokens[number]))
+        batches.append(([number], limit))
     return batches
 
 
 def _cache_bytes(model: Model) -> int:
-    """What keys and values of one token take, over all layers."""
+    """The size of the keys and values of one token, over all layers."""
     tower = model.decoder or model.encoder
     parts = [part for part in tower.modules() if isinstance(part, AttentionModule)]
     widths = sum(part.key.out_features for part in parts)

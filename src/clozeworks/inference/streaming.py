@@ -3,31 +3,31 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from clozeworks.generate.sampling import Ended
+from clozeworks.generate.sampling import FinishReason
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token of a text that was written."""
+    """One generated token."""
 
     text: str
     """The vocabulary's entry."""
     log: float
-    """The natural logarithm of the share that the model gave it."""
+    """The natural logarithm of the probability that the model gave it."""
     others: tuple[tuple[str, float], ...] = ()
-    """The likeliest entries and theirs, if asked for."""
+    """The likeliest entries and theirs, if requested."""
 
 
 @dataclass(frozen=True)
 class WrittenText:
-    """What was written behind a prompt."""
+    """What was generated for a prompt."""
 
     prompt: str
     text: str
     tokens: tuple[Token, ...] = field(repr=False)
-    """Its tokens, one that ends it or belongs to a stop string among them."""
-    ended: Ended | None
+    """Its tokens, including one that ends it or belongs to a stop string."""
+    finish_reason: FinishReason | None
     """`end`: the model ended it. `stop`: a stop string came. `length`: there was no more room.
     None: it was interrupted."""
     score: float
@@ -36,55 +36,50 @@ class WrittenText:
 
 @dataclass(frozen=True)
 class StreamChunk:
-    """What one more token brought, or a search that ended."""
+    """What one more token added, or the result of a search."""
 
     prompt: int
-    """The number of the prompt, from 0."""
+    """The index of the prompt."""
     number: int
     """Which of the prompt's texts."""
     text: str
-    """What is certain since; empty where a character is not whole, where a stop string may have
-    begun, and with a text's end if nothing was held back."""
+    """The text that became certain; empty inside a character, where a stop string may have begun,
+    and at the end of a text if nothing was held back."""
     so_far: Callable[[], WrittenText] = field(repr=False, compare=False)
-    """Gives all that is written of the text when it is called, what is held back with it: who is
-    interrupted keeps that."""
+    """Returns the text up to now, including what is held back; for use after an interruption."""
     whole: WrittenText | None = None
     """The whole text, if it has ended."""
 
 
 @dataclass(frozen=True)
 class StopCondition:
-    """What is written before a stop string counts.
+    """What must be generated before a stop string counts."""
 
-    Attributes:
-        least: So many tokens.
-        words: These runs of tokens.
-    """
-
-    least: int = 0
+    min_new_tokens: int = 0
     words: tuple[tuple[int, ...], ...] = ()
+    """Runs of tokens, each of which must occur."""
 
-    def behind(self, written: Sequence[int], tokenizer: Tokenizer) -> int | None:
-        """Behind how many tokens of a text everything is there; None if it is not."""
-        ends = [self.least if len(written) >= self.least else None]
+    def after(self, written: Sequence[int], tokenizer: Tokenizer) -> int | None:
+        """After how many tokens of a text the condition holds; None if it does not."""
+        ends = [self.min_new_tokens if len(written) >= self.min_new_tokens else None]
         for word in self.words:
             size, positions = len(word), range(len(written))
-            found = (at + size for at in positions if tuple(written[at : at + size]) == word)
-            ends.append(next(found, None))
+            matches = (at + size for at in positions if tuple(written[at : at + size]) == word)
+            ends.append(next(matches, None))
         if None in ends:
             return None
-        # What comes within a run of bytes is no text of its own.
+        # A position within a run of bytes is not a position in the text.
         return tokenizer.end_of_run(written, max(end for end in ends if end is not None))
 
 
 class Stops:
-    """Whether a text holds a stop string since its last token.
+    """Whether the last token of a text completes a stop string.
 
     Args:
-        tokenizer: Knows what tokens read as.
+        tokenizer: The tokenizer.
         strings: The stop strings.
         before: The tokens before each text, which decide whether it begins with a space.
-        due: What comes first, if anything.
+        condition: What must come first, if anything.
     """
 
     def __init__(
@@ -92,18 +87,16 @@ class Stops:
         tokenizer: Tokenizer,
         strings: Sequence[str],
         before: Sequence[Sequence[int]],
-        due: StopCondition | None = None,
+        condition: StopCondition | None = None,
     ) -> None:
-        self._due = due or StopCondition()
-        self._tokenizer = tokenizer
-        self._strings = strings
-        self._before = before
+        self._condition = condition or StopCondition()
+        self._tokenizer, self._strings, self._before = tokenizer, strings, before
         # A token of text is at least a byte; one more on each side for spaces that join.
         self._tokens = max(len(string.encode()) for string in strings) + 2
 
     def __call__(self, prompt: int, written: list[int]) -> bool:
         """Looks at the last tokens that stand for text."""
-        first = self._due.behind(written, self._tokenizer)
+        first = self._condition.after(written, self._tokenizer)
         if first is None:
             return False
         begin = max(self._tokenizer.begin_of_last(written, self._tokens), first)
@@ -116,7 +109,7 @@ class StreamDecoder:
     """Text that becomes certain token by token.
 
     Args:
-        tokenizer: Knows what tokens read as.
+        tokenizer: The tokenizer.
         before: The tokens before the first one.
         stop: Strings that end the text; what may be the beginning of one is held back.
     """
@@ -124,42 +117,30 @@ class StreamDecoder:
     def __init__(self, tokenizer: Tokenizer, before: Sequence[int], stop: Sequence[str]) -> None:
         self._step = tokenizer.unfolding(before)
         self._stop = stop
-        self._held = ""
-        self._length = 0
-        self._over = False
+        self._held, self._length, self._over = "", 0, False
 
     def add(self, token: int, *, stops: bool = True) -> str:
-        """One more token: the text that is certain since.
-
-        Args:
-            token: The token.
-            stops: Whether stop strings count already.
-        """
+        """Adds a token and returns the text that became certain; `stops`: stop strings count."""
         self._held += self._step(token)
         if self._over:
             return ""
-        if not stops:
-            certain, self._held = self._held, ""
-            self._length += len(certain)
-            return certain
-        end = first_stop(self._held, self._stop)
+        end = first_stop(self._held, self._stop) if stops else None
         if end is not None:
             self._over = True
         else:
-            end = len(self._held) - max(
-                (_begun(self._held, stop) for stop in self._stop), default=0
-            )
+            begun = (_begun(self._held, stop) for stop in self._stop if stops)
+            end = len(self._held) - max(begun, default=0)
         certain, self._held = self._held[:end], self._held[end:]
         self._length += len(certain)
         return certain
 
     def rest(self, whole: str) -> str:
-        """What of the whole text, which begins with what was given, was held back to the end."""
+        """The end of the whole text, which was held back until now."""
         return whole[self._length :]
 
 
 def first_stop(text: str, stop: Sequence[str]) -> int | None:
-    """Where the first stop string begins; None if there is none."""
+    """Where the first stop string begins, if there is one."""
     return min((text.find(string) for string in stop if string in text), default=None)
 
 

@@ -91,15 +91,11 @@ class Marks:
     spikes: list[int] = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
     borders: Mapping[int, str] = field(default_factory=dict)
+    """The steps at which stages after the first begin, and their names."""
 
     @classmethod
     def of(cls, records: Sequence[Mapping[str, Any]], borders: Mapping[int, str]) -> "Marks":
-        """The events of a run up to its last step.
-
-        Args:
-            records: The lines of the metrics file.
-            borders: The steps at which stages after the first begin, and their names.
-        """
+        """The events of a run up to its last step, from the lines of its metrics file."""
         last = max((record["step"] for record in records), default=0)
         return cls(
             [record["step"] for record in records if record.get("spikes")],
@@ -110,25 +106,21 @@ class Marks:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes.
-
-    Attributes:
-        title: What it shows.
-        lines: The curves.
-        format_value: How numbers of the vertical axis are written.
-        level: A line to compare with.
-        rings: Points that are emphasised.
-        at_least: A value the vertical axis must reach down to.
-        across: What the horizontal axis counts.
-    """
+    """One set of axes."""
 
     title: str
+    """What it shows."""
     lines: list[Line]
     format_value: Callable[[float], str] = lambda value: f"{value:.3g}"
+    """How numbers of the vertical axis are written."""
     level: Level | None = None
+    """A line to compare with."""
     rings: tuple[Ring, ...] = ()
+    """Points that are emphasised."""
     at_least: float | None = None
+    """A value the vertical axis must reach down to."""
     across: str = "step"
+    """What the horizontal axis counts."""
 
 
 def draw_png(panels: Sequence[Panel], marks: Marks | None = None) -> bytes:
@@ -157,10 +149,9 @@ def draw_svg(panels: Sequence[Panel], marks: Marks | None = None) -> list[str]:
 
 
 def confusion_chart(matrix: ConfusionMatrix) -> str:
-    """How often each label was taken for each other one: the larger its share, the darker a cell.
+    """How often each label was predicted for each other: the more often, the darker a cell.
 
-    Returns:
-        An SVG element; empty if there are no labels, or too many to read.
+    The result is empty if there are no labels, or too many to read.
     """
     from matplotlib.patches import Rectangle
 
@@ -180,16 +171,16 @@ def confusion_chart(matrix: ConfusionMatrix) -> str:
         for row, counts in enumerate(matrix.counts):
             total = max(1, sum(counts))
             for column, cell in enumerate(counts):
-                share = cell / total
+                fraction = cell / total
                 colour = SERIES[0] if row == column else SERIES[1]
                 square = axes.add_patch(
-                    Rectangle((column, row), 1, 1, facecolor=colour, linewidth=0, alpha=share)
+                    Rectangle((column, row), 1, 1, facecolor=colour, linewidth=0, alpha=fraction)
                 )
                 gold, predicted = matrix.labels[row], matrix.labels[column]
-                _tip(tips, square, f"{gold} → {predicted}: {cell:,} ({share:.1%})")
+                _tip(tips, square, f"{gold} → {predicted}: {cell:,} ({fraction:.1%})")
                 if cell:
-                    # A cell is dark where the share is large.
-                    over = GROUND if share > 0.55 else INK
+                    # A cell is dark where the fraction is large.
+                    over = GROUND if fraction > 0.55 else INK
                     axes.text(column + 0.5, row + 0.5, f"{cell:,}", color=over, ha="center",
                               va="center", fontsize=9 if count <= 8 else 7)  # fmt: skip
         middles = [number + 0.5 for number in range(count)]
@@ -268,14 +259,10 @@ def _draw(axes: "Axes", panel: Panel, marks: Marks, *, named: bool) -> dict[str,
             continue
         dotted = (line.thick or len(line.points) == 1) and len(line.points) <= 60
         axes.plot(
-            *zip(*line.points, strict=True),
-            color=_series(line.colour),
-            label=line.label,
-            linewidth=1.8 if line.thick else 1.0,
-            alpha=1.0 if line.thick else 0.55,
-            marker="o" if dotted else None,
-            markersize=3,
-        )
+            *zip(*line.points, strict=True), color=_series(line.colour), label=line.label,
+            linewidth=1.8 if line.thick else 1.0, alpha=1.0 if line.thick else 0.55,
+            marker="o" if dotted else None, markersize=3,
+        )  # fmt: skip
     tips: dict[str, str] = {}
     for number, ring in enumerate(panel.rings):
         (drawn,) = axes.plot(
@@ -305,15 +292,9 @@ def _mark(axes: "Axes", marks: Marks, *, named: bool) -> None:
     ):
         if steps:
             axes.plot(
-                steps,
-                [0.98] * len(steps),
-                sign,
-                transform=axes.get_xaxis_transform(),
-                color=WARNING,
-                markersize=5,
-                label=label if named else None,
-                clip_on=False,
-            )
+                steps, [0.98] * len(steps), sign, transform=axes.get_xaxis_transform(),
+                color=WARNING, markersize=5, label=label if named else None, clip_on=False,
+            )  # fmt: skip
     for step, name in marks.borders.items():
         label = f"from step {step:,}: {name}" if named else ""
         axes.axvline(step, color=INK, linestyle=":", linewidth=1, label=label or None)
@@ -337,15 +318,9 @@ def _legend(axes: "Axes", title: str) -> None:
     if labels and labels != [title]:
         # Below the axes, where it hides nothing.
         axes.legend(
-            handles,
-            labels,
-            loc="upper left",
-            bbox_to_anchor=(-0.02, -0.19),
-            ncols=1 if max(map(len, labels)) > 28 else 2,
-            frameon=False,
-            labelcolor=INK,
-            borderaxespad=0,
-        )
+            handles, labels, loc="upper left", bbox_to_anchor=(-0.02, -0.19), labelcolor=INK,
+            ncols=1 if max(map(len, labels)) > 28 else 2, frameon=False, borderaxespad=0,
+        )  # fmt: skip
 
 
 def _series(number: int) -> str:

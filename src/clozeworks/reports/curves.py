@@ -19,26 +19,18 @@ _MOST_POINTS = 500
 
 @dataclass(frozen=True)
 class GuessingLoss:
-    """What guessing tokens by their frequency costs on the held-out text.
-
-    Attributes:
-        loss_name: The loss of the objective it compares with.
-        loss: Its mean.
-        accuracy: The share of right guesses.
-    """
+    """What guessing tokens by their frequency costs on the held-out text."""
 
     loss_name: str
+    """The loss of the objective it compares with."""
     loss: float
+    """Its mean."""
     accuracy: float
+    """The fraction of right guesses."""
 
 
 def pretraining_panels(records: MetricRecords, guessing: GuessingLoss | None) -> list[Panel]:
-    """What there is to draw of a pre-training run.
-
-    Args:
-        records: The lines of the metrics file.
-        guessing: What guessing by frequency costs.
-    """
+    """The curves of a pre-training run, from the lines of its metrics file."""
     training = [record for record in records if "evaluation" not in record]
     held_out = [
         {"step": record["step"], **record["evaluation"]}
@@ -70,25 +62,18 @@ def pretraining_panels(records: MetricRecords, guessing: GuessingLoss | None) ->
 def finetuning_panels(
     runs: Sequence[SeedSummary], loss_name: str, guess: Measured | None
 ) -> list[Panel]:
-    """Loss, and the primary metric, over the steps of every seed.
-
-    Args:
-        runs: The seeds, with the lines of their metrics files.
-        loss_name: The name of the task's loss.
-        guess: What guessing scores; a line to be above of.
-    """
+    """Loss, and the primary metric beside that of guessing, over the steps of every seed."""
     primary = runs[0].measured.primary
     losses: list[Line] = []
     values: list[Line] = []
     rings: list[tuple[Ring, ...]] = [(), ()]
+    loss = (loss_name, "loss")
+    paths = (loss, ("evaluation", *loss), ("judged", "values", primary))
     for colour, run in enumerate(runs):
         seed = f"seed {run.seed}, " if len(runs) > 1 else ""
-        trained = _thinned((r["step"], r.get(loss_name, {}).get("loss")) for r in run.records)
-        dev = _thinned(
-            (r["step"], r.get("evaluation", {}).get(loss_name, {}).get("loss")) for r in run.records
-        )
-        scored = _thinned(
-            (r["step"], r.get("judged", {}).get("values", {}).get(primary)) for r in run.records
+        trained, dev, scored = (
+            _thinned((record["step"], _value(record, path)) for record in run.records)
+            for path in paths
         )
         losses += [
             Line(f"{seed}training", trained, colour),
@@ -113,19 +98,11 @@ def finetuning_panels(
 
 def exposure_chart(exposure: Exposure) -> bytes:
     """A PNG with two curves: loss after the right tokens, and after the model's own."""
+    forced: Points = [(each.position, each.teacher_forced) for each in exposure.positions]
+    free: Points = [(each.position, each.free_running) for each in exposure.positions]
     lines = [
-        Line(
-            "after the right tokens",
-            [(p.position, p.teacher_forced) for p in exposure.positions],
-            0,
-            True,
-        ),
-        Line(
-            "after its own tokens",
-            [(p.position, p.free_running) for p in exposure.positions],
-            1,
-            True,
-        ),
+        Line("after the right tokens", forced, 0, thick=True),
+        Line("after its own tokens", free, 1, thick=True),
     ]
     return draw_png([Panel("loss by position", lines, across="tokens generated")])
 
@@ -140,13 +117,20 @@ def _pair(
 ) -> list[Line]:
     """A curve on training text and one on held-out text."""
     trained, measured = (
-        _thinned((record["step"], record.get(name, {}).get(key)) for record in records)
+        _thinned((record["step"], _value(record, (name, key))) for record in records)
         for records in (training, held_out)
     )
     return [
         Line(f"{prefix}training", trained, colour),
         Line(f"{prefix}held-out", measured, colour, thick=True),
     ]
+
+
+def _value(record: Any, path: Iterable[str]) -> Any:
+    """What a record holds under nested keys; an empty table if it holds nothing."""
+    for key in path:
+        record = record.get(key, {})
+    return record
 
 
 def _losses(record: Mapping[str, Any]) -> list[str]:

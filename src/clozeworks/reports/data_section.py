@@ -1,14 +1,16 @@
 """What a report says of labelled data: how much there is, of what, how long, and what looks odd."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from clozeworks.data.labelled.oddities import Finding
-from clozeworks.data.labelled.report import Amount, DataPart, Report, Spread
+from clozeworks.data.labelled.report import Amount, DataPart, Report
 from clozeworks.reports.render import Block, Bullets, Folded, Remark, shorten
 from clozeworks.tasks.results.details import DetailTable, DetailText
 
 # Labels a table has at most.
 MOST_LABELS = 60
+_numbers = attrgetter("minimum", "mean", "median", "ninety", "ninety_nine", "maximum")
 
 
 def data_blocks(report: Report) -> list[Block]:
@@ -69,17 +71,6 @@ def _lengths(parts: Sequence[tuple[str, DataPart]]) -> DetailTable:
         rows += [(spread.what, *map(_size, _numbers(spread))) for spread in spreads]
     columns = ("lengths", "min", "mean", "median", "90th percentile", "99th percentile", "max")
     return DetailTable(columns, tuple(rows))
-
-
-def _numbers(spread: Spread) -> tuple[float, ...]:
-    return (
-        spread.minimum,
-        spread.mean,
-        spread.median,
-        spread.ninety,
-        spread.ninety_nine,
-        spread.maximum,
-    )
 
 
 def _size(value: float) -> str:

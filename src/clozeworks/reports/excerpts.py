@@ -15,17 +15,13 @@ _STRETCH = 15
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """A part of a text in which the same marks hold.
-
-    Attributes:
-        text: The characters.
-        kinds: What they are marked as; none if they are not.
-        names: The marks with a name that end here.
-    """
+    """A part of a text in which the same marks hold."""
 
     text: str
     kinds: tuple[str, ...] = ()
+    """What they are marked as; none if they are not."""
     names: tuple[Mark, ...] = ()
+    """The marks with a name that end here."""
 
 
 _ELLIPSIS = TextPiece("…")

@@ -29,14 +29,7 @@ _MOST_LABELS = 50
 def finetuning_card(
     summary: FinetuneSummary, model_type: str, parameters: int, usage: CardUsage
 ) -> str:
-    """The card of a fine-tuned model, in Markdown.
-
-    Args:
-        summary: What is known of the run.
-        model_type: The family, as `config.json` names it.
-        parameters: How many parameters the model has.
-        usage: How the model is used.
-    """
+    """The card of a fine-tuned model, in Markdown."""
     title = f"{model_type}, {parameters:,} parameters, fine-tuned for {summary.task}"
     base = str(summary.recipe["model"])
     local = Path(base).expanduser().exists()

@@ -14,7 +14,6 @@ from clozeworks.reports.render import (
     Block,
     Bullets,
     Charts,
-    Page,
     Remark,
     Section,
     SettingsTable,
@@ -31,16 +30,11 @@ from clozeworks.tasks.results.details import DetailTable, DetailText
 
 
 def finetuning_page(summary: FinetuneSummary, note: Callable[[str], None]) -> str:
-    """The whole page.
-
-    Args:
-        summary: What it tells.
-        note: Is told which part could not be written.
-    """
+    """The whole page; `note` is called for each part that could not be written."""
     files = ", ".join(summary.recipe["data"]["train"])
     sections = []
     for title, make in _sections(summary):
-        # One part that fails is no reason to lose the others, and there are many ways to fail.
+        # A part that fails, for whatever reason, must not take the others with it.
         try:
             blocks = make()
         except Exception as error:
@@ -51,15 +45,9 @@ def finetuning_page(summary: FinetuneSummary, note: Callable[[str], None]) -> st
             continue
         if blocks:
             sections.append(Section(title, blocks, folded=title == "Recipe"))
-    return render_page(
-        Page(
-            f"{summary.name}: {summary.task}",
-            summary.name,
-            f"{summary.task_title}: {summary.recipe['model']}, trained on {files}",
-            _banners(summary),
-            sections,
-        )
-    )
+    title = f"{summary.name}: {summary.task}"
+    subtitle = f"{summary.task_title}: {summary.recipe['model']}, trained on {files}"
+    return render_page(title, summary.name, subtitle, _banners(summary), sections)
 
 
 def _sections(summary: FinetuneSummary) -> Iterator[tuple[str, Callable[[], list[Block]]]]:

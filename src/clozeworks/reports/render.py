@@ -7,7 +7,7 @@ templates, so that a text may hold HTML and stays a text.
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -55,7 +55,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Folded:
-    """A list of sentences that is shown when somebody asks for it."""
+    """A list of sentences that the reader can unfold."""
 
     summary: str
     sentences: Sequence[str]
@@ -69,6 +69,11 @@ class Charts:
 
 
 Block = DetailTable | DetailText | SettingsTable | Remark | Bullets | Folded | Charts | Mistakes
+# The template of each kind of block.
+_TEMPLATES: dict[type, str] = {
+    DetailTable: "table", DetailText: "text", SettingsTable: "settings", Remark: "remark",
+    Bullets: "bullets", Folded: "folded", Charts: "charts", Mistakes: "mistakes",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,71 +87,38 @@ class Section:
 
 @dataclass(frozen=True)
 class Banner:
-    """Sentences that must not be missed.
-
-    Attributes:
-        state: `finished`, `stopped` or `failed`; decides the colour.
-        sentences: The sentences.
-        loud: Whether it is a warning.
-        metric: The name of the value that is shown large.
-        value: That value.
-        interval: Its confidence interval.
-        command: What to type to continue.
-    """
+    """Sentences that must not be missed."""
 
     state: str
+    """`finished`, `stopped` or `failed`; decides the colour."""
     sentences: Sequence[str]
     loud: bool = False
+    """Whether it is a warning."""
     metric: str = ""
+    """The name of the value that is shown large."""
     value: str = ""
     interval: str = ""
+    """Its confidence interval."""
     command: str | None = None
+    """What to type to continue."""
 
 
-@dataclass(frozen=True)
-class Page:
-    """A whole page.
-
-    Attributes:
-        title: What the browser calls it.
-        heading: Its first line.
-        subtitle: The line below.
-        banners: The answer, and warnings.
-        sections: The rest.
-    """
-
-    title: str
-    heading: str
-    subtitle: str
-    banners: Sequence[Banner] = ()
-    sections: Sequence[Section] = field(default_factory=list)
-
-
-_TEMPLATES: dict[type, str] = {
-    DetailTable: "table",
-    DetailText: "text",
-    SettingsTable: "settings",
-    Remark: "remark",
-    Bullets: "bullets",
-    Folded: "folded",
-    Charts: "charts",
-    Mistakes: "mistakes",
-}
-
-
-def render_page(page: Page) -> str:
-    """The page as HTML that needs no other file."""
-    return _environment().get_template("page.html.j2").render(page=page)
+def render_page(
+    title: str,
+    heading: str,
+    subtitle: str,
+    banners: Sequence[Banner] = (),
+    sections: Sequence[Section] = (),
+) -> str:
+    """A page as HTML that needs no other file; banners hold the answer and warnings."""
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        title=title, heading=heading, subtitle=subtitle, banners=banners, sections=sections
+    )
 
 
 def render_card(template: str, metadata: Mapping[str, Any], **data: Any) -> str:
-    """A model card: Markdown after the metadata that a hub reads.
-
-    Args:
-        template: The file in `templates/`.
-        metadata: What a hub reads; values that are None are left out.
-        data: What the template is filled with.
-    """
+    """A model card: a file of `templates/`, after metadata for hubs without what is None."""
     known = {key: value for key, value in metadata.items() if value is not None}
     return _environment().get_template(template).render(metadata=known, **data)
 
@@ -180,12 +152,7 @@ def mistake_blocks(mistakes: Mistakes) -> list[Block]:
 
 
 def sessions_table(sessions: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> DetailTable:
-    """When the sessions of a run began, and what they ran on.
-
-    Args:
-        sessions: Lines of `sessions.jsonl`.
-        first: Further entries of them that come first.
-    """
+    """The lines of `sessions.jsonl` as a table, with the columns `first` before the usual ones."""
     columns = (*first, *_SESSION)
     rows = []
     for session in sessions:
@@ -207,7 +174,7 @@ def flat_settings(data: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def versions() -> str:
-    """The versions of what trains a model, in a sentence."""
+    """The versions of Clozeworks, torch and Python, in a sentence."""
     torch, python = version("torch"), platform.python_version()
     return f"Clozeworks {__version__}, torch {torch}, Python {python}."
 
@@ -229,10 +196,6 @@ def interval_text(ends: tuple[float, float] | None) -> str:
     return "" if ends is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
 
 
-def _template_of(block: Block) -> str:
-    return f"{_TEMPLATES[type(block)]}.html.j2"
-
-
 def _cell(value: Any) -> str:
     """A cell of a Markdown table."""
     return " ".join(str(value).split()).replace("|", "\\|")
@@ -248,7 +211,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["template_of"] = _template_of
+    environment.globals["template_of"] = lambda block: f"{_TEMPLATES[type(block)]}.html.j2"
     environment.filters |= {
         "excerpt": excerpt,
         "shorten": shorten,

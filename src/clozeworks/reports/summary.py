@@ -1,4 +1,4 @@
-"""What is told of a fine-tuning run, by its page and by its model's card alike.
+"""The summary of a fine-tuning run, for its page and its model's card.
 
 All of it is plain data: a job fills it in, and nothing here knows a job or a task.
 """
@@ -15,101 +15,90 @@ from clozeworks.tasks.results.details import Detail, Mistakes
 
 
 @dataclass(frozen=True)
-class SeedSummary:
-    """What one seed came to.
-
-    Attributes:
-        seed: The seed.
-        step: The step of the best weights.
-        steps: Steps done in all.
-        tokens: Tokens seen.
-        seconds: Time spent, over all sessions.
-        measured: How good the best weights are.
-        records: The lines of its metrics file.
-        sessions: The lines of its file of sessions.
-    """
+class SeedResult:
+    """The result of one seed."""
 
     seed: int
     step: int
+    """The step of the best weights."""
     steps: int
+    """Steps done in all."""
     tokens: int
     seconds: float
+    """Time spent, over all sessions."""
     measured: Measured
+    """How good the best weights are on the dev set."""
+
+
+@dataclass(frozen=True)
+class SeedSummary(SeedResult):
+    """The result of one seed, and what its files say."""
+
     records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    """The lines of its metrics file."""
     sessions: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    """The lines of its file of sessions."""
 
 
 @dataclass(frozen=True)
 class TrialSummary:
-    """A setting that a search tried.
-
-    Attributes:
-        setting: What was tried, in words.
-        run: What it came to, on the items that choose.
-        kept: Whether it was the best.
-    """
+    """A setting that a search tried."""
 
     setting: str
+    """What was tried, in words."""
     run: SeedSummary
+    """What it came to, on the items that choose."""
     kept: bool
+    """Whether it was the best."""
 
 
 @dataclass(frozen=True)
 class CardUsage:
-    """How a model's card says the model is used.
-
-    Attributes:
-        pipeline_tag: What hubs sort the model under.
-        clozeworks: A line of Python that asks `model`.
-        transformers: A whole snippet for transformers; None if transformers cannot do the same.
-        differences: Where transformers predicts something else, in sentences.
-    """
+    """How a model's card says the model is used."""
 
     pipeline_tag: str
+    """What hubs sort the model under."""
     clozeworks: str
+    """A line of Python that asks `model`."""
     transformers: str | None = None
+    """A whole snippet for transformers; None if transformers cannot do the same."""
     differences: Sequence[str] = ()
+    """Where transformers predicts something else, in sentences."""
 
 
 @dataclass(frozen=True)
 class FinetuneSummary:
-    """A fine-tuning run that is finished.
-
-    Attributes:
-        name: What the run is called.
-        task: The name of the task.
-        task_title: The task in words.
-        loss_name: The name of its loss in the metrics.
-        recipe: Its recipe.
-        data: What is known of the labelled data.
-        dev_size: How many items the dev set has.
-        runs: What each seed came to.
-        best: The one whose model is kept.
-        guess: What guessing comes to; None if that is not known.
-        guessed: How it guesses, in a few words.
-        details: What the task shows of its predictions.
-        mistakes: What it got wrong; None if that is not known.
-        training: How texts were read and what was trained, in sentences.
-        trials: What a search tried before; empty if there was none.
-        notes: What the run said on its way.
-    """
+    """A fine-tuning run that is finished."""
 
     name: str
     task: str
     task_title: str
+    """The task in words."""
     loss_name: str
+    """The name of its loss in the metrics."""
     recipe: Mapping[str, Any]
     data: Report
+    """What is known of the labelled data."""
     dev_size: int
+    """How many items the dev set has."""
     runs: Sequence[SeedSummary]
+    """What each seed came to."""
     best: SeedSummary
+    """The one whose model is kept."""
     guess: Measured | None = None
+    """What guessing scores, if that is known."""
     guessed: str = ""
+    """How it guesses, in a few words."""
     details: Sequence[Detail] = ()
+    """Tables, charts and texts about the predictions."""
     mistakes: Mistakes | None = None
+    """The wrong predictions, if they are known."""
     training: Sequence[str] = ()
+    """How texts were read and what was trained, in sentences."""
     trials: Sequence[TrialSummary] = ()
+    """What a search tried before; empty if there was none."""
     notes: Sequence[str] = ()
+    """Messages of the run."""
 
     @property
     def is_better_than_guessing(self) -> bool:

@@ -106,8 +106,8 @@ def test_other_labels_can_be_refused(known, tiny_models):
     with pytest.raises(SettingError) as caught:
         known.for_task(Classify(labels=("good", "bad")), head="refuse")
     assert str(caught.value) == (
-        "head is 'refuse', the labels are good, bad, and the checkpoint has bad, good, odd; name "
-        "another checkpoint, or leave head out."
+        "head is 'refuse'; the labels are good, bad, and the checkpoint has bad, good, odd; name "
+        "another checkpoint, or leave it out."
     )
     with pytest.raises(SettingError, match="the checkpoint has no head for the task"):
         cw.load(tiny_models["bert"]).for_task(Classify(labels=("a", "b")), head="refuse")

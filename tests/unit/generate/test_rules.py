@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from clozeworks.errors import SettingError
-from clozeworks.generate.history import History
 from clozeworks.generate.logits_processors import (
     BadWords,
+    History,
     InTurn,
     MinNewTokens,
     MinP,
@@ -114,13 +114,17 @@ def test_ties_with_the_last_of_top_k_are_kept():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RepetitionPenalty(penalty=0.0), "repetition_penalty is 0.0; it must be above 0."),
-        (lambda: Temperature(value=-1.0), "temperature is -1.0; it must be above 0."),
-        (lambda: TopK(count=0), "top_k is 0; it must be above 0."),
-        (lambda: TopP(mass=1.5), "top_p is 1.5; it must be above 0 and at most 1."),
-        (lambda: MinP(p=0.0), "min_p is 0.0; it must be above 0 and at most 1."),
-        (lambda: Typical(mass=2.0), "typical is 2.0; it must be above 0 and at most 1."),
-        (lambda: NoRepeatedNGrams(size=0), "no_repeat_ngram_size is 0; it must be above 0."),
+        (lambda: RepetitionPenalty(penalty=0.0), "penalty is 0.0; it must be above 0."),
+        (
+            lambda: Temperature(value=-1.0),
+            "value is -1.0; it must be a finite number and at least 0.001; set 0 for greedy "
+            "decoding.",
+        ),
+        (lambda: TopK(count=0), "count is 0; it must be at least 1."),
+        (lambda: TopP(mass=1.5), "mass is 1.5; it must be above 0 and at most 1."),
+        (lambda: MinP(p=0.0), "p is 0.0; it must be above 0 and at most 1."),
+        (lambda: Typical(mass=2.0), "mass is 2.0; it must be above 0 and at most 1."),
+        (lambda: NoRepeatedNGrams(size=0), "size is 0; it must be at least 1."),
     ],
 )
 def test_numbers_that_cannot_be(make, said):
@@ -162,7 +166,7 @@ def test_of_a_forced_token_a_search_knows_one_way_only():
 
     rule = InTurn(tokens=(5, 6), ends=(0,), max_new_tokens=6)
     limits = Limits(max_new_tokens=6, ends=(0,))
-    (found,) = search(Even(), [[9]], beams=Beams(width=4), limits=limits, rules=[rule])
+    (found,) = search(Even(), [[9]], beams=Beams(num_beams=4), limits=limits, rules=[rule])
     assert len(found) == 4
     for text in found:
         assert text.score > NEVER and text.tokens[0] == 5 and text.tokens.count(6) == 1
@@ -180,6 +184,6 @@ def test_where_rules_forbid_everything_a_text_may_end(ends, possible):
 @pytest.mark.parametrize("name", ["presence", "frequency"])
 def test_what_would_be_no_number_is_refused(name):
     with pytest.raises(
-        SettingError, match=f"{name}_penalty is 1e\\+308; it must be from -10,000 to 10,000"
+        SettingError, match=f"{name} is 1e\\+308; it must be at least -10,000 and at most 10,000"
     ):
         Occurrence(**{name: 1e308})

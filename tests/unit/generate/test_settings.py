@@ -47,7 +47,7 @@ def test_beams():
         diversity_penalty=0.5,
     )
     assert found.beams == Beams(
-        width=4,
+        num_beams=4,
         length_penalty=0.6,
         early_stopping="never",
         num_beam_groups=2,
@@ -75,11 +75,14 @@ def test_what_shapes_a_draw_has_a_fixed_order():
             "bad_words is 'a'; `required_words` lists it, too",
         ),
         ({"seed": -1}, "seed is -1; it must be at least 0"),
-        ({"top_k": 0}, "top_k is 0; it must be above 0."),
-        ({"temperature": -1.0}, "temperature is -1.0; it must be above 0."),
+        ({"top_k": 0}, "top_k is 0; it must be at least 1."),
+        (
+            {"temperature": -1.0},
+            "temperature is -1.0; it must be a finite number and at least 0.001; set 0",
+        ),
         (
             {"temperature": 1e-40},
-            "temperature is 1e-40; below 0.001 nothing is left to sample from",
+            "temperature is 1e-40; it must be a finite number and at least 0.001; set 0 for greedy",
         ),
         ({"num_return_sequences": 0}, "num_return_sequences is 0; it must be at least 1."),
         (
@@ -118,20 +121,20 @@ def test_what_shapes_a_draw_has_a_fixed_order():
         ({"temperature": 0, "sample": True}, "temperature is 0; `sample` needs one above 0"),
         (
             {"presence_penalty": float("nan")},
-            "presence_penalty is nan; it must be a finite number.",
+            "presence_penalty is nan; it must be at least -10,000 and at most",
         ),
         (
             {"frequency_penalty": float("inf")},
-            "frequency_penalty is inf; it must be a finite number.",
+            "frequency_penalty is inf; it must be at least -10,000 and at most",
         ),
-        ({"temperature": float("inf")}, "temperature is inf; it must be a finite number."),
+        ({"temperature": float("inf")}, "temperature is inf; it must be a finite number"),
         (
             {"num_beams": 2, "length_penalty": 1e9},
-            "length_penalty is 1000000000.0; it must be from",
+            "length_penalty is 1000000000.0; it must be at least -10 and at most 10",
         ),
         (
             {"num_beams": 2, "length_penalty": float("nan")},
-            "length_penalty is nan; it must be from",
+            "length_penalty is nan; it must be at least -10",
         ),
         (
             {"num_beams": 2, "early_stopping": "soon"},

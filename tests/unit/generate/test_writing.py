@@ -56,7 +56,7 @@ def test_a_batch_writes_what_each_prompt_gets_alone(model):
     together = written(model, PROMPTS, others=3)
     for prompt, text in zip(PROMPTS, together, strict=True):
         (alone,) = written(model, [prompt], others=3)
-        assert text.tokens == alone.tokens and text.ended == alone.ended
+        assert text.tokens == alone.tokens and text.finish_reason == alone.finish_reason
         assert text.logs == pytest.approx(alone.logs, abs=1e-9)
         for token, log, others in zip(text.tokens, text.logs, text.others, strict=True):
             assert others[0] == (token, pytest.approx(log)) and len(others) == 3
@@ -95,13 +95,13 @@ def test_draws_follow_the_filtered_shares(model):
 
 def test_why_a_text_ends(model):
     endless = written(model, PROMPTS, most=4, ends=())
-    assert {text.ended for text in endless} == {"length"}
+    assert {text.finish_reason for text in endless} == {"length"}
     assert all(len(text.tokens) == 4 for text in endless)
     first = endless[0].tokens[1]
     ended = written(model, PROMPTS[:1], most=4, ends=(first,))
-    assert ended[0].ended == "end" and ended[0].tokens[-1] == first
+    assert ended[0].finish_reason == "end" and ended[0].tokens[-1] == first
     stopped = written(model, PROMPTS, most=4, ends=(), stop=lambda prompt, tokens: len(tokens) == 2)
-    assert {text.ended for text in stopped} == {"stop"}
+    assert {text.finish_reason for text in stopped} == {"stop"}
 
 
 def test_required_words_are_in_the_text(model):
@@ -121,7 +121,7 @@ def beams(model, prompts, most=4, ends=(1,), **settings):
 def test_one_beam_is_greedy(model):
     for text, (found,) in zip(
         written(model, PROMPTS, ends=()),
-        beams(model, PROMPTS, most=9, ends=(), width=1),
+        beams(model, PROMPTS, most=9, ends=(), num_beams=1),
         strict=True,
     ):
         assert found.tokens == text.tokens
@@ -136,7 +136,7 @@ def test_a_search_that_is_wide_enough_finds_the_best(model):
         [prompt],
         most=most,
         ends=ends,
-        width=V ** (most - 1),
+        num_beams=V ** (most - 1),
         length_penalty=0.0,
         early_stopping="never",
     )
@@ -164,18 +164,20 @@ def _all_texts(model, prompt, most, ends):
 
 
 def test_beams_do_not_know_other_prompts(model):
-    together = beams(model, PROMPTS, width=3)
+    together = beams(model, PROMPTS, num_beams=3)
     for prompt, found in zip(PROMPTS, together, strict=True):
-        (alone,) = beams(model, [prompt], width=3)
+        (alone,) = beams(model, [prompt], num_beams=3)
         assert [text.tokens for text in found] == [text.tokens for text in alone]
         assert [text.score for text in found] == pytest.approx([text.score for text in alone])
 
 
 def test_groups_differ(model):
-    (alike,) = beams(model, PROMPTS[:1], width=4, num_beam_groups=2, diversity_penalty=0.0, ends=())
+    (alike,) = beams(
+        model, PROMPTS[:1], num_beams=4, num_beam_groups=2, diversity_penalty=0.0, ends=()
+    )
     firsts = {text.tokens[0] for text in alike}
     (found,) = beams(
-        model, PROMPTS[:1], width=4, num_beam_groups=2, diversity_penalty=50.0, ends=()
+        model, PROMPTS[:1], num_beams=4, num_beam_groups=2, diversity_penalty=50.0, ends=()
     )
     groups = [{text.tokens[0] for text in found if text.tokens[0] in firsts}]
     others = {text.tokens[0] for text in found} - groups[0]
@@ -185,13 +187,13 @@ def test_groups_differ(model):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"width": 0}, "num_beams is 0; it must be at least 1."),
+        ({"num_beams": 0}, "num_beams is 0; it must be at least 1."),
         (
-            {"width": 4, "num_beam_groups": 3},
+            {"num_beams": 4, "num_beam_groups": 3},
             "num_beams is 4; it must be divisible by `num_beam_groups`, 3.",
         ),
         (
-            {"width": 4, "diversity_penalty": 1.0},
+            {"num_beams": 4, "diversity_penalty": 1.0},
             "diversity_penalty is 1.0; it has no effect on one group of beams; set "
             "`num_beam_groups`.",
         ),

@@ -4,7 +4,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.cloze import cloze, measure_gaps, right_words
+from clozeworks.inference.cloze import TOP, measure_gaps, right_words
 from clozeworks.inference.fill import FillCandidate, Filled
 from clozeworks.tasks.classify import TextItem
 
@@ -27,8 +27,10 @@ def guessed(model, ranks):
     return items
 
 
-def measured(model, items, **options):
-    return cloze(model.model, model.tokenizer, items, max_length=model.max_length, **options)
+def measured(model, items, top=TOP, **options):
+    right_words(model.tokenizer, items)
+    filled = model.fill([item.text for item in items], top=max(top, 1))
+    return measure_gaps(model.tokenizer, items, filled, top=top, **options)
 
 
 def test_ranks_decide(model):

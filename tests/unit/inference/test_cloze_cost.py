@@ -101,7 +101,7 @@ def characters(asked, texts):
     found = set()
     for item in asked:
         for place in item.positions:
-            begin, end = item.masked.offsets[place]
+            begin, end = item.encoded.offsets[place]
             found |= {
                 (item.text, at) for at in range(begin, end) if not texts[item.text][at].isspace()
             }
@@ -110,12 +110,12 @@ def characters(asked, texts):
 
 def test_all_of_a_word_is_hidden_and_nothing_else(loaded):
     for item in masked(loaded.tokenizer, TEXTS):
-        ids, clean = item.masked.ids, loaded.tokenizer.encode([TEXTS[item.text]])[0].ids
+        ids, clean = item.encoded.ids, loaded.tokenizer.encode([TEXTS[item.text]])[0].ids
         assert [
             n for n, (a, b) in enumerate(zip(ids, clean, strict=True)) if a != b
         ] == item.positions
         assert {ids[place] for place in item.positions} == {loaded.tokenizer.mask_id}
-        assert [clean[place] for place in item.positions] == item.answers
+        assert [clean[place] for place in item.positions] == item.label_ids
 
 
 @pytest.mark.parametrize(("kind", "size"), [("wordpiece", 75), ("bpe", 270), ("unigram", 50)])
@@ -165,14 +165,14 @@ def test_long_texts_are_asked_stretch_by_stretch(tiny_models, max_length):
     stretches = list(costing._stretches(text, room))
     assert len(stretches) > 3
     numbers = [word.number for words in stretches for word in words]
-    heavy = [n for n, (a, b) in enumerate(words_of(text)) if costing._weight(text[a:b]) > room]
+    heavy = [n for n, (a, b) in enumerate(words_of(text)) if costing._max_tokens(text[a:b]) > room]
     assert len(heavy) == 1 and sorted(numbers + heavy) == list(range(len(words_of(text))))
     for one, two in pairwise(stretches):  # each is as long as it can be, or a heavy word ends it
         more = text[one[0].begin : two[0].end]
-        assert costing._weight(more) > room
+        assert costing._max_tokens(more) > room
     whole = masked(tokenizer, [text], max_length=max_length)
     assert len(whole) > 1
-    assert max(len(item.masked) for item in whole) <= (max_length or 512)
+    assert max(len(item.encoded) for item in whole) <= (max_length or 512)
 
 
 def test_it_stops_when_enough_are_hidden(loaded):

@@ -147,17 +147,18 @@ def test_short_texts_are_left_out(gpt2):
 @pytest.mark.parametrize(
     ("error", "sentence", "options"),
     [
-        (SettingError, "given is 0; it must be at least 1; raise it.", {"given": 0}),
-        (SettingError, "length is 0; it must be at least 1; raise it.", {"length": 0}),
+        (SettingError, "given is 0; it must be at least 1.", {"given": 0}),
+        (SettingError, "length is 0; it must be at least 1.", {"length": 0}),
         (SettingError, "seed is -1; it must be at least 0 and below 2**63.", {"seed": -1}),
         (
             SettingError,
-            "given is 16 and length is 50; this model takes 60 tokens in all; lower one of them.",
+            "given is 16; with `length` 50 that is more than the 60 tokens this model takes; lower "
+            "one of them.",
             {"length": 50},
         ),
         (
             InputError,
-            "no text has more than the 40 tokens that are given; give longer ones, or lower given.",
+            "no text has more than the 40 tokens that are given; use longer texts, or lower given.",
             {"given": 40, "length": 10},
         ),
         (

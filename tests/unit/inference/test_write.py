@@ -35,7 +35,7 @@ def test_neighbours_change_nothing(model, settings):
     for prompt, found in zip(PROMPTS, together, strict=True):
         alone = model.generate(prompt, max_new_tokens=12, **settings)
         for left, right in zip(_listed(found), _listed(alone), strict=True):
-            assert (left.text, left.ended) == (right.text, right.ended)
+            assert (left.text, left.finish_reason) == (right.text, right.finish_reason)
             assert left.score == pytest.approx(right.score, abs=1e-9)
 
 
@@ -82,7 +82,7 @@ def test_what_is_written_so_far_is_a_text_of_its_own(model):
         found = fresh.so_far()
         assert found.tokens == whole.tokens[:count]
         assert found.score == pytest.approx(sum(token.log for token in found.tokens))
-        assert found.ended == (fresh.whole.ended if fresh.whole else None)
+        assert found.finish_reason == (fresh.whole.finish_reason if fresh.whole else None)
     assert found == whole and count == len(whole.tokens)
     assert "so_far" not in repr(fresh)
 
@@ -101,7 +101,7 @@ def test_a_text_ends_before_a_stop_string(models):
     plain = model.generate("The cat", max_new_tokens=30)
     stop = plain.text[7:9]
     found = model.generate("The cat", max_new_tokens=30, stop=["never met", stop])
-    assert found.ended == "stop"
+    assert found.finish_reason == "stop"
     assert found.text == plain.text[: plain.text.index(stop)]
     assert len(found.tokens) < len(plain.tokens)
     assert model.generate("The cat", max_new_tokens=30, stop=["never met"]) == plain
@@ -218,7 +218,7 @@ def test_long_prompts(models):
     model = models["gpt2"]
     long = " cat" * 63
     found = model.generate([long, "The"], max_new_tokens=9)
-    assert [len(text.tokens) for text in found] == [1, 9] and found[0].ended == "length"
+    assert [len(text.tokens) for text in found] == [1, 9] and found[0].finish_reason == "length"
     with pytest.raises(InputError) as error:
         model.generate(["The", long + " cat"], max_new_tokens=9)
     assert str(error.value) == (

@@ -51,7 +51,7 @@ def test_where_nothing_may_come_any_more_a_text_ends(models, beams, shapes):
         no_repeat_ngram_size=1,
         num_beams=beams,
     )
-    assert text.ended == "end" and size - 10 < len(text.tokens) <= size
+    assert text.finish_reason == "end" and size - 10 < len(text.tokens) <= size
 
 
 def test_rotary_positions_end_where_those_of_training_do(models):
@@ -65,7 +65,7 @@ def test_rotary_positions_end_where_those_of_training_do(models):
     text = model.generate(
         "The cat", max_new_tokens=400, min_new_tokens=22 - len(tokenizer.encode(["The cat"])[0])
     )
-    assert text.ended in ("length", "end")
+    assert text.finish_reason in ("length", "end")
     assert len(text.tokens) <= 24 - 1
     with pytest.raises(InputError, match="has positions for 24, and at least one must be left"):
         model.generate("The cat sat on the mat and the dog lay on the rug. " * 4)
@@ -90,7 +90,7 @@ def test_stop_strings_wait_for_what_must_come(model, beams):
     stop = plain.text[2:4]
     early = model.generate("The cat", max_new_tokens=30, num_beams=beams, stop=stop)
     if beams is None:  # a search may find a text without it that is likelier
-        assert early.ended == "stop" and len(early.tokens) < 12
+        assert early.finish_reason == "stop" and len(early.tokens) < 12
     late = model.generate(
         "The cat", max_new_tokens=30, num_beams=beams, stop=stop, min_new_tokens=12
     )
@@ -107,12 +107,12 @@ def test_stop_strings_wait_for_what_must_come(model, beams):
 
 def test_what_is_due_before_stop_strings(models):
     tokenizer = models["gpt2"].tokenizer
-    assert StopCondition().behind([], tokenizer) == 0
-    assert StopCondition(least=2).behind([1], tokenizer) is None
-    assert StopCondition(least=2).behind([1, 2, 3], tokenizer) == 2
-    due = StopCondition(least=1, words=((3, 4), (7,)))
-    assert due.behind([7, 3, 5, 4], tokenizer) is None
-    assert due.behind([9, 7, 3, 4, 3, 4], tokenizer) == 4
+    assert StopCondition().after([], tokenizer) == 0
+    assert StopCondition(min_new_tokens=2).after([1], tokenizer) is None
+    assert StopCondition(min_new_tokens=2).after([1, 2, 3], tokenizer) == 2
+    due = StopCondition(min_new_tokens=1, words=((3, 4), (7,)))
+    assert due.after([7, 3, 5, 4], tokenizer) is None
+    assert due.after([9, 7, 3, 4, 3, 4], tokenizer) == 4
 
 
 @pytest.mark.parametrize("beams", [None, 2])

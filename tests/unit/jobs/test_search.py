@@ -183,7 +183,7 @@ def test_settings_that_cannot_be(recipe, change, sentence):
             ["search.learning_rates=[0.01, -1]"],
             "training.learning_rate is -1.0; it must be above 0 and finite.",
         ),
-        (["head=refuse"], "head is 'refuse', the labels are no, yes, and the checkpoint has no"),
+        (["head=refuse"], "head is 'refuse'; the labels are no, yes, and the checkpoint has no"),
         (
             ["training.learning_rate=0.5"],
             "training.learning_rate is 0.5 and search.learning_rates tries others; leave one",

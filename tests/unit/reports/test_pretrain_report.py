@@ -11,10 +11,10 @@ from clozeworks.engine.guards import Diverged, Guards
 from clozeworks.engine.trainer import Outcome, Trainer
 from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.jobs.pretrain.report import write_report
-from clozeworks.reports import pretrain_page as report
+from clozeworks.reports import pretrain as report
 from clozeworks.reports.curves import GuessingLoss
-from clozeworks.reports.pretrain_page import PretrainSummary
-from clozeworks.reports.pretrain_page import pretraining_page as page
+from clozeworks.reports.pretrain import PretrainSummary
+from clozeworks.reports.pretrain import pretraining_page as page
 from clozeworks.runs.folder import NOTES, command_of
 
 MANIFEST = {

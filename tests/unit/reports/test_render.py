@@ -8,7 +8,6 @@ from clozeworks.reports.render import (
     Bullets,
     Charts,
     Folded,
-    Page,
     Remark,
     Section,
     SettingsTable,
@@ -34,7 +33,7 @@ from clozeworks.tasks.results.details import (
 
 
 def rendered(*blocks):
-    page = render_page(Page("t", "h", "s", [], [Section("here", blocks)]))
+    page = render_page("t", "h", "s", [], [Section("here", blocks)])
     return page.split("<h2>here</h2>\n")[1].split("</body>")[0]
 
 
@@ -64,7 +63,7 @@ def test_every_block_is_escaped():
         Mistakes({evil: 1}, (mistake(marked(evil), kind=evil),)),
     )
     assert "<i>" not in text and text.count("&lt;i&gt;&amp;") == 17
-    page = render_page(Page(evil, evil, evil, [Banner("failed", [evil], command=evil)]))
+    page = render_page(evil, evil, evil, [Banner("failed", [evil], command=evil)])
     assert "<i>" not in page and page.count("&lt;i&gt;&amp;") == 5
 
 

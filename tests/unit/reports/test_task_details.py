@@ -2,7 +2,7 @@
 
 import re
 
-from clozeworks.reports.render import Page, Section, detail_blocks, mistake_blocks, render_page
+from clozeworks.reports.render import Section, detail_blocks, mistake_blocks, render_page
 from clozeworks.tasks.answer import Answer, Answered, Candidate
 from clozeworks.tasks.classify import Classified, Classify, TextItem
 from clozeworks.tasks.results.details import worst_mistakes
@@ -29,7 +29,7 @@ def shown(task, items, answers):
 
 
 def rendered(blocks):
-    page = render_page(Page("t", "h", "s", [], [Section("here", blocks)]))
+    page = render_page("t", "h", "s", [], [Section("here", blocks)])
     return page.split("<h2>here</h2>\n")[1].split("</body>")[0]
 
 

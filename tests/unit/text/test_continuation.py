@@ -186,10 +186,10 @@ def test_stop_strings_behind_what_is_due_agree_with_the_whole_text(kind, tokeniz
     ids = tokenizer.encode(["今天今\nx.今.s"], special=False)[0].ids
     for string in ("\n", "."):
         for least in range(len(ids) + 1):
-            stops = Stops(tokenizer, [string], [()], StopCondition(least=least))
+            stops = Stops(tokenizer, [string], [()], StopCondition(min_new_tokens=least))
             ended = next((n for n in range(1, len(ids) + 1) if stops(0, ids[:n])), None)
             written = ids[:ended]
-            first = StopCondition(least=least).behind(written, tokenizer)
+            first = StopCondition(min_new_tokens=least).after(written, tokenizer)
             begin = len(tokenizer.continued((), written[:first]))
             text = tokenizer.continued((), written)
             assert (first_stop(text[begin:], [string]) is None) == (ended is None), least

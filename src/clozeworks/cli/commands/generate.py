@@ -226,11 +226,11 @@ class _Told:
 
     def add(self, text: "WrittenText", max_new_tokens: int) -> None:
         """One more text, which could have had so many tokens; or what there is of one."""
-        self.texts += text.ended is not None
-        self.begun += text.ended is None
+        self.texts += text.finish_reason is not None
+        self.begun += text.finish_reason is None
         self.tokens += len(text.tokens)
-        self.unended += text.ended == "length"
-        self.full += text.ended == "length" and len(text.tokens) < max_new_tokens
+        self.unended += text.finish_reason == "length"
+        self.full += text.finish_reason == "length" and len(text.tokens) < max_new_tokens
 
     def line(self) -> str:
         """How much, how fast."""
@@ -332,7 +332,7 @@ def _shown(text: "WrittenText", path: int, number: int, readable: bool, escaped:
     record: dict[str, Any] = {
         "prompt": text.prompt,
         "text": text.text,
-        "ended": text.ended,
+        "finish_reason": text.finish_reason,
         "score": round(text.score, 6),
         "tokens": [
             {"token": token.text, "log": round(token.log, 6)}

@@ -341,12 +341,12 @@ def _costs(
     old: "Model", tokenizer: "Tokenizer", new: "LanguageModel", held: _HeldOut
 ) -> "list[ClozeCost]":
     """What hidden words cost the old and the new model; nothing if that cannot be said."""
-    from clozeworks.inference.cloze_cost import MOST, cloze_cost
+    from clozeworks.inference.cloze_cost import MAX_WORDS, cloze_cost
 
     can_fill = "vocabulary" in new.blueprint.heads and tokenizer.mask_id is not None
     if not can_fill or held.words().total() < ENOUGH:
         return []
-    max_words = min(MOST, max(FEWEST, EFFORT // new.blueprint.count()))
+    max_words = min(MAX_WORDS, max(FEWEST, EFFORT // new.blueprint.count()))
     both = [(old, tokenizer, new.tokenizer), (new.model, new.tokenizer, tokenizer)]
     costs = [
         cloze_cost(

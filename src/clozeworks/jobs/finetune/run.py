@@ -40,6 +40,7 @@ from clozeworks.jobs.finetune.plan import FinetunePlan
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.batch import Vocabularies
+from clozeworks.reports.summary import SeedResult
 from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RESULT, SNAPSHOTS
 from clozeworks.runs.session import begin_session, refuse_another_recipe
@@ -53,25 +54,9 @@ _GUESSES = 20
 
 
 @dataclass(frozen=True)
-class RunResult:
-    """What one seed came to.
+class RunResult(SeedResult):
+    """The result of one seed, and the folder where everything about it is."""
 
-    Attributes:
-        seed: The seed.
-        step: The step of the best weights.
-        steps: Steps done in all.
-        tokens: Tokens seen.
-        seconds: Time spent, over all sessions.
-        measured: How good the best weights are on the dev set.
-        folder: Where everything about it is.
-    """
-
-    seed: int
-    step: int
-    steps: int
-    tokens: int
-    seconds: float
-    measured: Measured
     folder: Path
 
     def write(self) -> None:

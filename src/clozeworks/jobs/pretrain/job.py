@@ -30,7 +30,7 @@ from clozeworks.jobs.pretrain.summary import Pretrained, beginning_of, example_o
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
-from clozeworks.reports.pretrain_page import PretrainSummary
+from clozeworks.reports.pretrain import PretrainSummary
 from clozeworks.runs.folder import MODEL, NOTES, SESSIONS, SNAPSHOTS, command_of, read_lines
 from clozeworks.runs.recorder import RunRecorder, recorded
 from clozeworks.runs.session import begin_session, refuse_another_recipe

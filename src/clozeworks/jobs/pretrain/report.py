@@ -14,8 +14,13 @@ from clozeworks.jobs.pretrain.baseline import Baseline
 from clozeworks.jobs.pretrain.summary import beginning_of
 from clozeworks.language_model import LanguageModel
 from clozeworks.reports.curves import GuessingLoss
-from clozeworks.reports.pretrain_card import PretrainedModel, pretraining_card
-from clozeworks.reports.pretrain_page import PretrainSummary, draw_curves, pretraining_page
+from clozeworks.reports.pretrain import (
+    PretrainedModel,
+    PretrainSummary,
+    draw_curves,
+    pretraining_card,
+    pretraining_page,
+)
 from clozeworks.runs.folder import CURVES, REPORT
 from clozeworks.storage.atomic import atomic_file
 

@@ -386,7 +386,9 @@ class TextToText(Task[Item, Composed], TeacherForced):
             text = self.decoded(tokenizer, best.tokens, prompts[number].ends)
             form = self.format_for(asked[number])
             label = text if form is None else form.read(text)
-            return Composed(text, sureness(best), label, best.ended == "end", rows[number].cut)
+            return Composed(
+                text, sureness(best), label, best.finish_reason == "end", rows[number].cut
+            )
 
         start = Vocabularies.of(tokenizer).start() if apart else None
         return GenerationRequest(prompts, start, tokenizer.size, self.writing.search(), read)

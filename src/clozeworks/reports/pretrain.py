@@ -1,4 +1,4 @@
-"""The report of a pre-training run: one page that needs no other file."""
+"""The report of a pre-training run, one page that needs no other file, and its model's card."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,14 @@ from clozeworks.reports.render import (
     Block,
     Bullets,
     Charts,
-    Page,
     Remark,
     Section,
     SettingsTable,
     flat_settings,
+    render_card,
     render_page,
     sessions_table,
+    versions,
 )
 from clozeworks.tasks.results.details import DetailTable, DetailText
 from clozeworks.wording import counted
@@ -25,44 +26,53 @@ from clozeworks.wording import counted
 if TYPE_CHECKING:
     from clozeworks.engine.trainer import Outcome
 
+_COUNTS = ("documents", "sentences", "tokens")
+
 
 @dataclass(frozen=True)
 class PretrainSummary:
-    """What the report of a pre-training run tells.
-
-    Attributes:
-        name: What the run is called.
-        recipe: Its recipe as plain data.
-        manifest: The manifest of its corpus.
-        records: The lines of its metrics file.
-        borders: The steps at which stages after the first begin, and their names.
-        outcome: How it ended; None if an error ended it.
-        problem: That error.
-        guessing: What guessing by frequency costs on the held-out text.
-        sessions: The lines of its file of sessions.
-        notes: What the run said on its way.
-        command: What to type to continue it; None if that is not known.
-    """
+    """What the report of a pre-training run tells."""
 
     name: str
     recipe: Mapping[str, Any]
+    """Its recipe as plain data."""
     manifest: Mapping[str, Any]
+    """The manifest of its corpus."""
     records: Sequence[Mapping[str, Any]]
+    """The lines of its metrics file."""
     borders: Mapping[int, str]
+    """The steps at which stages after the first begin, and their names."""
     outcome: "Outcome | None"
+    """How it ended; None if an error ended it."""
     problem: str = ""
+    """That error."""
     guessing: GuessingLoss | None = None
+    """What guessing by frequency costs on the held-out text."""
     sessions: Sequence[Mapping[str, Any]] = ()
+    """The lines of its file of sessions."""
     notes: Sequence[str] = ()
+    """Messages of the run."""
     command: str | None = None
+    """What to type to continue it; None if that is not known."""
+
+
+@dataclass(frozen=True)
+class PretrainedModel:
+    """What a card says of the model itself."""
+
+    model_type: str
+    """The family, as `config.json` names it."""
+    parameters: int
+    pipeline_tag: str
+    """What hubs sort the model under."""
+    usage: str
+    """A line of Python that asks `model`."""
+    mask_token: str | None = None
+    """The mask token, if the model fills gaps."""
 
 
 def draw_curves(summary: PretrainSummary) -> tuple[bytes, list[str]]:
-    """The curves of a run: one picture of all, and an SVG element for each.
-
-    Returns:
-        The picture, and the elements; both empty if nothing was measured.
-    """
+    """One PNG of all curves, and an SVG element for each; both empty if nothing was measured."""
     panels = pretraining_panels(summary.records, summary.guessing)
     if not panels:
         return b"", []
@@ -71,12 +81,7 @@ def draw_curves(summary: PretrainSummary) -> tuple[bytes, list[str]]:
 
 
 def pretraining_page(summary: PretrainSummary, charts: Sequence[str]) -> str:
-    """The whole page.
-
-    Args:
-        summary: What it tells.
-        charts: The curves as SVG elements.
-    """
+    """The whole page, with the curves as SVG elements."""
     model, data = summary.recipe["model"], summary.recipe["data"]
     sections = [Section("Results on held-out text", _results(summary))]
     if charts:
@@ -89,15 +94,9 @@ def pretraining_page(summary: PretrainSummary, charts: Sequence[str]) -> str:
         sections.append(Section("Notes", [Bullets(summary.notes)]))
     recipe = SettingsTable(flat_settings(summary.recipe))
     sections.append(Section("Recipe", [recipe], folded=True))
-    return render_page(
-        Page(
-            f"{summary.name}: pre-training",
-            summary.name,
-            f"Pre-training of {model['start']} on {data['corpus']}",
-            [_ended(summary)],
-            sections,
-        )
-    )
+    subtitle = f"Pre-training of {model['start']} on {data['corpus']}"
+    title = f"{summary.name}: pre-training"
+    return render_page(title, summary.name, subtitle, [_ended(summary)], sections)
 
 
 def _ended(summary: PretrainSummary) -> Banner:
@@ -114,9 +113,8 @@ def _ended(summary: PretrainSummary) -> Banner:
     ]
     if outcome.guards.skipped or outcome.guards.spikes:
         sentences.append(
-            f"Updates skipped because their gradients were not finite: "
-            f"{outcome.guards.skipped:,}; steps with an unusually high loss: "
-            f"{outcome.guards.spikes:,}."
+            f"Updates skipped because their gradients were not finite: {outcome.guards.skipped:,}; "
+            f"steps with an unusually high loss: {outcome.guards.spikes:,}."
         )
     if outcome.finished:
         return Banner("finished", sentences)
@@ -156,13 +154,56 @@ def _text(value: Any, form: str) -> str:
 
 
 def _data(manifest: Mapping[str, Any]) -> list[Block]:
-    columns = ("documents", "sentences", "tokens")
-    rows = [
-        (name, *(f"{part[column]:,}" for column in columns))
+    table = DetailTable(("split", *_COUNTS), tuple(_splits(manifest)))
+    tokenizer = manifest["tokenizer"]
+    return [table, Remark(f"Tokenizer: {tokenizer['kind']}, {tokenizer['size']:,} entries.")]
+
+
+def _splits(manifest: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (name, *(f"{part[count]:,}" for count in _COUNTS))
         for name, part in manifest["splits"].items()
     ]
-    tokenizer = manifest["tokenizer"]
-    return [
-        DetailTable(("split", *columns), tuple(rows)),
-        Remark(f"Tokenizer: {tokenizer['kind']}, {tokenizer['size']:,} entries."),
+
+
+def pretraining_card(
+    model: PretrainedModel,
+    recipe: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    outcome: "Outcome",
+    results: Mapping[str, Any],
+    guessing: GuessingLoss | None,
+) -> str:
+    """The card of a pre-trained model, in Markdown; `results` is the last evaluation."""
+    metadata = {
+        "library_name": "transformers",
+        "pipeline_tag": model.pipeline_tag,
+        "tags": ["clozeworks", model.model_type],
+        "mask_token": model.mask_token,
+    }
+    measured = [
+        (name, f"{part['loss']:.4f}", f"{part['accuracy']:.2%}", f"{part['perplexity']:,.2f}")
+        for name, part in results.items()
+        if isinstance(part, Mapping)
     ]
+    if guessing is not None:
+        measured.append((GUESSING, f"{guessing.loss:.4f}", f"{guessing.accuracy:.2%}", ""))
+    updates = outcome.guards.skipped
+    skipped = f", {counted(updates, 'update')} skipped" if updates else ""
+    return render_card(
+        "pretrain_card.md.j2",
+        metadata,
+        title=f"{model.model_type}, {model.parameters:,} parameters, pre-trained",
+        results=measured,
+        splits=_splits(manifest),
+        tokenizer=manifest["tokenizer"],
+        training=(
+            f"{counted(outcome.step, 'step')}, {counted(outcome.tokens, 'token')} in "
+            f"{outcome.seconds / 60:,.1f} minutes{skipped}."
+        ),
+        versions=versions(),
+        settings=[
+            (f"`{path}`", f"`{value}`") for path, value in flat_settings(recipe) if path != "run"
+        ],
+        usage=model.usage,
+    )
