@@ -176,8 +176,8 @@ def test_nothing_to_arrange(spec, kind, numbered, bert):
     with pytest.raises(InputError) as caught:
         spec.arrange(split, bert, seed=0)
     assert str(caught.value) == (
-        "the train part has no tokens; an arrangement needs at least one; build the corpus from "
-        "texts that are not empty."
+        "the train part has no tokens; examples need at least one; build the corpus from texts "
+        "that are not empty."
     )
 
 

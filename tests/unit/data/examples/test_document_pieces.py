@@ -60,5 +60,5 @@ def test_what_cannot_be_arranged(numbered, bert):
         DocumentPieces(length=8).arrange(numbered([[3]]), nameless, 0)
     assert str(caught.value) == (
         "the tokenizer's last token is None; it says where a document ends; use a tokenizer that "
-        "has one, such as GPT-2's, or arrange blocks."
+        "has one, such as GPT-2's, or blocks as examples."
     )

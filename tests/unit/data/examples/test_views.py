@@ -104,7 +104,7 @@ def test_what_cannot_be_arranged(numbered, bert):
         Neighbours(length=8).arrange(numbered([[1], [2, 0]]), bert, seed=0)
     assert str(caught.value) == (
         "the train part gives no examples; neighbours are two sentences of one document, and every "
-        "document has only one; build the corpus from longer documents, or arrange each sentence "
+        "document has only one; build the corpus from longer documents, or use each sentence "
         "twice."
     )
     for spec in (Twice, Neighbours, Given):

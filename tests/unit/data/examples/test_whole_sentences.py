@@ -162,5 +162,5 @@ def test_a_tokenizer_without_a_separator_is_refused(numbered):
         FullSentences(length=9).arrange(numbered([[5]]), plain, seed=0)
     assert str(caught.value) == (
         "the tokenizer's last token is None; whole sentences are separated by it; use a tokenizer "
-        "that has one, such as BERT's or RoBERTa's, or arrange blocks."
+        "that has one, such as BERT's or RoBERTa's, or blocks as examples."
     )
