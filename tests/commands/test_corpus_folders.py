@@ -75,7 +75,7 @@ def test_settings_of_a_build(refused, build, more, sentence):
             ["--length", "4"],
             "length is 4; 3 special tokens and one token of each text need 5; raise length.",
         ),
-        (["--tokens", "0"], "tokens of a step is 0; it must be at least 1."),
+        (["--tokens", "0"], "--tokens is 0; it must be at least 1."),
         (
             ["--tokens", 10**12],
             "a step has 33,333,333,333 examples and an epoch has 359 examples; a step is at most "

@@ -30,11 +30,11 @@ class Blocks(ExamplesSpec):
     ) -> Examples:
         """Makes windows of the tokens of a split; nothing is random and no index is needed."""
         around = template(tokenizer, 1)
-        return Windows(split, around, self.length, room_within(self.length, around.added))
+        return TokenWindows(split, around, self.length, room_within(self.length, around.added))
 
 
-class Windows(Stretches):
-    """Windows with room for some tokens of text each."""
+class TokenWindows(Stretches):
+    """TokenWindows with room for some tokens of text each."""
 
     def __init__(self, split: Split, around: Template, longest: int, room: int) -> None:
         super().__init__(split, around, longest)

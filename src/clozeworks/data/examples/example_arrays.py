@@ -29,7 +29,7 @@ class ExampleArrays:
         lengths: Tokens of each example, (B,).
         epochs: The epoch each example belongs to, (B,).
         indices: A number of its own in the epoch for each example, (B,).
-        labels: What the arrangement knows of each example, such as 1 for a random second text,
+        labels: What is known of each example, such as 1 for a random second text,
             (B, …); None if it has nothing to say.
         token_labels: What is known of each token, -1 for nothing, (N,); None if it is nothing at
             all.
@@ -63,7 +63,7 @@ class ExampleArrays:
 
     @classmethod
     def join(cls, pieces: Sequence["ExampleArrays"]) -> "ExampleArrays":
-        """Several batches of one arrangement as one, in order."""
+        """Several batches of one kind of examples as one, in order."""
         if len(pieces) == 1:
             return pieces[0]
         joined = {

@@ -1,4 +1,4 @@
-"""The arrays after an arrangement: built when first asked for, kept in a file where possible.
+"""The arrays that examples are read from: built when first needed, kept in a file where possible.
 
 An index file holds flat arrays with one entry per example and a checksum of them. Its name is a
 hash of everything the arrays depend on, so a file never has to be thrown away for being out of
@@ -35,7 +35,7 @@ class Index:
     """The arrays of every copy.
 
     Args:
-        spec: The arrangement's spec.
+        spec: The spec of the examples.
         facts: What else the arrays depend on: the split, the seed, the room.
         build: Makes the arrays of a copy; all of equal length, of unsigned numbers.
         cache: Where files are kept.

@@ -17,7 +17,7 @@ import numpy as np
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import Examples, ExamplesSpec, TextBounds, room_within
-from clozeworks.data.examples.blocks import Windows
+from clozeworks.data.examples.blocks import TokenWindows
 from clozeworks.spec import Above, Advice, Below, spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ class RememberedBlocks(ExamplesSpec):
         return _RememberedWindows(split, two, self.length, room)
 
 
-class _RememberedWindows(Windows):
+class _RememberedWindows(TokenWindows):
     @property
     def _memory(self) -> int:
         return self.longest - self._room - self._template.added

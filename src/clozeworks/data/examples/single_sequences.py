@@ -16,7 +16,7 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import ExamplesSpec, Stretches, TextBounds, room_within
+from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
 from clozeworks.data.examples.chain import chain
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline
@@ -33,7 +33,7 @@ class SingleSequences(ExamplesSpec):
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> "SentenceRuns":
+    ) -> Examples:
         """Makes sequences of the tokens of a split; nothing is random."""
         around = template(tokenizer, 1)
         room = room_within(self.length, around.added)
@@ -43,32 +43,22 @@ class SingleSequences(ExamplesSpec):
             lambda _: _build(Outline.of(split), room),
             cache,
         )
-        return SentenceRuns(split, around, self.length, index).checked(
+        return _SentenceRuns(split, around, self.length, index).checked(
             f"every sentence has more than {room} tokens, the room that a length of "
             f"{self.length} leaves; raise length."
         )
 
 
-class SentenceRuns(Stretches):
-    """Whole sentences in a row."""
-
+class _SentenceRuns(Stretches):
     def __init__(self, split: Split, around: Template, longest: int, index: Index) -> None:
         super().__init__(split, around, longest)
         self._index = index
 
     @property
     def mean_length(self) -> float:
-        """Tokens of an example with special tokens, on average."""
         return float(self._index.copy(0)["sizes"].mean()) + self._template.added
 
-    @property
-    def skipped(self) -> int:
-        """How many sentences are left out because they do not fit."""
-        room = self.longest - self._template.added
-        return int((np.diff(self._split.sentence_offsets) > room).sum())
-
     def size(self, epoch: int) -> int:
-        """How many examples an epoch has."""
         return self._index.size(0)
 
     def _texts(self, epoch: int, indices: Int64Array) -> TextBounds:

@@ -99,7 +99,7 @@ def cut_into_shards():
 @pytest.fixture(scope="session")
 def everything():
     """All examples of an epoch in one batch."""
-    return lambda arrangement, epoch=0: arrangement.take(epoch, np.arange(arrangement.size(epoch)))
+    return lambda examples, epoch=0: examples.take(epoch, np.arange(examples.size(epoch)))
 
 
 @pytest.fixture(scope="session")
