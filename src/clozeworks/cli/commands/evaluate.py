@@ -253,7 +253,7 @@ def _read(
         print(labelled.found, file=sys.stderr)
     item = labelled.item
     if not labelled.is_labelled:
-        if (why := item.missing_labels(labelled.items, "judging")) is not None:
+        if (why := item.missing_labels(labelled.items)) is not None:
             raise InputError(f"{file} has no {item.gold_word}, and judging a model needs {why}")
         raise InputError(
             f"{file} has no {item.gold_word}, and there is nothing to measure without them; name "

@@ -15,7 +15,7 @@ from clozeworks.data.files.compression import (
     unknown_format,
 )
 from clozeworks.data.files.encodings import missing_file, printable
-from clozeworks.data.files.parquet import check_library
+from clozeworks.data.files.parquet import pyarrow_modules
 from clozeworks.data.files.texts import TEXT_SUFFIXES
 from clozeworks.errors import InputError
 
@@ -60,7 +60,7 @@ def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
         named, inside = _standing_for(path)
         for file in named:
             if format_suffix(file) not in TEXT_SUFFIXES:
-                raise unknown_format(file, TEXT_SUFFIXES, "rename or convert the file")
+                raise unknown_format(file, TEXT_SUFFIXES)
         usable = [*named, *filter(_is_text, inside)]
         if not usable:
             raise _nothing_usable(path, inside)
@@ -72,7 +72,7 @@ def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
         _check_plain(file)
         check_decompressible(file)
         if format_suffix(file) == ".parquet":
-            check_library()
+            pyarrow_modules()
     passed_over = [file for real, file in ignored.items() if real not in taken]
     return FoundFiles(*(sorted(files, key=os.fsencode) for files in (taken.values(), passed_over)))
 

@@ -125,14 +125,6 @@ def is_wide(name: str) -> bool:
     return name.startswith(("utf-16", "utf-32"))
 
 
-def wrong_mark(origin: str, marked: str, name: str) -> InputError:
-    """Makes the error for a byte order mark that contradicts the encoding."""
-    return InputError(
-        f"{origin} begins with the byte order mark of {marked.upper()} but is read as "
-        f"{name.upper()}; convert the file, or say what it is with --encoding {marked}."
-    )
-
-
 def binary(origin: str, line: int, position: int) -> InputError:
     """Makes the error for a zero byte; its position says which UTF-16 it may be."""
     order = "le" if position % 2 else "be"

@@ -22,7 +22,6 @@ from clozeworks.data.files.encodings import (
     marked_encoding,
     nul,
     printable,
-    wrong_mark,
 )
 from clozeworks.errors import InputError
 
@@ -252,5 +251,8 @@ def _agreed(name: str, marked: str | None, origin: str) -> str:
     if marked is None or name.startswith(marked):
         return name
     if name != DEFAULT_ENCODING:
-        raise wrong_mark(origin, marked, name)
+        raise InputError(
+            f"{origin} begins with the byte order mark of {marked.upper()} but is read as "
+            f"{name.upper()}; convert the file, or say what it is with --encoding {marked}."
+        )
     return marked

@@ -101,7 +101,7 @@ class TableReader:
         self, path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
     ) -> None:
         self._size = 1
-        self._bytes_read = 0
+        self._bytes_read = self._rows_given = 0
         self._lines = LineReader(path, encoding)
         self.head, self._rest = _opened(path, self._lines, on_bad_row, _first_rows, self._note)
         if not self.head.names:
@@ -114,11 +114,17 @@ class TableReader:
         Args:
             head: The first rows as they are to be given, if not as they are: `without_header`.
         """
-        return chain((head or self.head).rows, self._rest)
+        self.head = head or self.head
+        for row in chain(self.head.rows, self._rest):
+            self._rows_given += 1
+            yield row
 
     def fraction_read(self) -> float:
         """The fraction of the file that has been given."""
-        return self._bytes_read / self._size if self._bytes_read else self._lines.fraction_read()
+        read = self._bytes_read / self._size if self._bytes_read else self._lines.fraction_read()
+        # The first rows are read ahead: a small file is read before one of them is given.
+        ahead = read >= 1 and self._rows_given < len(self.head.rows)
+        return self._rows_given / len(self.head.rows) if ahead else read
 
     def _note(self, bytes_read: int) -> None:
         self._bytes_read = bytes_read
@@ -156,20 +162,9 @@ def _opened(
     hold: Callable[[Iterator[NumberedRow]], list[NumberedRow]],
     position: Position | None,
 ) -> tuple[Table, Iterator[NumberedRow]]:
-    """Opens a table.
-
-    Args:
-        path: The file.
-        lines: Its lines, if it is a text file.
-        on_bad_row: Told about rows that cannot be used.
-        hold: Takes as many rows as are needed at once.
-        position: Told how far a file without lines has been read.
-
-    Returns:
-        The rows that `hold` took, and those that follow them.
-    """
+    """Opens a table: the rows that `hold` takes, as many as are needed at once, and the rest."""
     origin = printable(path)
-    suffix = check_format(path, TABLE_SUFFIXES, "rename or convert the file")
+    suffix = check_format(path, TABLE_SUFFIXES)
     if suffix == ".parquet":
         rows = parquet_rows(path, position)
         _, names = next(rows)
@@ -197,12 +192,9 @@ def _opened(
     if not whole and not refused:
         raise nothing(origin)
     fields = tuple(dict.fromkeys(name for _, (value, *_) in whole for name in value))
-    return (
-        Table(
-            origin, unit, fields, [(n, [value.get(f) for f in fields]) for n, (value, *_) in whole]
-        ),
-        ((number, [value.get(name) for name in fields]) for number, value in objects),
-    )
+    held = [(number, [value.get(name) for name in fields]) for number, (value, *_) in whole]
+    rest = ((number, [value.get(name) for name in fields]) for number, value in objects)
+    return Table(origin, unit, fields, held), rest
 
 
 def _first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:

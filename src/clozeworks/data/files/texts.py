@@ -5,7 +5,7 @@ Every text remembers its source location, so that a later message can say which 
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -50,16 +50,19 @@ class TextRows(NamedTuple):
     rows: Iterator[NumberedTexts]
 
 
-class TextLocations(Sequence[str]):
+class SourceLocations(Sequence[str]):
     """Says where each text came from: `reviews.csv, row 8,412`.
 
     The sentence is made when it is asked for; what is kept is one number per text.
+
+    Args:
+        numbers: A number of each text.
+        describe: Makes the sentence from it.
     """
 
-    def __init__(self, origin: str, unit: str, numbers: Sequence[int]) -> None:
-        self.origin = origin
-        self.unit = unit
+    def __init__(self, numbers: Sequence[int], describe: Callable[[int], str]) -> None:
         self.numbers = numbers
+        self.describe = describe
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -67,11 +70,11 @@ class TextLocations(Sequence[str]):
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, index: slice) -> "TextLocations": ...
-    def __getitem__(self, index: int | slice) -> "str | TextLocations":
+    def __getitem__(self, index: slice) -> "SourceLocations": ...
+    def __getitem__(self, index: int | slice) -> "str | SourceLocations":
         if isinstance(index, slice):
-            return TextLocations(self.origin, self.unit, self.numbers[index])
-        return f"{self.origin}, {self.unit} {self.numbers[index]:,}"
+            return SourceLocations(self.numbers[index], self.describe)
+        return self.describe(self.numbers[index])
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,8 @@ def read_texts(
     if not texts:
         what = f"only blank {found.unit}s" if skipped else "no texts"
         raise InputError(f"{origin} holds {what}; there must be at least one text; check the file.")
-    return Texts(texts, TextLocations(origin, found.unit, numbers), origin, skipped)
+    locations = SourceLocations(numbers, lambda number: f"{origin}, {found.unit} {number:,}")
+    return Texts(texts, locations, origin, skipped)
 
 
 def check_header(files: Iterable[Path], header: bool | None) -> None:
@@ -168,7 +172,7 @@ def check_header(files: Iterable[Path], header: bool | None) -> None:
         SettingError: If somebody said so and there is no such file.
     """
     files = list(files)
-    suffixes = {check_format(path, TEXT_SUFFIXES, "rename or convert the file") for path in files}
+    suffixes = {check_format(path, TEXT_SUFFIXES) for path in files}
     if header is not None and not suffixes & set(HEADER_SUFFIXES):
         option = "--header" if header else "--no-header"
         raise SettingError(
@@ -211,7 +215,7 @@ def text_rows(
         MissingExtra: If its format needs a library that is not installed.
     """
     origin = printable(path)
-    suffix = check_format(path, TEXT_SUFFIXES, "rename or convert the file")
+    suffix = check_format(path, TEXT_SUFFIXES)
     if suffix == ".parquet":
         rows = parquet_texts(path, columns, position)
         return TextRows("row", (row for row in rows if row[0]))

@@ -10,11 +10,12 @@ scored.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.tables import TABLE_SUFFIXES
+from clozeworks.data.files.texts import SourceLocations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -297,7 +298,7 @@ class Item:
         return False
 
     @classmethod
-    def missing_labels(cls, items: Sequence["Item"], purpose: str) -> str | None:
+    def missing_labels(cls, items: Sequence["Item"]) -> str | None:
         """A clause that says why there are no labels and what to do; None for the usual one."""
         return None
 
@@ -316,24 +317,14 @@ def wrong_text(text: object, what: str) -> str:
     return ""
 
 
-class ItemLocations(Sequence[str]):
+class ItemLocations(SourceLocations):
     """Says where each item came from, or its number; the sentence is made when it is asked for."""
 
     def __init__(self, items: Sequence[Any], what: str = "item") -> None:
-        self.items = items
-        self.what = what
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        return self.items[index].source_location or f"{self.what} {index + 1:,}"
+        super().__init__(
+            range(len(items)),
+            lambda index: items[index].source_location or f"{what} {index + 1:,}",
+        )
 
 
 def _shown(gold: object) -> str:

@@ -149,22 +149,16 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     if not item.labels_needed:
         return Learnable(())
     if train.kind == NO_LABELS:
-        why = item.missing_labels(train.items, "training")
-        if why is not None:
-            raise InputError(
-                f"{named} has no {item.gold_word}, and training needs {why} {train.found}"
-            )
+        usual = f"them; name their column with --columns {item.label_role}=NAME."
+        needed = item.missing_labels(train.items) or usual
         raise InputError(
-            f"{named} has no {item.gold_word}, and training needs them; name their column with "
-            f"--columns {item.label_role}=NAME. {train.found}"
+            f"{named} has no {item.gold_word}, and training needs {needed} {train.found}"
         )
-    if dev is not None and dev.kind == NO_LABELS:
-        why = item.missing_labels(dev.items, "judging")
-        if why is not None:
-            raise InputError(
-                f"{', '.join(dev.files)} has no {item.gold_word}, and judging a model needs {why} "
-                f"{dev.found}"
-            )
+    if dev is not None and dev.kind == NO_LABELS and (why := item.missing_labels(dev.items)):
+        raise InputError(
+            f"{', '.join(dev.files)} has no {item.gold_word}, and judging a model needs {why} "
+            f"{dev.found}"
+        )
     if dev is not None and dev.kind != train.kind:
         kinds = item.label_kinds
         raise InputError(
@@ -183,10 +177,11 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     labels = label_set(train.items)
     # One of several labels may apply or not, so there one label can be learned.
     if len(labels) < (1 if train.kind == "several" else 2):
-        said = f"the only label is {labels[0]!r}" if labels else "no row has any label"
+        present = f"the only label is {labels[0]!r}" if labels else "no row has any label"
+        needed = "one" if train.kind == "several" else "two"
         raise InputError(
-            f"{named}: {said}; there must be at least "
-            f"{'one' if train.kind == 'several' else 'two'} to learn from; add rows with others."
+            f"{named}: {present}; there must be at least {needed} to learn from; add rows with "
+            "others."
         )
     if dev is not None:
         _check_known(train, dev)
@@ -201,10 +196,10 @@ def _warnings(train: "Labelled", named: str) -> tuple[str, ...]:
         return ()
     what, unit = train.item.label_word, train.item.unit
     if len(once) == 1:
-        said = f"The {what} {once[0]!r} stands in one {unit} of {named}"
+        rare = f"The {what} {once[0]!r} stands in one {unit} of {named}"
     else:
-        said = f"These {what}s stand in one {unit} each of {named}: {shown(once)}"
-    return (f"{said}; that is too little to learn from.",)
+        rare = f"These {what}s stand in one {unit} each of {named}: {shown(once)}"
+    return (f"{rare}; that is too little to learn from.",)
 
 
 # What a person calls the kinds of labels that texts may have.

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from clozeworks.data.files.compression import COMPRESSIONS
-from clozeworks.data.files.encodings import open_file, printable
+from clozeworks.data.files.compression import check_format
+from clozeworks.data.files.encodings import printable
 from clozeworks.data.files.lines import DEFAULT_ENCODING
 from clozeworks.data.files.tables import read_table
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -191,33 +191,8 @@ def read_items(
     )
 
 
-def suffix_of(path: Path, suffixes: Sequence[str], task: str) -> str:
-    """The suffix that says what is in a file, below that of its packing.
-
-    Args:
-        path: The file.
-        suffixes: Those that can be read.
-        task: What for, in messages.
-
-    Raises:
-        InputError: If the file has another one.
-    """
-    packed = path.suffix.lower() in COMPRESSIONS
-    suffix = (Path(path.stem) if packed else path).suffix.lower()
-    if suffix in suffixes and not (packed and suffix == ".parquet"):
-        return suffix
-    with open_file(path):  # that a file is missing is worse news than its suffix
-        pass
-    shown_suffix = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
-    has = f"has the suffix {shown_suffix!r}" if shown_suffix else "has no suffix"
-    raise InputError(
-        f"{printable(path)} {has}; for {task} the known are {', '.join(suffixes)}, all but "
-        f".parquet also with {', '.join(COMPRESSIONS)}; rename or convert the file."
-    )
-
-
 def _read_file(path: Path, item: type[Item], reading: Reading, bad: BadRows) -> FileItems:
-    suffix = suffix_of(path, item.suffixes, item.command)
+    suffix = check_format(path, item.suffixes, purpose=item.command)
     special = item.read_file(path, suffix, reading, bad)
     if special is not None:
         return special

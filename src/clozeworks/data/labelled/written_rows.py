@@ -13,11 +13,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from clozeworks.data.files.compression import check_format
 from clozeworks.data.files.encodings import lone_surrogate, open_file, printable
 from clozeworks.data.files.lines import read_lines
 from clozeworks.data.files.tables import json_document, one_object_per_line, separated_rows
 from clozeworks.data.labelled.columns import Column
-from clozeworks.data.labelled.reading import Labelled, suffix_of
+from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError
 
 _TITLE = "title"
@@ -135,7 +136,7 @@ def _header(columns: Sequence[Column], width: int) -> tuple[str, ...]:
 
 
 def _read(path: Path, data: Labelled) -> WrittenFile:
-    suffix = suffix_of(path, data.item.suffixes, data.task)
+    suffix = check_format(path, data.item.suffixes, purpose=data.task)
     kept = {item.source_location for item in data.items}
     special = data.item.written_file(path, suffix, data.reading.encoding, kept)
     if special is not None:

@@ -175,12 +175,12 @@ def test_texts_to_fill(labelled, wrong):
 
 def test_unknown_suffixes_tasks_and_roles(wrong, folder):
     packings = "all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the file."
-    known = f"for classify the known are .csv, .tsv, .jsonl, .json, .parquet, {packings}"
+    known = f"classify reads .csv, .tsv, .jsonl, .json, .parquet, {packings}"
     wrong(f"a.txt has the suffix '.txt'; {known}", "a.txt", "x")
     wrong(f"a has no suffix; {known}", "a", "x")
     wrong(f"a.parquet.gz has the suffix '.parquet.gz'; {known}", "a.parquet.gz", "x")
     wrong(
-        "a.csv has the suffix '.csv'; for tag the known are .conll, .bio, .bioes, .bmes, .iob, "
+        "a.csv has the suffix '.csv'; tag reads .conll, .bio, .bioes, .bmes, .iob, "
         f".iob2, .tsv, .txt, .conllu, .jsonl, .json, .parquet, {packings}",
         *("a.csv", "x", "tag"),
     )
