@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from clozeworks import rng as drawing
 from clozeworks.arrays import Float64Array, Uint32Array
-from clozeworks.data.augment.edits import Edited
+from clozeworks.data.augment.edits import Edited, rewrites
 from clozeworks.data.augment.passage import Changes, Passage
-from clozeworks.data.augment.spacing import rewrites
 from clozeworks.data.labelled.items import Item, Span
 from clozeworks.rng import RandomStream
 

@@ -7,12 +7,10 @@ shard, sentence and document numbers likewise. Where one shard ends nobody has t
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clozeworks.arrays import BoolArray, Int64Array
 from clozeworks.data.corpus.manifest import read_manifest
@@ -190,34 +188,3 @@ class Corpus:
 
 def _short(fingerprint: str) -> str:
     return fingerprint.removeprefix("sha256:")[:12]
-
-
-def in_memory(
-    documents: Sequence[Sequence[Sequence[int]]],
-    vocabulary: int,
-    word_starts: NDArray[np.bool_] | None = None,
-) -> Split:
-    """A split made of documents of sentences of token ids, for tests and experiments.
-
-    Args:
-        documents: Token ids by document and sentence.
-        vocabulary: Size of the vocabulary.
-        word_starts: Which ids begin a word; all if not given. A sentence always begins one.
-    """
-    sentences = [sentence for document in documents for sentence in document]
-    ids = [token for sentence in sentences for token in sentence]
-    tokens = np.array(ids, dtype=token_dtype(vocabulary))
-    offsets = np.cumsum([0, *map(len, sentences)])
-    starts = np.ones(len(tokens), np.bool_) if word_starts is None else word_starts[tokens]
-    starts[offsets[:-1][offsets[:-1] < len(tokens)]] = True
-    arrays: dict[str, NDArray[Any]] = {
-        "tokens": tokens,
-        "word_starts": starts,
-        "sentences": offsets.astype(np.uint32),
-        "documents": np.cumsum([0, *map(len, documents)]).astype(np.uint32),
-    }
-    entry = ShardEntry("", "", 0, len(tokens), len(sentences), len(documents))
-    shard = Shard(Path(), entry)
-    shard.__dict__["arrays"] = arrays
-    content = blake2b(b"".join(array.tobytes() for array in arrays.values()), digest_size=16)
-    return Split(TRAIN, [shard], vocabulary, content.hexdigest())

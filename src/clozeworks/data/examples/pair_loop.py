@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
-from clozeworks.data.examples.chain import GROUP, chain
 from clozeworks.data.examples.cutting import heads, remaining
 from clozeworks.data.examples.index import IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.outline import GROUP, Outline, chain
 from clozeworks.rng import RandomStream, below, uniforms
 
 DRAWS = 10

@@ -24,9 +24,8 @@ import numpy as np
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import ExamplesSpec, room_within
-from clozeworks.data.examples.chain import chain
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.outline import Outline, chain
 from clozeworks.data.examples.separated import Separated, Separators, no_last_token
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import template

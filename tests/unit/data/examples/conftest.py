@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus.corpus import Split, in_memory
+from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.corpus.shards import Shard, ShardEntry
 from clozeworks.text.tokenizer.styles import ByteLevelStyle
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ def roberta() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def numbered():
+def numbered(in_memory):
     """Makes a split of given sentence lengths by document; token i has the id FIRST + i."""
 
     def make(lengths) -> Split:

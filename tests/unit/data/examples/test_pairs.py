@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from clozeworks.data.examples.chain import chain
-from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.outline import Outline, chain
 from clozeworks.data.examples.pair_loop import (
     NextSentenceLoop,
     SentenceOrderLoop,
