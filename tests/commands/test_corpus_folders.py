@@ -38,11 +38,13 @@ def build(source, tokenizer_folder, tmp_path):
         (["--workers", "0"], "--workers is 0; it must be at least 1."),
         (
             ["--validation", "1"],
-            "validation is 1.0; it is a fraction of the documents, at least 0 and below 1.",
+            "validation is 1.0; it must be at least 0 and below 1; it is the fraction of documents "
+            "that is held out.",
         ),
         (
             ["--validation", "nan"],
-            "validation is nan; it is a fraction of the documents, at least 0 and below 1.",
+            "validation is nan; it must be at least 0 and below 1; it is the fraction of documents "
+            "that is held out.",
         ),
         (["--words", "jeiba"], "segmenter is 'jeiba'; known: jieba. Did you mean 'jieba'?"),
         (

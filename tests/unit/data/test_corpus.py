@@ -1,6 +1,5 @@
 """A split reads as one array, whatever shards it lies in."""
 
-
 import numpy as np
 import pytest
 

@@ -282,7 +282,7 @@ class TestTables:
             with pytest.raises(SettingError) as caught:
                 read("a.jsonl", '"one"', header=header)
             assert str(caught.value) == (
-                f"{option} is given, but no input is a .csv or .tsv file, and no other has a "
+                f"{option} is set; no input is a .csv or .tsv file, and no other has a "
                 f"header; leave {option} out."
             )
 

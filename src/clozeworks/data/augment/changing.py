@@ -55,16 +55,13 @@ class Augment(ABC):
         self.probability = probability
 
     def __call__(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
-        """Changes an item, or leaves it as it is.
+        """Changes an item, or leaves it as it is; its label stays the same.
 
         Args:
             item: The item as it was read.
             rng: The stream of random numbers for augmentation; it holds the seed.
             epoch: The epoch.
             index: The number of the item among all items.
-
-        Returns:
-            An item of the same kind, with the same label.
         """
         if self.probability < 1 and rng.uniform(epoch, index, 1)[0, 0] >= self.probability:
             return item

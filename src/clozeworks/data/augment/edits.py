@@ -36,17 +36,15 @@ class Edit(NamedTuple):
 class Edited:
     """A text with edits applied.
 
+    Args:
+        text: The text as it was.
+        edits: In order and without overlap; several may put something in at the same position.
+
     Attributes:
         text: The text as it is now.
     """
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
-        """Applies edits.
-
-        Args:
-            text: The text as it was.
-            edits: In order and without overlap; several may put something in at the same place.
-        """
         bounds = [0, *(bound for edit in edits for bound in edit[:2]), len(text)]
         assert all(before <= after for before, after in pairwise(bounds)), "edits are in order"
         kept = [text[begin:end] for begin, end in zip(bounds[::2], bounds[1::2], strict=True)]
@@ -64,17 +62,10 @@ class Edited:
         return self._begins[number] + self._moves[number]
 
     def moved(self, begin: int, end: int) -> tuple[int, int]:
-        """Where a piece of the text is now.
+        """Where the piece of the text from `begin` to `end` is now.
 
         What is put in at its edges stays outside. Of a piece that was changed in part, what was not
         changed at its edges counts; one that was replaced exactly becomes its replacement.
-
-        Args:
-            begin: Where the piece began.
-            end: Where it ended.
-
-        Returns:
-            Where it begins and ends.
         """
         first = self._moved_begin(begin)
         return first, max(first, self._moved_end(end))
@@ -105,15 +96,7 @@ class Rewrite(NamedTuple):
 
 
 def rewrites(passage: Passage, changes: Changes) -> list[Rewrite]:
-    """Turns changes of words into edits of the text.
-
-    Args:
-        passage: The text.
-        changes: What stands in the place of which word.
-
-    Returns:
-        Edits in order, without overlap.
-    """
+    """Turns changes of words into edits of the text, in order and without overlap."""
     return [_rewrite(passage, run, changes) for run in _runs(passage, sorted(changes))]
 
 
@@ -205,7 +188,7 @@ def _closes(mark: str) -> bool:
 
 
 def _opens(text: str, end: int) -> bool:
-    """Whether the marks before a place belong to what stands after them."""
+    """Whether the marks before a position belong to what stands after them."""
     begin = end
     while begin and unicodedata.category(text[begin - 1]).startswith("P"):
         begin -= 1

@@ -43,12 +43,7 @@ class Passage:
 
     @classmethod
     def of_text(cls, text: str, held: Sequence[Span] = ()) -> "Passage":
-        """Finds the words of a text.
-
-        Args:
-            text: The text.
-            held: Pieces of it, such as answers, that stay as they are.
-        """
+        """Finds the words of a text; pieces of it, such as answers, may be held as they are."""
         spans = words_of(text)
         numbers = _named(text, spans)
         if held:

@@ -35,18 +35,17 @@ class SynonymMatch(NamedTuple):
 
 
 class Synonyms:
-    """Words and what may stand for each."""
+    """Words and what may stand for each.
+
+    Args:
+        table: Words and their synonyms; a word that comes up again adds to the first.
+        origin: How messages name the table.
+
+    Raises:
+        InputError: If it is empty, or holds something that is not a word.
+    """
 
     def __init__(self, table: Iterable[tuple[str, Sequence[str]]], origin: str) -> None:
-        """Checks a table.
-
-        Args:
-            table: Words and their synonyms; a word that comes up again adds to the first.
-            origin: How messages name the table.
-
-        Raises:
-            InputError: If it is empty, or holds something that is not a word.
-        """
         self._others: dict[str, tuple[str, ...]] = {}
         for word, others in table:
             key = checked_word(word, origin).casefold()
@@ -79,12 +78,7 @@ class Synonyms:
         return cls(_read(Path(file)), printable(Path(file)))
 
     def matches(self, passage: Passage, inside_entities: bool = False) -> list[SynonymMatch]:
-        """Finds words with synonyms, the longest first at each place, without overlap.
-
-        Args:
-            passage: The text.
-            inside_entities: Whether single tagged words count, too.
-        """
+        """Finds words with synonyms, the longest first at each position, without overlap."""
         free, matches, following = set(passage.free), [], 0
         tagged = set(passage.entities) if inside_entities else set()
         for first in sorted(free | tagged):
@@ -114,10 +108,7 @@ def like(old: str, new: str) -> str:
 
 
 def check_one_source(**sources: object) -> None:
-    """Insists that words come from one place.
-
-    Args:
-        sources: The settings that can give words.
+    """Insists that words come from one of the settings that can give them.
 
     Raises:
         SettingError: If none of them does, or more than one.
@@ -134,10 +125,6 @@ def check_one_source(**sources: object) -> None:
 
 def checked_word(word: str, where: str) -> str:
     """A word with single spaces inside and none around it.
-
-    Args:
-        word: The word.
-        where: How messages name the place.
 
     Raises:
         InputError: If it is empty.

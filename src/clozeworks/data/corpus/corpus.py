@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from clozeworks.arrays import BoolArray, Int64Array
 from clozeworks.data.corpus.manifest import read_manifest
 from clozeworks.data.corpus.shards import Shard, ShardEntry, Tokens, token_dtype
 from clozeworks.errors import InputError
-
-if TYPE_CHECKING:
-    from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TOKENIZER_FOLDER = "tokenizer"
 INDEX_FOLDER = "index"
@@ -88,13 +86,13 @@ class Split:
 
     def at(self, positions: Int64Array) -> Int64Array:
         """The tokens at single positions, (n,)."""
-        found = np.empty(len(positions), dtype=np.int64)
+        tokens = np.empty(len(positions), dtype=np.int64)
         shards = np.searchsorted(self._begins, positions, side="right") - 1
         for number in np.unique(shards):
             chosen = shards == number
-            tokens = self.shards[number].arrays["tokens"]
-            found[chosen] = tokens[positions[chosen] - self._begins[number]]
-        return found
+            offsets = positions[chosen] - self._begins[number]
+            tokens[chosen] = self.shards[number].arrays["tokens"][offsets]
+        return tokens
 
 
 @dataclass(frozen=True)
@@ -148,41 +146,35 @@ class Corpus:
         return [ShardEntry(**{name: shard[name] for name in names}) for shard in shards]
 
     @cached_property
-    def tokenizer(self) -> "Tokenizer":
+    def tokenizer(self) -> Tokenizer:
         """The tokenizer it was built with.
 
         Raises:
             InputError: If it was replaced by another one.
         """
         folder = self.folder / TOKENIZER_FOLDER
-        from clozeworks.text.tokenizer.tokenizer import Tokenizer
-
         tokenizer = Tokenizer.load(folder)
-        made, found = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
-        if made != found:
+        built_with = self.manifest["tokenizer"]["fingerprint"]
+        if built_with != tokenizer.fingerprint:
             raise InputError(
-                f"{folder} holds another tokenizer ({_short(found)}) than the corpus was built "
-                f"with ({_short(made)}); ids would mean other words; put the right one back, or "
-                "build the corpus again with --overwrite."
+                f"{folder} holds another tokenizer ({_short(tokenizer.fingerprint)}) than the "
+                f"corpus was built with ({_short(built_with)}); ids would mean other words; put "
+                "the right one back, or build the corpus again with --overwrite."
             )
         return tokenizer
 
-    def check_tokenizer(self, tokenizer: "Tokenizer", owner: str) -> None:
-        """Checks that this tokenizer made the tokens.
-
-        Args:
-            tokenizer: The one that will read them.
-            owner: What it belongs to, for the message.
+    def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
+        """Checks that this tokenizer, which belongs to `owner`, made the tokens.
 
         Raises:
             InputError: If its fingerprint differs.
         """
-        made, given = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
-        if made != given:
+        built_with = self.manifest["tokenizer"]["fingerprint"]
+        if built_with != tokenizer.fingerprint:
             raise InputError(
-                f"{self.folder} was built with another tokenizer ({_short(made)}) than {owner} "
-                f"({_short(given)}); ids would mean other words; build the corpus again with the "
-                f"tokenizer of {owner}."
+                f"{self.folder} was built with another tokenizer ({_short(built_with)}) than "
+                f"{owner} ({_short(tokenizer.fingerprint)}); ids would mean other words; build the "
+                f"corpus again with the tokenizer of {owner}."
             )
 
 

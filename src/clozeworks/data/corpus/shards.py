@@ -22,13 +22,7 @@ from clozeworks.storage.atomic import atomic_file
 
 NARROW_LIMIT = 65_536
 LARGEST_HEADER = 1_000_000
-DTYPES = {
-    "U8": np.uint8,
-    "BOOL": np.bool_,
-    "U16": np.uint16,
-    "U32": np.uint32,
-    "U64": np.uint64,
-}
+DTYPES = {"U8": np.uint8, "BOOL": np.bool_, "U16": np.uint16, "U32": np.uint32, "U64": np.uint64}
 ARRAYS = ("tokens", "word_starts", "sentences", "documents")
 
 Tokens = NDArray[np.unsignedinteger[Any]]

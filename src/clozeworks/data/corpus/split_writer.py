@@ -59,7 +59,7 @@ class SplitWriter:
         if self.taken < self._done:
             raise self._changed()
 
-    def _changed(self) -> "ChangedInputError":
+    def _changed(self) -> ChangedInputError:
         return ChangedInputError(
             f"the input is not what it was when the build of {self.out} was begun; begin again "
             "with --overwrite."

@@ -16,12 +16,7 @@ _AT_A_TIME = 1 << 20
 
 
 def verify(corpus: Corpus, progress: Progress | None = None) -> list[str]:
-    """Sentences about everything that is wrong; none if the corpus is intact.
-
-    Args:
-        corpus: The corpus.
-        progress: Called with bytes checked and bytes in all.
-    """
+    """Sentences about everything that is wrong; none if the corpus is intact."""
     wrong: list[str] = []
     try:
         size = corpus.tokenizer.size
@@ -32,18 +27,18 @@ def verify(corpus: Corpus, progress: Progress | None = None) -> list[str]:
     total, done = sum(entry.bytes for _, entry in entries), 0
     for name, entry in entries:
         path = corpus.folder / entry.file
-        found = sha256()
+        digest = sha256()
         try:
             with path.open("rb") as file:
                 while block := file.read(_AT_A_TIME):
-                    found.update(block)
+                    digest.update(block)
                     done += len(block)
                     if progress is not None:
                         progress(done, total)
         except OSError as error:
             wrong.append(f"{path} cannot be read ({error.strerror or error}).")
             continue
-        if found.hexdigest() != entry.sha256:
+        if digest.hexdigest() != entry.sha256:
             wrong.append(f"{path} is damaged: its hash is not the one in the manifest.")
             continue
         try:

@@ -98,9 +98,6 @@ def format_suffix(path: Path) -> str:
     """Gives the suffix that decides how a file is read: `.csv` for `a.csv` and `A.CSV.GZ`.
 
     A compressed parquet file keeps both suffixes, `.parquet.gz`: nothing reads such files.
-
-    Args:
-        path: The file; it need not exist.
     """
     suffix = path.suffix.lower()
     if suffix not in COMPRESSIONS:
@@ -115,16 +112,13 @@ CONVERT = "rename or convert the file"
 def check_format(
     path: Path, known: tuple[str, ...], advice: str = CONVERT, purpose: str = ""
 ) -> str:
-    """Insists that a file has one of some suffixes.
+    """Insists that a file has one of some suffixes, and gives the one that decides how it is read.
 
     Args:
         path: The file.
         known: The suffixes, without those of compressions.
         advice: What to do if it has another, for the message.
         purpose: The command or task that reads the file, for the message.
-
-    Returns:
-        The suffix that decides how it is read.
 
     Raises:
         InputError: If the suffix is not known, or else if the file does not exist.
@@ -157,22 +151,15 @@ def listed_formats(known: tuple[str, ...]) -> str:
 def check_decompressible(path: Path) -> None:
     """Insists that the library which decompresses a file is installed.
 
-    Args:
-        path: The file; its suffix decides.
-
     Raises:
-        MissingExtra: If the library is not installed.
+        MissingExtra: If it is not.
     """
     if path.suffix.lower() == ".zst":
         _zstandard_library()
 
 
 def check_not_compressed(head: bytes, origin: str) -> None:
-    """Insists that data is not compressed.
-
-    Args:
-        head: The first bytes.
-        origin: How messages name the file.
+    """Insists that data with these first bytes is not compressed.
 
     Raises:
         InputError: If it begins as compressed data does.

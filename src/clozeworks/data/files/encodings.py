@@ -43,11 +43,7 @@ def lone_surrogate(text: str) -> str | None:
 
 
 def check_characters(text: str, where: str) -> None:
-    """Insists that a text has whole characters only.
-
-    Args:
-        text: The text.
-        where: How messages name it.
+    """Insists that a text, which messages call `where`, has whole characters only.
 
     Raises:
         InputError: If it holds half a character, which JSON escapes can produce.
@@ -93,12 +89,6 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 
 def canonical_encoding(encoding: str) -> str:
     """Gives the one name Python has for an encoding, so that `UTF8` and `utf-8` are equal.
-
-    Args:
-        encoding: Any name of it.
-
-    Returns:
-        The canonical name.
 
     Raises:
         InputError: If there is no such encoding, or it is not one for text.

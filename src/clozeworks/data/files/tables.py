@@ -63,17 +63,9 @@ class Table:
         first: NumberedRow = (self.doubtful, self.names)
         return replace(self, names=("",) * len(self.names), rows=[first, *self.rows], doubtful=None)
 
-    def column(self, number: int) -> list[Any]:
-        """The cells of a column, counted from 1."""
-        return [cells[number - 1] for _, cells in self.rows]
-
 
 def refuse_row(source_location: str, message: str) -> None:
-    """Refuses a file because of a row that cannot be used.
-
-    Args:
-        source_location: The file and the row.
-        message: What is wrong and what to do, without a full stop.
+    """Refuses a file because of a row that cannot be used; the message has no full stop.
 
     Raises:
         InputError: Always.
@@ -133,15 +125,12 @@ class TableReader:
 def read_table(
     path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
 ) -> Table:
-    """Reads a whole table.
+    """Reads a whole table; it has no columns if every row was left out.
 
     Args:
         path: A file with one of `TABLE_SUFFIXES`, compressed or not.
         encoding: What it is written in.
         on_bad_row: Told about rows that cannot be used, which are left out if it returns.
-
-    Returns:
-        The table; it has no columns if every row was left out.
 
     Raises:
         InputError: If the file cannot be read, or holds no rows.
@@ -290,10 +279,6 @@ def _json_list(lines: Sequence[str], origin: str) -> list[object]:
 def json_document(lines: Iterable[str], origin: str) -> object:
     """Reads a file that is one JSON value.
 
-    Args:
-        lines: The lines of the file.
-        origin: How messages name it.
-
     Raises:
         InputError: If it is not one JSON value.
     """
@@ -316,11 +301,7 @@ def json_document(lines: Iterable[str], origin: str) -> object:
 
 
 def one_object_per_line(lines: Sequence[str]) -> bool:
-    """Whether a file that is called `.json` is in truth a `.jsonl` file.
-
-    Args:
-        lines: The lines of the file.
-    """
+    """Whether a file that is called `.json` is in truth a `.jsonl` file."""
     used = [line for line in lines if line.strip()]
     if len(used) < 2 or not used[0].lstrip().startswith("{"):
         return False
@@ -393,15 +374,7 @@ def even_rows(
     suffix: str,
     on_bad_row: OnBadRow = refuse_row,
 ) -> Iterator[TableLine]:
-    """Gives the rows that have as many cells as the first.
-
-    Args:
-        rows: All rows after the first.
-        width: The cells of the first.
-        origin: How messages name the file.
-        suffix: `.csv` or `.tsv`.
-        on_bad_row: Told about other rows, which are left out if it returns.
-    """
+    """Gives the rows with as many cells as the first; `on_bad_row` is told about the others."""
     for number, cells in rows:
         if len(cells) == width:
             yield number, cells
@@ -413,18 +386,12 @@ def even_rows(
             else "take tabs and line ends out of the texts"
         )
         on_bad_row(
-            f"{origin}, row {number:,}",
-            f"there {amount}; the first row has {width:,}; {advice}",
+            f"{origin}, row {number:,}", f"there {amount}; the first row has {width:,}; {advice}"
         )
 
 
 def check_separator(first: Sequence[str], where: str, suffix: str) -> None:
-    """Insists that a table of one column is one.
-
-    Args:
-        first: The cells of the first row.
-        where: How messages name that row.
-        suffix: `.csv` or `.tsv`.
+    """Insists that a table whose first row has one cell has one column.
 
     Raises:
         InputError: If its cells seem to be separated by something else.

@@ -14,12 +14,7 @@ from typing import BinaryIO, NamedTuple, overload
 from clozeworks.data.files.compression import Position, check_format
 from clozeworks.data.files.encodings import check_characters, printable
 from clozeworks.data.files.fields import TEXT_COLUMN, absent, column_index, not_a_string
-from clozeworks.data.files.lines import (
-    DEFAULT_ENCODING,
-    STANDARD_INPUT,
-    read_lines,
-    stream_lines,
-)
+from clozeworks.data.files.lines import DEFAULT_ENCODING, STANDARD_INPUT, read_lines, stream_lines
 from clozeworks.data.files.parquet import parquet_texts
 from clozeworks.data.files.tables import (
     NumberedObject,
@@ -29,7 +24,7 @@ from clozeworks.data.files.tables import (
     json_objects,
     separated_rows,
 )
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import SET, InputError, SettingError
 
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".tsv", ".txt")
 HEADER_SUFFIXES = (".csv", ".tsv")
@@ -118,9 +113,6 @@ def read_texts(
             default gives way to it.
         skip_blank: Whether to leave out blank texts rather than to stop at them.
 
-    Returns:
-        The texts with their source locations.
-
     Raises:
         InputError: If any of it cannot be used as it is.
         MissingExtra: If its format needs a library that is not installed.
@@ -134,10 +126,8 @@ def read_texts(
     else:
         if column is not None or header is not None:
             name = "--header" if column is None else "--column"
-            raise SettingError(
-                f"{name} is given, but {origin} has no columns; each line is a text; leave {name} "
-                "out."
-            )
+            rule = f"{origin} has no columns, each line is a text"
+            raise SettingError(name, SET, rule, f"leave {name} out")
         lines = chain.from_iterable(stream_lines(source, encoding=encoding, origin=origin))
         found = _line_rows(lines)
     texts: list[str] = []
@@ -162,23 +152,17 @@ def read_texts(
 
 
 def check_header(files: Iterable[Path], header: bool | None) -> None:
-    """Insists that a setting about headers has an effect.
-
-    Args:
-        files: The files that will be read.
-        header: Whether the first rows of csv and tsv files are headers; None if nobody said so.
+    """Insists that `header` has an effect: that one of the files can have a header.
 
     Raises:
-        SettingError: If somebody said so and there is no such file.
+        SettingError: If `header` is given and there is no such file.
     """
     files = list(files)
     suffixes = {check_format(path, TEXT_SUFFIXES) for path in files}
     if header is not None and not suffixes & set(HEADER_SUFFIXES):
         option = "--header" if header else "--no-header"
-        raise SettingError(
-            f"{option} is given, but no input is a .csv or .tsv file, and no other has a header; "
-            f"leave {option} out."
-        )
+        rule = "no input is a .csv or .tsv file, and no other has a header"
+        raise SettingError(option, SET, rule, f"leave {option} out")
 
 
 def text_rows(
@@ -275,11 +259,7 @@ def _guessed_field(value: dict[str, object]) -> str:
 
 
 def _separated(
-    rows: Iterator[TableLine],
-    origin: str,
-    suffix: str,
-    columns: Sequence[str] | None,
-    header: bool,
+    rows: Iterator[TableLine], origin: str, suffix: str, columns: Sequence[str] | None, header: bool
 ) -> Iterator[NumberedTexts]:
     first_number, first = next(rows, (1, []))
     names = first if header else [str(number) for number in range(1, len(first) + 1)]

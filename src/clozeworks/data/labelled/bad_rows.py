@@ -42,11 +42,7 @@ class BadRows:
         self.repaired: list[BadRow] = []
 
     def add(self, source_location: str, what: str) -> None:
-        """Notes a bad row.
-
-        Args:
-            source_location: The file and the row.
-            what: What is wrong and what to do, without a full stop.
+        """Notes a bad row; the message says what is wrong and what to do, without a full stop.
 
         Raises:
             InputError: If they are not to be dropped and there are many by now.

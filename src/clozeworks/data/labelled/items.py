@@ -322,8 +322,7 @@ class ItemLocations(SourceLocations):
 
     def __init__(self, items: Sequence[Any], what: str = "item") -> None:
         super().__init__(
-            range(len(items)),
-            lambda index: items[index].source_location or f"{what} {index + 1:,}",
+            range(len(items)), lambda index: items[index].source_location or f"{what} {index + 1:,}"
         )
 
 

@@ -43,18 +43,11 @@ class Learnable:
 
 
 def kind_of_labels(values: Sequence[Any], separator: str | None = None) -> LabelKind:
-    """Decides what kind of labels a column holds.
+    """Decides what kind of labels the cells of a column hold; none if every cell is empty.
 
-    Lists, or a separator, make several labels. Numbers of which at least one is not whole are
-    numbers; a few that cannot be read as such are then mistakes. Anything else is one label, also
-    `0` and `1`.
-
-    Args:
-        values: The cells.
-        separator: What stands between several labels of one cell.
-
-    Returns:
-        The kind; none if every cell is empty.
+    Lists, or a separator between several labels of one cell, make several labels. Numbers of which
+    at least one is not whole are numbers; a few that cannot be read as such are then mistakes.
+    Anything else is one label, also `0` and `1`.
     """
     given = [value for value in values if not is_empty(value)]
     if not given:
@@ -74,12 +67,7 @@ def is_empty(value: object) -> bool:
 
 
 def read_label(value: Any, kind: LabelKind, separator: str | None = None) -> Label:
-    """Reads a cell that is not empty.
-
-    Args:
-        value: The cell.
-        kind: What kind of label it holds.
-        separator: What stands between several labels.
+    """Reads a cell that is not empty; a separator may stand between several labels.
 
     Raises:
         ValueError: If it is of another kind; the message says so.
@@ -134,13 +122,6 @@ def label_set(items: Iterable[Item]) -> tuple[str, ...]:
 
 def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     """Insists that something can be learned from labels, and that development data asks no more.
-
-    Args:
-        train: What is trained on.
-        dev: What the model is judged by.
-
-    Returns:
-        The labels, and warnings.
 
     Raises:
         InputError: If there are no labels, only one, or one that only the development data has.

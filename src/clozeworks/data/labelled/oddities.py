@@ -57,15 +57,7 @@ class Finding:
 
 
 def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, ...]:
-    """Looks for what is odd in training data, and between it and development data.
-
-    Args:
-        items: What is trained on.
-        dev: What the model is judged by.
-
-    Returns:
-        What was found, without what was not.
-    """
+    """Looks for what is odd in training data, and between it and development data."""
     return tuple(
         finding
         for finding in (*repeated(items), *_shared(items, dev), *_debris(items))

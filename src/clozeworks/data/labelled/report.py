@@ -145,9 +145,6 @@ def report_on(
         tokenizer: Counts tokens, special ones among them.
         window: The most tokens that the model takes at once; as the tokenizer says if not given.
 
-    Returns:
-        What was found.
-
     Raises:
         SettingError: If the window is below 1, or there is no tokenizer to count its tokens.
     """
