@@ -172,7 +172,9 @@ class ItemInput:
         reading = Reading(self._named(), self.header, None, None, self.encoding)
         labelled = read_items(path, item, reading, bad=self.bad)
         items = Whole(labelled.items)
-        return InputItems(printable(path), self._chunks(items), items.fraction_read, labelled.found)
+        return InputItems(
+            printable(path), self._chunks(items), items.fraction_read, labelled.description
+        )
 
     def _table(self, rows: TableReader) -> InputItems:
         named = self._named()

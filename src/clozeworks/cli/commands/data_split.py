@@ -93,7 +93,7 @@ def split(
         if name not in found.parts:  # else what was there before would be taken for a part of this
             targets[name].unlink(missing_ok=True)
 
-    print(data.found)
+    print(data.description)
     print("\n".join(["", *_table(found.parts, item.unit), ""]))
     if found.together != "text":
         print(f"The questions about one {found.together} are in one part.")

@@ -249,8 +249,8 @@ def _read(
         labelled = read_items(file, TextItem, reading, bad=bad)
     else:
         labelled = task.read_to_measure(file, reading, bad)
-    if labelled.found:
-        print(labelled.found, file=sys.stderr)
+    if labelled.description:
+        print(labelled.description, file=sys.stderr)
     item = labelled.item
     if not labelled.is_labelled:
         if (why := item.missing_labels(labelled.items)) is not None:

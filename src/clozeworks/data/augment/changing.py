@@ -133,5 +133,5 @@ class _Editor:
 
 
 def amount(fraction: float, words: int) -> int:
-    """How many words are changed: the share of all, rounded down, but at least one."""
+    """How many words are changed: the fraction of all, rounded down, but at least one."""
     return max(1, int(fraction * words + 1e-9))  # 0.29 * 100 is a little less than 29

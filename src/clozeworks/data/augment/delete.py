@@ -32,7 +32,7 @@ class Delete(AugmentSpec):
         drawn = draw.uniforms("delete", len(passage.free)).tolist()
         pairs = zip(passage.free, drawn, strict=True)
         deleted = {word: number for word, number in pairs if number < self.fraction}
-        for group in passage.kept:
+        for group in passage.keep_one_of:
             if group and deleted.keys() >= set(group):
                 del deleted[max(group, key=deleted.__getitem__)]
         return dict.fromkeys(deleted, ())

@@ -47,9 +47,9 @@ class Edited:
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         bounds = [0, *(bound for edit in edits for bound in edit[:2]), len(text)]
         assert all(before <= after for before, after in pairwise(bounds)), "edits are in order"
-        kept = [text[begin:end] for begin, end in zip(bounds[::2], bounds[1::2], strict=True)]
+        rest = [text[begin:end] for begin, end in zip(bounds[::2], bounds[1::2], strict=True)]
         put = [edit.text for edit in edits]
-        self.text = kept[0] + "".join(a + b for a, b in zip(put, kept[1:], strict=True))
+        self.text = rest[0] + "".join(a + b for a, b in zip(put, rest[1:], strict=True))
         self._begins = [edit.begin for edit in edits]
         self._ends = [edit.end for edit in edits]
         self._sizes = list(map(len, put))

@@ -23,7 +23,7 @@ from clozeworks.text.characters import words_of
 
 @spec
 class ReplaceByModel(AugmentSpec):
-    """Replaces a share of the words by what a model says in their place."""
+    """Replaces a fraction of the words by what a model predicts."""
 
     paper: ClassVar[str] = "Kobayashi 2018; Wu et al. 2019"
 

@@ -23,7 +23,7 @@ _HALF = 2**31
 
 @spec
 class Insert(AugmentSpec):
-    """Puts a share of words in: from a list, or synonyms of words of the text."""
+    """Puts in a fraction of words: from a list, or synonyms of words of the text."""
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 

@@ -21,7 +21,7 @@ from clozeworks.spec import spec
 
 @spec
 class Replace(AugmentSpec):
-    """Replaces a share of the words, as far as they have synonyms."""
+    """Replaces a fraction of the words, as far as they have synonyms."""
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 

@@ -1,7 +1,7 @@
 """One of several ways, another for each item.
 
 Paper: Wei & Zou 2019 (EDA: one of synonym replacement, random insertion, random swap and random
-deletion, each changing the same share alpha of the words).
+deletion, each changing the same fraction alpha of the words).
 The idea: ways that harm different things can be mixed, each in a small dose.
 Where we differ: EDA makes some copies of every text once and keeps the texts themselves; here each
 epoch draws anew, and `probability` says how often the text itself is left. With n copies that is

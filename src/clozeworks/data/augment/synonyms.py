@@ -114,13 +114,13 @@ def check_one_source(**sources: object) -> None:
         SettingError: If none of them does, or more than one.
     """
     first, *others = sources
-    given = [name for name, source in sources.items() if source]
-    if not given:
+    used = [name for name, source in sources.items() if source]
+    if not used:
         advice = " or ".join(f"`{name}`" for name in others)
         raise SettingError(first, MISSING, "there are no words to put in", f"give it, or {advice}")
-    if len(given) > 1:
-        rule = f"words come from one source, and `{given[0]}` is one"
-        raise SettingError(given[1], SET, rule, "leave out one of them")
+    if len(used) > 1:
+        rule = f"words come from one source, and `{used[0]}` is one"
+        raise SettingError(used[1], SET, rule, "leave out one of them")
 
 
 def checked_word(word: str, where: str) -> str:

@@ -24,7 +24,7 @@ from clozeworks.data.corpus.folder import begin_anew, check_free, prepare
 from clozeworks.data.corpus.manifest import BUILDING, MANIFEST, VERSION
 from clozeworks.data.corpus.split_writer import ChangedInputError, SplitWriter, write_record
 from clozeworks.data.corpus.workers import ChunkWorkers, chunk_workers
-from clozeworks.data.files.discovery import FoundFiles, find_files
+from clozeworks.data.files.discovery import InputFiles, find_files
 from clozeworks.data.files.documents import Document, Documents, read_documents
 from clozeworks.data.files.encodings import canonical_encoding, printable
 from clozeworks.data.files.texts import check_header
@@ -117,44 +117,44 @@ def build_corpus(
     canonical_encoding(settings.encoding)
     chunk_settings = ChunkSettings(settings.sentences, settings.words)
     check_usable(tokenizer, chunk_settings)
-    found = _found(inputs, out)
-    check_header(found.files, settings.header)
-    sizes = [path.stat().st_size for path in found.files]
-    recipe = _recipe(found.files, sizes, tokenizer, settings)
+    sources = _input_files(inputs, out)
+    check_header(sources.files, settings.header)
+    sizes = [path.stat().st_size for path in sources.files]
+    recipe = _recipe(sources.files, sizes, tokenizer, settings)
     # With little to do, starting processes would take longer than doing it.
     small = sum(sizes) < 4 * CHUNK_CHARACTERS
     count = workers if workers is not None else 1 if small else _cores()
     check_free(out)
     with locked(out):
         if not prepare(out, recipe, tokenizer, overwrite=overwrite):
-            return BuildResult(Corpus.open(out), ignored=found.ignored, unchanged=True)
+            return BuildResult(Corpus.open(out), ignored=sources.ignored, unchanged=True)
         with chunk_workers(out / TOKENIZER_FOLDER, chunk_settings, count) as submit:
             run = _Run(out, submit, settings, tokenizer, in_flight=2 * count + 1)
             try:
-                run.read(found.files, sizes, progress)
+                run.read(sources.files, sizes, progress)
             except ChangedInputError:
                 if not overwrite:
                     raise
                 begin_anew(out)
                 run = _Run(out, submit, settings, tokenizer, in_flight=2 * count + 1)
-                run.read(found.files, sizes, progress)
+                run.read(sources.files, sizes, progress)
         corpus = run.finish(recipe)
-        return BuildResult(corpus, run.resumed, run.skipped, found.ignored)
+        return BuildResult(corpus, run.resumed, run.skipped, sources.ignored)
 
 
-def _found(inputs: Sequence[str | Path], out: Path) -> FoundFiles:
+def _input_files(inputs: Sequence[str | Path], out: Path) -> InputFiles:
     """Finds the input files; what is in the corpus folder itself is not text to learn from."""
-    found = find_files(inputs)
+    sources = find_files(inputs)
     if not out.is_dir():
-        return found
+        return sources
     folder = os.path.realpath(out)
     files, ignored = (
         [path for path in paths if not Path(os.path.realpath(path)).is_relative_to(folder)]
-        for paths in (found.files, found.ignored)
+        for paths in (sources.files, sources.ignored)
     )
     if not files:
         raise InputError(f"the input is in {out}, the corpus folder; name other files.")
-    return FoundFiles(files, ignored)
+    return InputFiles(files, ignored)
 
 
 def _cores() -> int:

@@ -71,7 +71,7 @@ class Shard:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays, mapped on first use; their shapes are checked against the manifest."""
         try:
-            found = map_arrays(self.path)
+            arrays = map_arrays(self.path)
         except OSError as error:
             raise self._damaged(error.strerror or str(error)) from error
         except ValueError as error:
@@ -83,9 +83,9 @@ class Shard:
             "sentences": (entry.sentences + 1, "u"),
             "documents": (entry.documents + 1, "u"),
         }
-        if wanted != {name: (len(array), array.dtype.kind) for name, array in found.items()}:
+        if wanted != {name: (len(array), array.dtype.kind) for name, array in arrays.items()}:
             raise self._damaged("it holds other arrays than the manifest says")
-        return found
+        return arrays
 
     def offsets(self, name: Literal["sentences", "documents"]) -> Int64Array:
         """Where sentences or documents begin, and the end."""
@@ -122,7 +122,7 @@ def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, item in header.items():
         if name == "__metadata__":
             continue
@@ -133,9 +133,7 @@ def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArra
             raise ValueError("its header is damaged")
         if end > size:
             raise ValueError("it is shorter than its header says")
-        if count == 0:
-            found[name] = np.empty(0, dtype)
-        else:
-            # A plain view: slicing a memmap object costs ten times as much.
-            found[name] = np.asarray(np.memmap(path, dtype, "r", begin, (count,)))
-    return found
+        # A plain view: slicing a memmap object costs ten times as much.
+        mapped = np.memmap(path, dtype, "r", begin, (count,)) if count else np.empty(0, dtype)
+        arrays[name] = np.asarray(mapped)
+    return arrays

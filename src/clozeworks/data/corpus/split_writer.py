@@ -116,15 +116,15 @@ class SplitWriter:
 
 def _finished(name: str, out: Path) -> list[dict[str, Any]]:
     """The records of complete shards, up to the first that is not."""
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     while True:
-        stem = f"{name}-{len(found):05}"
+        stem = f"{name}-{len(records):05}"
         record = read_record(out / BUILDING / f"{stem}.json")
         shard = out / f"{stem}.safetensors"
         complete = record.keys() >= RECORD and record["entry"].keys() >= {"bytes", "sha256"}
         if not complete or not shard.is_file() or shard.stat().st_size != record["entry"]["bytes"]:
-            return found
-        found.append(record)
+            return records
+        records.append(record)
 
 
 def read_record(path: Path) -> dict[str, Any]:

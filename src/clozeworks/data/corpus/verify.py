@@ -53,7 +53,7 @@ def verify(corpus: Corpus, progress: Progress | None = None) -> list[str]:
 
 
 def _adds_up(split: dict[str, Any], entries: Sequence[ShardEntry]) -> bool:
-    """Says whether what is said of a whole part follows from what is said of its shards."""
+    """Whether the entry of a whole part follows from those of its shards."""
     identity = sha256("".join(entry.sha256 for entry in entries).encode()).hexdigest()
     return identity == split["identity"] and all(
         split[unit] == sum(getattr(entry, unit) for entry in entries)
@@ -73,4 +73,4 @@ def _broken_rules(shard: Shard, size: int, split: str) -> list[str]:
             arrays["word_starts"][sentences[:-1][filled]].all()
         ),
     }
-    return [f"{shard.path} ({split}) holds {what}." for what, kept in rules.items() if not kept]
+    return [f"{shard.path} ({split}) holds {what}." for what, absent in rules.items() if not absent]

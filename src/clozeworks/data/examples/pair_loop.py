@@ -135,7 +135,7 @@ class PairLoop(ABC):
     def elsewhere(
         self, chunks: Int64Array, splits: Int64Array, words: Uint32Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Sentences from a random place of another document, as long as the chunk wants them.
+        """Sentences from a random position of another document, as long as the chunk wants them.
 
         Returns:
             The first sentence of each, and the one after it.

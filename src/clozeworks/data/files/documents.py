@@ -76,8 +76,8 @@ def read_documents(
         lines = read_lines(path, encoding=encoding, position=position)
         yield from _paragraphs(lines, origin, documents)
         return
-    found = text_rows(path, columns=columns, header=header, encoding=encoding, position=position)
-    yield from _joined(found, origin, columns)
+    rows = text_rows(path, columns=columns, header=header, encoding=encoding, position=position)
+    yield from _joined(rows, origin, columns)
 
 
 def _paragraphs(lines: Iterator[str], origin: str, documents: Documents) -> Iterator[Document]:
@@ -110,15 +110,15 @@ def _paragraphs(lines: Iterator[str], origin: str, documents: Documents) -> Iter
         yield Document("\n".join(held), origin, begin)
 
 
-def _joined(found: TextRows, origin: str, columns: Sequence[str] | None) -> Iterator[Document]:
+def _joined(rows: TextRows, origin: str, columns: Sequence[str] | None) -> Iterator[Document]:
     """Makes one document of the texts of a line or row."""
-    unit = found.unit
-    for number, texts in found.rows:
+    unit = rows.unit
+    for number, texts in rows.rows:
         blank = [text is None or not text or text.isspace() for text in texts]
         if all(blank):
             continue
         if any(blank):
-            assert columns is not None  # more than one text is there only if it was asked for
+            assert columns is not None  # more than one text is there only if columns were named
             raise InputError(
                 f"{origin}, {unit} {number:,}: {columns[blank.index(True)]!r} is blank; each of "
                 f"several columns is a line of the document; fill it in, or drop the {unit}."

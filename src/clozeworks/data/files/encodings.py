@@ -161,5 +161,5 @@ def _likely_encoding(data: bytes, wrong: int, tried: str) -> str:
 
 def _is_mostly(characters: re.Pattern[bytes], data: bytes) -> bool:
     """Whether nearly all bytes beyond ASCII belong to rows of these characters."""
-    found = sum(len(_HIGH.findall(row)) for row in characters.findall(data))
-    return found > 0.9 * len(_HIGH.findall(data))
+    count = sum(len(_HIGH.findall(row)) for row in characters.findall(data))
+    return count > 0.9 * len(_HIGH.findall(data))

@@ -171,7 +171,7 @@ def _decoded(
 ) -> Iterator[str]:
     r"""Decodes blocks as stretches of characters, in which each line ends in `\n`.
 
-    What stands before a place that is wrong is given before that is said.
+    What stands before an invalid byte is given before the error.
     """
     name = canonical_encoding(encoding)
     decoder: codecs.IncrementalDecoder | None = None
@@ -242,7 +242,7 @@ def _one_kind_of_end(data: bytes) -> bytes:
 
 
 def _agreed(name: str, marked: str | None, origin: str) -> str:
-    """Chooses between the encoding that was said and the one that a file's mark says."""
+    """Chooses between the encoding that was named and the one that a file's mark says."""
     if marked is None and name in ("utf-16", "utf-32"):
         raise InputError(
             f"{origin} has no byte order mark, so {name.upper()} does not say which byte comes "

@@ -122,32 +122,32 @@ def read_texts(
     if isinstance(source, Path):
         check_header([source], header)
         columns = None if column is None else [column]
-        found = text_rows(source, columns=columns, header=header, encoding=encoding)
+        rows = text_rows(source, columns=columns, header=header, encoding=encoding)
     else:
         if column is not None or header is not None:
             name = "--header" if column is None else "--column"
             rule = f"{origin} has no columns, each line is a text"
             raise SettingError(name, SET, rule, f"leave {name} out")
         lines = chain.from_iterable(stream_lines(source, encoding=encoding, origin=origin))
-        found = _line_rows(lines)
+        rows = _line_rows(lines)
     texts: list[str] = []
     numbers = array("q")
     skipped = 0
-    for number, (text,) in found.rows:
+    for number, (text,) in rows.rows:
         if text is None or not text or text.isspace():
             if not skip_blank:
                 raise InputError(
-                    f"{origin}, {found.unit} {number:,}: the text is blank; fill it in, or leave "
-                    f"out such {found.unit}s with --skip-blank."
+                    f"{origin}, {rows.unit} {number:,}: the text is blank; fill it in, or leave "
+                    f"out such {rows.unit}s with --skip-blank."
                 )
             skipped += 1
             continue
         texts.append(text)
         numbers.append(number)
     if not texts:
-        what = f"only blank {found.unit}s" if skipped else "no texts"
+        what = f"only blank {rows.unit}s" if skipped else "no texts"
         raise InputError(f"{origin} holds {what}; there must be at least one text; check the file.")
-    locations = SourceLocations(numbers, lambda number: f"{origin}, {found.unit} {number:,}")
+    locations = SourceLocations(numbers, lambda number: f"{origin}, {rows.unit} {number:,}")
     return Texts(texts, locations, origin, skipped)
 
 

@@ -50,11 +50,11 @@ def _check_output(path: Path, overwrite: bool, suffixes: Sequence[str], name: st
         raise OutputError(f"{path} is a folder; name a file, such as {example}.")
     suffix = path.suffix.lower()
     if suffix not in suffixes:
-        found = f"has the suffix {path.suffix!r}" if suffix else "has no suffix"
+        ending = f"has the suffix {path.suffix!r}" if suffix else "has no suffix"
         near = get_close_matches(suffix, suffixes, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise OutputError(
-            f"{path} {found}; known: {', '.join(suffixes)}; the suffix chooses the format, "
+            f"{path} {ending}; known: {', '.join(suffixes)}; the suffix chooses the format, "
             f"so end the name in one of them.{hint}"
         )
     if path.exists() and not overwrite:

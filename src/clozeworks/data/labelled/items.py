@@ -64,7 +64,7 @@ class TextEditor(Protocol):
     def text_with_spans(
         self, text: str, spans: Sequence[Span], name: str
     ) -> tuple[str, list[Span]]:
-        """A changed text whose given spans stay as they are, and where they are now."""
+        """A changed text whose spans stay as they are, and where they are now."""
         ...
 
     def words(
@@ -239,7 +239,7 @@ class Item:
             origin: The file, for messages.
             suffix: What the file's name ends in.
             named: The columns a person named, by role.
-            refuse: Called with the place of a line that cannot be used, and why.
+            refuse: Called with the source location of a line that cannot be used, and why.
 
         Returns:
             The items and a sentence about the layout; or the lines, if it has none of its own.

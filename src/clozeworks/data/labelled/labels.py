@@ -49,14 +49,14 @@ def kind_of_labels(values: Sequence[Any], separator: str | None = None) -> Label
     at least one is not whole are numbers; a few that cannot be read as such are then mistakes.
     Anything else is one label, also `0` and `1`.
     """
-    given = [value for value in values if not is_empty(value)]
-    if not given:
+    filled = [value for value in values if not is_empty(value)]
+    if not filled:
         return "none"
-    if separator is not None or 2 * sum(isinstance(v, list | tuple) for v in given) > len(given):
+    if separator is not None or 2 * sum(isinstance(v, list | tuple) for v in filled) > len(filled):
         return "several"
-    numbers = [float(value) for value in given if not isinstance(value, bool) and is_number(value)]
+    numbers = [float(value) for value in filled if not isinstance(value, bool) and is_number(value)]
     fractions = any(math.isfinite(number) and number != int(number) for number in numbers)
-    return "numbers" if fractions and len(numbers) >= _MOSTLY * len(given) else "one"
+    return "numbers" if fractions and len(numbers) >= _MOSTLY * len(filled) else "one"
 
 
 def is_empty(value: object) -> bool:
@@ -133,12 +133,12 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
         usual = f"them; name their column with --columns {item.label_role}=NAME."
         needed = item.missing_labels(train.items) or usual
         raise InputError(
-            f"{named} has no {item.gold_word}, and training needs {needed} {train.found}"
+            f"{named} has no {item.gold_word}, and training needs {needed} {train.description}"
         )
     if dev is not None and dev.kind == NO_LABELS and (why := item.missing_labels(dev.items)):
         raise InputError(
             f"{', '.join(dev.files)} has no {item.gold_word}, and judging a model needs {why} "
-            f"{dev.found}"
+            f"{dev.description}"
         )
     if dev is not None and dev.kind != train.kind:
         kinds = item.label_kinds

@@ -65,13 +65,13 @@ def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, 
     )
 
 
-def _finding(name: str, what: str, found: Sequence[tuple[Item, str]]) -> Finding:
+def _finding(name: str, what: str, rows: Sequence[tuple[Item, str]]) -> Finding:
     """Makes a finding of items and notes about them."""
     examples = tuple(
         OddRow(item.source_location, " | ".join(item.texts), note)
-        for item, note in found[:_EXAMPLES]
+        for item, note in rows[:_EXAMPLES]
     )
-    return Finding(name, what, len(found), examples)
+    return Finding(name, what, len(rows), examples)
 
 
 def key_of(item: Item) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def key_of(item: Item) -> tuple[str, ...]:
 
 
 def _beside(item: Item, other: Item) -> str:
-    """The place of another item, without the file if it is the same."""
+    """The source location of another item, without the file if it is the same."""
     file = item.source_location.rpartition(", ")[0]
     return other.source_location.removeprefix(f"{file}, ")
 
@@ -133,7 +133,7 @@ def _debris(items: Sequence[Item]) -> Iterator[Finding]:
         [
             (item, "")
             for item in items
-            if any(len(text) > most for text, most in zip(item.texts, long, strict=True))
+            if any(len(text) > limit for text, limit in zip(item.texts, long, strict=True))
         ],
     )
     yield _finding("control characters", "control characters", with_any(_CONTROL.search))

@@ -92,7 +92,7 @@ class Labelled:
         kind: What kind of labels they have; one of the item's.
         columns: What the columns of the first file were taken to be.
         tables: The same for each file.
-        found: The same for people, in sentences, for all files.
+        description: The same for people, in sentences, for all files.
         reading: How files that go with them are to be read: as these, their kind of labels settled.
         bad: The rows that were dropped, and those that were repaired.
     """
@@ -103,7 +103,7 @@ class Labelled:
     kind: str
     columns: tuple[Column, ...]
     tables: tuple[tuple[Column, ...], ...]
-    found: str
+    description: str
     reading: Reading
     bad: BadRows
 
@@ -173,9 +173,9 @@ def read_items(
             if bad.rows
             else f"{', '.join(origins)}: there are no rows below the header; add some."
         )
-    found = [_sentence(part, kind, item) for part in parts]
-    if len(set(found)) > 1:
-        found = [f"{origin}: {said}" for origin, said in zip(origins, found, strict=True)]
+    sentences = [_sentence(part, kind, item) for part in parts]
+    if len(set(sentences)) > 1:
+        sentences = [f"{origin}: {text}" for origin, text in zip(origins, sentences, strict=True)]
     if kind == "one" or kind == "several" or kind == "numbers":
         reading = replace(reading, labels=cast(AskedKind, kind))
     return Labelled(
@@ -185,7 +185,7 @@ def read_items(
         kind,
         parts[0].columns,
         tuple(part.columns for part in parts),
-        " ".join(dict.fromkeys(found)),
+        " ".join(dict.fromkeys(sentences)),
         reading,
         bad,
     )
@@ -215,8 +215,8 @@ def _sentence(part: FileItems, kind: str, item: type[Item]) -> str:
     """Says what was taken for what."""
     if not part.columns:
         return part.layout
-    said = f"Columns: {', '.join(map(str, part.columns))}"
+    columns = f"Columns: {', '.join(map(str, part.columns))}"
     if not part.has_header:
-        said += "; there is no header"
+        columns += "; there is no header"
     has_label = any(column.role == item.label_role for column in part.columns)
-    return f"{said}{item.described_labels(has_label, kind)}."
+    return f"{columns}{item.described_labels(has_label, kind)}."

@@ -73,7 +73,7 @@ class DataPart:
 
     Attributes:
         files: The files.
-        found: What was taken for what.
+        description: What was taken for what, in sentences.
         kind: What kind of labels there is.
         unit: What a row is called.
         labels_title: What its labels are called together.
@@ -92,7 +92,7 @@ class DataPart:
     """
 
     files: tuple[str, ...]
-    found: str
+    description: str
     kind: str
     unit: str
     labels_title: str
@@ -188,7 +188,7 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Da
     numbers = [item.gold for item in items if isinstance(item.gold, float)]
     return DataPart(
         data.files,
-        data.found,
+        data.description,
         data.kind,
         data.item.unit,
         data.item.labels_title,

@@ -43,7 +43,7 @@ def test_formats(labelled, name):
     read = labelled(name, TABLES[name])
     assert pairs(read) == TEXTS
     assert (read.kind, read.files, read.task) == ("one", (name,), "classify")
-    assert read.found == (
+    assert read.description == (
         "Columns: text=text (by its name), label=label (by its name); the label is one name."
     )
 
@@ -161,7 +161,7 @@ def test_texts_to_fill(labelled, wrong):
         GapItem("one", None, "a.txt, line 1"),
         GapItem(" two ", None, "a.txt, line 3"),
     ]
-    assert (read.kind, read.found) == ("none", "Each line is a text.")
+    assert (read.kind, read.description) == ("none", "Each line is a text.")
     read = labelled("a.csv", "sentence,label\nx,1\n", "fill")
     assert read.items == [GapItem("x", None, "a.csv, row 2")]
     wrong(
@@ -210,11 +210,11 @@ def test_several_files_share_the_kind_of_labels(save, folder):
     read = read_labelled(["a.csv", "b.csv"], "classify")
     assert [item.label for item in read.items] == [1.0, 2.0, 2.5]
     assert (read.kind, read.files) == ("numbers", ("a.csv", "b.csv"))
-    assert read.found == (
+    assert read.description == (
         "Columns: text=text (by its name), label=score (by its name); the label is a number."
     )
     save("c.csv", "review,score\nx,1\n")
-    assert read_labelled(["a.csv", "c.csv"], "classify").found == (
+    assert read_labelled(["a.csv", "c.csv"], "classify").description == (
         "a.csv: Columns: text=text (by its name), label=score (by its name); the label is one "
         "name. c.csv: Columns: text=review (by its name), label=score (by its name); the label is "
         "one name."
