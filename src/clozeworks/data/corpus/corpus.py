@@ -1,7 +1,7 @@
 """A built corpus: its manifest, and its tokens as if they were one array.
 
 Everything is addressed by its number in the whole split: token 0 is the first token of the first
-shard, sentence and document numbers likewise. Where one shard ends nobody has to know.
+shard, sentence and document numbers likewise. Where one shard ends does not matter.
 """
 
 from collections.abc import Sequence

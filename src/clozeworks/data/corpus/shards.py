@@ -6,6 +6,7 @@ document begins among the sentences, and the end).
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -43,6 +44,16 @@ class ShardEntry:
     tokens: int
     sentences: int
     documents: int
+
+
+def totals(entries: Sequence[ShardEntry]) -> dict[str, Any]:
+    """What the manifest says of all shards of a part together."""
+    identity = sha256("".join(entry.sha256 for entry in entries).encode()).hexdigest()
+    units = ("tokens", "sentences", "documents")
+    return {
+        "identity": identity,
+        **{unit: sum(getattr(entry, unit) for entry in entries) for unit in units},
+    }
 
 
 def write_shard(path: Path, arrays: dict[str, NDArray[Any]]) -> ShardEntry:

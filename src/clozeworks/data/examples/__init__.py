@@ -153,15 +153,10 @@ class ExamplesSpec(Slot):
 
 
 def room_within(length: int, added: int, texts: int = 1) -> int:
-    """The tokens of text a sequence has room for.
-
-    Args:
-        length: The most tokens of a sequence, special tokens among them.
-        added: How many special tokens there are.
-        texts: How many texts share the room; each needs a token.
+    """The tokens of text a sequence has room for, beside the special tokens that are added.
 
     Raises:
-        SettingError: If there is no room.
+        SettingError: If there is no room for one token of each text.
     """
     if length < added + texts:
         each = "one token of text" if texts == 1 else "one token of each text"

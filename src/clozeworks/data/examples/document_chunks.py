@@ -20,7 +20,7 @@ import numpy as np
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import ExamplesSpec, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.outline import Outline, cut_long
 from clozeworks.data.examples.separated import (
     LEADING,
     TRAILING,
@@ -70,8 +70,7 @@ def _pieces(outline: Outline, room: int, *, opened: bool) -> IndexArrays:
     """Where pieces begin, their sizes, and which begin or end a document."""
     documents = outline.sentences[outline.documents]
     sizes = np.diff(documents)
-    counts = -(-sizes // room)  # pieces of each document, (D,)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # (B,)
+    counts, within = cut_long(sizes, room)  # pieces of each document, (D,); their numbers, (B,)
     first, last = within == 0, within == np.repeat(counts, counts) - 1
     edges = last * TRAILING + (first * LEADING if opened else 0)
     return {

@@ -131,17 +131,10 @@ def assemble(
     labels: Int64Array | None = None,
     views: int = 1,
 ) -> ExampleArrays:
-    """Reads stretches of tokens and puts the special tokens around them.
+    """Reads stretches of tokens and puts the special tokens around them, as `lay_out` does.
 
-    Args:
-        split: Where the tokens are.
-        template: Special tokens for T texts.
-        begins: The first token of each text of each example, (B, T).
-        ends: The end of each, (B, T).
-        epochs: The epoch of each example, (B,).
-        indices: Its number, (B,).
-        labels: What is known of it, (B,).
-        views: How many neighbours belong together.
+    Each text of each example begins at one of `begins`, (B, T), and ends at one of `ends`; `views`
+    neighbours belong together.
     """
     tokens, words = split.gather(begins.ravel(), ends.ravel())
     examples = lay_out(

@@ -1,4 +1,4 @@
-"""Batches by step: any step's batch can be asked for, in any order, by any process.
+"""Batches by step: any step's batch can be made, in any order, by any process.
 
 The whole position of a loader is the number of the next step. Examples are visited in a new random
 order every epoch; a batch may hold the end of one epoch and the beginning of the next, so that
@@ -38,9 +38,9 @@ class Loader(Generic[Made]):
         batch_tokens: Tokens of a step over all ranks: as many examples as have this many on
             average.
         batch_size: Examples of a step instead of tokens.
-        rank: Which share of each step is wanted.
-        ranks: How many shares there are. All shares together are the step, however many.
-        workers: Threads that make batches ahead; with 0 each is made when it is asked for.
+        rank: Which part of each step this process has.
+        ranks: How many parts there are. All parts together are the step, however many.
+        workers: Threads that make batches ahead; with 0 each is made when it is needed.
         ahead: How many batches are made ahead.
 
     Raises:
@@ -100,7 +100,7 @@ class Loader(Generic[Made]):
         return epoch + offset / self.examples.size(epoch)
 
     def batch(self, step: int) -> Made:
-        """This rank's share of a step."""
+        """This rank's part of a step."""
         return self.collate(self.clean(step))
 
     def clean(self, step: int) -> ExampleArrays:

@@ -48,6 +48,12 @@ class Outline:
         return np.searchsorted(self.documents, sentences, side="right") - 1
 
 
+def cut_long(sizes: Int64Array, room: int) -> tuple[Int64Array, Int64Array]:
+    """How many pieces of at most `room` tokens stretches are cut into, and each piece's number."""
+    counts = -(-sizes // room)
+    return counts, np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 def chain(count: int, after: Callable[[Int64Array], Int64Array], group: int = GROUP) -> Int64Array:
     """The positions visited from 0 on, up to but not `count`.
 

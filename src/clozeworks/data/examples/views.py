@@ -137,7 +137,7 @@ def _group_size(split: Split) -> int:
     """How many texts every group has: 2 or 3.
 
     Raises:
-        InputError: A document has another number, or not all have the same.
+        InputError: If a document has another number, or not all have the same.
     """
     filled = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(split.sentence_offsets) > 0)])
     counts = np.diff(filled[split.document_offsets])

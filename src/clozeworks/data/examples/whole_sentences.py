@@ -25,7 +25,7 @@ from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import ExamplesSpec, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline, chain
+from clozeworks.data.examples.outline import Outline, chain, cut_long
 from clozeworks.data.examples.separated import Separated, Separators, no_last_token
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import template
@@ -91,13 +91,11 @@ class DocSentences(FullSentences):
 def _pieces(outline: Outline, room: int) -> tuple[Int64Array, Int64Array]:
     """Sentences with the long ones cut: where they begin, and where documents begin among them."""
     sentences, documents = outline.sentences, outline.documents
-    counts = -(-np.diff(sentences) // room)
-    if (counts <= 1).all():
+    if (np.diff(sentences) <= room).all():
         return sentences, documents
-    begins = np.cumsum(counts) - counts
-    within = np.arange(counts.sum()) - np.repeat(begins, counts)
+    counts, within = cut_long(np.diff(sentences), room)
     pieces = np.repeat(sentences[:-1], counts) + within * room
-    return np.append(pieces, sentences[-1]), np.append(begins, counts.sum())[documents]
+    return np.append(pieces, sentences[-1]), np.concatenate([[0], np.cumsum(counts)])[documents]
 
 
 def _full(outline: Outline, room: int, closing: int) -> IndexArrays:

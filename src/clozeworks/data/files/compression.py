@@ -173,11 +173,11 @@ def check_not_compressed(head: bytes, origin: str) -> None:
 
 
 def read_blocks(path: Path, position: Position | None = None) -> Iterator[bytes]:
-    """Reads a file as decompressed blocks.
+    """Reads a file as decompressed blocks; its suffix says whether and how it is compressed.
 
     Args:
-        path: The file; its suffix says whether and how it is compressed.
-        position: Told, before each block is given, how many bytes of the file have been read.
+        path: The file.
+        position: Called, before each block is given, with the bytes of the file read so far.
 
     Yields:
         The blocks; the last one, and only that, is empty.

@@ -125,14 +125,6 @@ def binary(origin: str, line: int, position: int) -> InputError:
     )
 
 
-def nul(origin: str, line: int) -> InputError:
-    """Makes the error for a zero character in an encoding where zero bytes are usual."""
-    return InputError(
-        f"{origin}, line {line:,}: character U+0000 does not occur in text; this is a binary "
-        "file; convert the file to text."
-    )
-
-
 def invalid(origin: str, line: int, name: str, data: bytes, start: int) -> InputError:
     """Makes the error for a byte that is not valid at this position of the data."""
     return InputError(

@@ -20,7 +20,6 @@ from clozeworks.data.files.encodings import (
     invalid,
     is_wide,
     marked_encoding,
-    nul,
     printable,
 )
 from clozeworks.errors import InputError
@@ -41,7 +40,7 @@ def read_lines(
         path: The file. If its name ends in `.gz`, `.bz2`, `.xz` or `.zst` it is decompressed.
         encoding: The encoding of the characters. A byte order mark is recognised and dropped; the
             default gives way to it.
-        position: Told, at each block, how many bytes of the file have been read.
+        position: Called, at each block, with the bytes of the file read so far.
 
     Yields:
         The lines without their ends, which are `\n`, `\r\n` or `\r`. Nothing follows the last end.
@@ -87,12 +86,7 @@ class LineReader:
 def stream_lines(
     stream: BinaryIO, *, encoding: str = DEFAULT_ENCODING, origin: str = STANDARD_INPUT
 ) -> Iterator[list[str]]:
-    """Reads the lines of a stream as they arrive: nothing waits for its end.
-
-    Args:
-        stream: The stream, such as `sys.stdin.buffer`.
-        encoding: The encoding of the characters, as for `read_lines`.
-        origin: How messages name the stream.
+    """Reads the lines of a stream, such as `sys.stdin.buffer`, as they arrive.
 
     Yields:
         The lines that have become complete, without their ends.
@@ -107,12 +101,7 @@ def stream_lines(
 def read_text(
     source: Path | BinaryIO, *, encoding: str = DEFAULT_ENCODING, origin: str = STANDARD_INPUT
 ) -> str:
-    """Reads all of a file or stream as one text; line ends stay as they are.
-
-    Args:
-        source: A file, compressed or not, or a stream.
-        encoding: The encoding of the characters, as for `read_lines`.
-        origin: How messages name a stream.
+    """Reads all of a file, compressed or not, or of a stream; line ends stay as they are.
 
     Raises:
         InputError: If it cannot be read as text, with the line where that is.
@@ -213,7 +202,11 @@ def _decoded(
             text = text.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n")
         if is_wide(name) and (start := text.find("\0")) >= 0:
             text = text[:start]
-            wrong = nul(origin, line + text.count("\n"))
+            ends = text.count("\n")
+            wrong = InputError(
+                f"{origin}, line {line + ends:,}: character U+0000 does not occur "
+                "in text; this is a binary file; convert the file to text."
+            )
         line += text.count("\n")
         yield text
         if wrong:

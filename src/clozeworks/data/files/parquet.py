@@ -33,10 +33,6 @@ def parquet_rows(
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     """Reads all columns but binary ones: pictures and sounds have no part in a text.
 
-    Args:
-        path: The file.
-        position: Told how far the reading is, in bytes of the file.
-
     Yields:
         Row 0, which is the names of the columns; then the number of each row, from 1, and its
         cells.
@@ -55,12 +51,7 @@ def parquet_rows(
 def parquet_texts(
     path: Path, columns: Sequence[str] | None, position: Position | None = None
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Reads columns of strings; nothing else of the file is touched.
-
-    Args:
-        path: The file.
-        columns: Their names or numbers; None takes `text`, or the only column of strings.
-        position: Told how far the reading is, in bytes of the file.
+    """Reads columns of strings, `text` or the only one if not named; touches nothing else.
 
     Yields:
         Rows as `parquet_rows` does; any text may be None.

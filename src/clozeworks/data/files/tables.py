@@ -31,7 +31,7 @@ NumberedRow = tuple[int, RowCells]
 TableLine = tuple[int, list[str]]
 # An object's number and its fields.
 NumberedObject = tuple[int, dict[str, Any]]
-# Told where a row is that cannot be used, and what is wrong with it, without a full stop.
+# Called with the source location of a bad row, and what is wrong with it, without a full stop.
 OnBadRow = Callable[[str, str], None]
 
 
@@ -79,7 +79,7 @@ class TableReader:
     Args:
         path: A file with one of `TABLE_SUFFIXES`, compressed or not.
         encoding: What it is written in.
-        on_bad_row: Told about rows that cannot be used, which are left out if it returns.
+        on_bad_row: Called for rows that cannot be used, which are left out if it returns.
 
     Attributes:
         head: The first rows, to find out what the columns are.
@@ -130,7 +130,7 @@ def read_table(
     Args:
         path: A file with one of `TABLE_SUFFIXES`, compressed or not.
         encoding: What it is written in.
-        on_bad_row: Told about rows that cannot be used, which are left out if it returns.
+        on_bad_row: Called for rows that cannot be used, which are left out if it returns.
 
     Raises:
         InputError: If the file cannot be read, or holds no rows.
@@ -201,17 +201,11 @@ def _first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:
 def json_objects(
     lines: Iterator[str], origin: str, suffix: str, on_bad_row: OnBadRow = refuse_row
 ) -> tuple[str, Iterator[NumberedObject]]:
-    """Reads the objects of a JSON file. A string counts as an object with the field `text`.
+    """The objects of a JSON file with their numbers, and what an object is called.
 
-    Args:
-        lines: The lines of the file.
-        origin: How messages name it.
-        suffix: `.jsonl`, one object per line, or `.json`, a list of objects. A `.json` file may
-            also have one object per line.
-        on_bad_row: Told about values that are not objects, which are left out if it returns.
-
-    Returns:
-        What an object is called, and the objects with their numbers.
+    A string counts as an object with the field `text`. A `.jsonl` file has one object per line, a
+    `.json` file a list of objects, or also one object per line. For values that are not
+    objects `on_bad_row` is called; they are left out if it returns.
 
     Raises:
         InputError: If the file is one JSON value, and not a list of objects.
@@ -313,12 +307,9 @@ def one_object_per_line(lines: Sequence[str]) -> bool:
 
 
 def separated_rows(lines: Iterator[str], origin: str, suffix: str) -> Iterator[TableLine]:
-    """Reads the rows of a csv or tsv file; a line without any cell counts but is not a row.
+    """Reads the rows of a csv file, whose cells may be quoted, or of a tsv file, without quoting.
 
-    Args:
-        lines: The lines of the file.
-        origin: How messages name it.
-        suffix: `.csv`, where cells may be quoted, or `.tsv`, where they are not.
+    A line without any cell counts but is not a row.
 
     Raises:
         InputError: If quotation marks do not match, or a row does not fit in memory.
@@ -374,7 +365,7 @@ def even_rows(
     suffix: str,
     on_bad_row: OnBadRow = refuse_row,
 ) -> Iterator[TableLine]:
-    """Gives the rows with as many cells as the first; `on_bad_row` is told about the others."""
+    """Gives the rows with as many cells as the first; `on_bad_row` is called for the others."""
     for number, cells in rows:
         if len(cells) == width:
             yield number, cells

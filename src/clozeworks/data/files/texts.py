@@ -100,17 +100,15 @@ def read_texts(
     encoding: str = DEFAULT_ENCODING,
     skip_blank: bool = False,
 ) -> Texts:
-    """Reads every text of a file or of standard input.
+    """Reads every text of a file, or of a stream, which has one per line.
 
-    The suffix of a file chooses its format, as `text_rows` says. A stream has one text per line.
+    The settings are those of `text_rows`.
 
     Args:
         source: A file, or an open stream.
-        column: The column or field that holds the text, by name or number. The default is `text`,
-            or the only column of strings.
+        column: The column or field that holds the text.
         header: Whether the first row of csv and tsv is a header; it is if not given.
-        encoding: The encoding of the characters. A byte order mark is recognised and dropped; the
-            default gives way to it.
+        encoding: The encoding of the characters.
         skip_blank: Whether to leave out blank texts rather than to stop at them.
 
     Raises:
@@ -157,7 +155,6 @@ def check_header(files: Iterable[Path], header: bool | None) -> None:
     Raises:
         SettingError: If `header` is given and there is no such file.
     """
-    files = list(files)
     suffixes = {check_format(path, TEXT_SUFFIXES) for path in files}
     if header is not None and not suffixes & set(HEADER_SUFFIXES):
         option = "--header" if header else "--no-header"
@@ -192,7 +189,7 @@ def text_rows(
             `text`, or the only column of strings.
         header: Whether the first row of csv and tsv is a header; it is if not given.
         encoding: The encoding of the characters, as for `read_lines`.
-        position: Told now and then how many bytes of the file have been read.
+        position: Called now and then with the bytes of the file read so far.
 
     Raises:
         InputError: If the file cannot be used as it is; while it is read, with the line.

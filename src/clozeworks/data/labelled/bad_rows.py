@@ -56,10 +56,7 @@ class BadRows:
         self.repaired.append(BadRow(source_location, what))
 
     def finish(self, *, complete: bool = True) -> None:
-        """Ends the reading.
-
-        Args:
-            complete: Whether all rows have been looked at.
+        """Ends the reading, perhaps before all rows have been looked at.
 
         Raises:
             InputError: If there are bad rows and they are not to be dropped.

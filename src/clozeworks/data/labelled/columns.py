@@ -61,15 +61,11 @@ class Column:
 
 
 def parse_columns(written: str, item: type[Item]) -> dict[str, str]:
-    """Reads `text=review,label=stars`.
-
-    Args:
-        written: Roles with the names of columns, or their numbers counted from 1.
-        item: What rows become; it knows the roles.
+    """Reads `text=review,label=stars`: roles with names of columns, or numbers counted from 1.
 
     Raises:
         SettingError: If it is not written so, or names a role twice.
-        UnknownName: If a task has no such role.
+        UnknownName: If such items have no such role.
     """
     roles = [role.name for role in item.roles]
     named: dict[str, str] = {}
@@ -77,14 +73,13 @@ def parse_columns(written: str, item: type[Item]) -> dict[str, str]:
         role, equals, column = (piece.strip() for piece in part.partition("="))
         if not equals or not column:
             example = ",".join(f"{name}={number}" for number, name in enumerate(roles[:3], 1))
-            raise SettingError(
-                f"--columns is {written!r}; it must name columns or their numbers; write it like "
-                f"--columns {example}."
-            )
+            rule = "it must name columns or their numbers"
+            raise SettingError("--columns", written, rule, f"write it like --columns {example}")
         if role not in roles:
             raise UnknownName(f"--columns for {item.command}", role, roles)
         if role in named:
-            raise SettingError(f"--columns names {role!r} twice; a role has one column.")
+            rule = f"it names {role!r} twice, and a role has one column"
+            raise SettingError("--columns", written, rule)
         named[role] = column
     return named
 
@@ -102,7 +97,7 @@ def find_columns(
         header: Whether the first row of csv or tsv is a header; None to find out.
 
     Returns:
-        The table, in which the first row is data if it is, and its columns.
+        The table, whose rows begin with the first one if that is data, and its columns.
 
     Raises:
         InputError: If a column is not there, or the first row seems to be data.

@@ -10,17 +10,16 @@ scored.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.tables import TABLE_SUFFIXES
 from clozeworks.data.files.texts import SourceLocations
+from clozeworks.data.labelled.bad_rows import BadRows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.reading import FileItems, Reading
     from clozeworks.data.labelled.written_rows import WrittenFile
 
@@ -247,13 +246,13 @@ class Item:
         return lines
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: "BadRows") -> "Item":
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "Item":
         """An item from the cells of a row, by role.
 
         Args:
             row: The cells of the columns that were found.
             source_location: Where the row stands.
-            bad: Told about what was fixed on the way.
+            bad: Collects what was repaired on the way.
 
         Raises:
             ValueError: If the row cannot be used; the message says why and what to do.
@@ -267,21 +266,21 @@ class Item:
 
     @classmethod
     def read_file(
-        cls, path: "Path", suffix: str, reading: "Reading", bad: "BadRows"
+        cls, path: Path, suffix: str, reading: "Reading", bad: BadRows
     ) -> "FileItems | None":
         """The items of a file with a layout of its own; None if it is a table."""
         return None
 
     @classmethod
     def written_file(
-        cls, path: "Path", suffix: str, encoding: str, source_locations: Collection[str]
+        cls, path: Path, suffix: str, encoding: str, source_locations: Collection[str]
     ) -> "WrittenFile | None":
         """The rows of a file with a layout of its own as they were written; None for a table."""
         return None
 
     @classmethod
     def settle(
-        cls, items: Sequence["Item"], reading: "Reading", bad: "BadRows"
+        cls, items: Sequence["Item"], reading: "Reading", bad: BadRows
     ) -> tuple[Sequence["Item"], str]:
         """The items with their labels read, now that all files are, and the kind of the labels."""
         known = any(item.gold is not None for item in items)

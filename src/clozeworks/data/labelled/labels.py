@@ -209,10 +209,10 @@ def read_labels(
     """Reads the label cells of all rows, whose kind is decided together.
 
     Args:
-        cells: The cell of each row, and where the row stands.
+        cells: The cell of each row, and its source location.
         asked: The kind a person named.
         separator: What stands between several labels of one cell.
-        bad: Told about rows whose label cannot be used.
+        bad: Collects rows whose label cannot be used.
 
     Returns:
         The label of each row, whether the row can be used, and the kind.

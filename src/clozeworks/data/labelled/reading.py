@@ -7,7 +7,7 @@ file finds columns, walks over rows, and collects those that cannot be used.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from clozeworks.data.files.compression import check_format
 from clozeworks.data.files.encodings import printable
@@ -17,7 +17,7 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns
 from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.labels import AskedKind
-from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.errors import InputError, SettingError, Stated, UnknownName
 from clozeworks.wording import counted
 
 
@@ -44,12 +44,10 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.separator == "":
-            raise SettingError("--separator is empty; it must be a character such as |.")
+            raise SettingError("--separator", Stated("empty"), "it must be a character such as |")
         if self.separator is not None and self.labels not in (None, "several"):
-            raise SettingError(
-                f"--separator is {self.separator!r} and --labels is {self.labels!r}; a separator "
-                "stands between several labels; leave one of them out."
-            )
+            rule = f"it stands between several labels, and --labels is {self.labels!r}"
+            raise SettingError("--separator", self.separator, rule, "leave one of them out")
 
     def refuse_columns(self, why: str) -> None:
         """Insists that no column was named, where there are none.
@@ -59,9 +57,8 @@ class Reading:
         """
         if self.columns:
             named = ",".join(f"{role}={column}" for role, column in self.columns.items())
-            raise SettingError(
-                f"--columns is {named!r}; {why}, and there are no columns; leave --columns out."
-            )
+            rule = f"{why}, and there are no columns"
+            raise SettingError("--columns", named, rule, "leave --columns out")
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class FileItems:
     Attributes:
         items: The items.
         columns: What its columns were taken to be; none where it has another layout.
-        has_header: Whether its columns have names, or it is no table.
+        has_header: Whether its columns have names, or it is not a table.
         layout: What its layout is, in a sentence; empty for tables.
     """
 
@@ -155,10 +152,8 @@ def read_items(
         reading.labels or reading.separator
     ):
         name = "--labels" if reading.labels else "--separator"
-        raise SettingError(
-            f"{name} is {(reading.labels or reading.separator)!r}; only texts and pairs have "
-            f"labels of several kinds, and the task is {item.command}; leave it out."
-        )
+        rule = f"only texts and pairs have labels of several kinds, and the task is {item.command}"
+        raise SettingError(name, reading.labels or reading.separator, rule, "leave it out")
     paths = [Path(file) for file in ([files] if isinstance(files, Path | str) else files)]
     if not paths:
         raise InputError("there are no files; name at least one.")
@@ -176,7 +171,7 @@ def read_items(
     sentences = [_sentence(part, kind, item) for part in parts]
     if len(set(sentences)) > 1:
         sentences = [f"{origin}: {text}" for origin, text in zip(origins, sentences, strict=True)]
-    if kind == "one" or kind == "several" or kind == "numbers":
+    if kind in get_args(AskedKind):
         reading = replace(reading, labels=cast(AskedKind, kind))
     return Labelled(
         item,

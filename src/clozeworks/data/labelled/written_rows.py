@@ -84,11 +84,7 @@ class WrittenRows:
 
 
 def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
-    """Reads labelled files once more, to keep their rows as they were written.
-
-    Args:
-        data: What was read from them.
-        files: The files, as they were named for `data`.
+    """Reads the files of some labelled data once more, to keep their rows as they were written.
 
     Raises:
         InputError: If a file was named twice, or their rows do not fit into one file.

@@ -29,7 +29,7 @@ def test_what_a_person_writes():
     assert str(caught.value) == (
         "--columns for classify is 'txt'; known: label, text. Did you mean 'text'?"
     )
-    with pytest.raises(SettingError, match=r"^--columns names 'text' twice; a role has one column"):
+    with pytest.raises(SettingError, match=r"it names 'text' twice, and a role has one column"):
         parse_columns("text=1,text=2", TextItem)
 
 

@@ -233,8 +233,8 @@ def test_separators(labelled):
     with pytest.raises(SettingError) as caught:
         Reading(separator="|", labels="one")
     assert str(caught.value) == (
-        "--separator is '|' and --labels is 'one'; a separator stands between several labels; "
-        "leave one of them out."
+        "--separator is '|'; it stands between several labels, and --labels is 'one'; leave one of "
+        "them out."
     )
 
 
