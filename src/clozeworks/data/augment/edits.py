@@ -83,16 +83,8 @@ class Edited:
         return position + self._moves[number]
 
 
-class Rewrite(NamedTuple):
-    """An edit, and the words in its text.
-
-    Attributes:
-        edit: The edit.
-        words: The number of the old word, and begin and end of the new one in the edit's text.
-    """
-
-    edit: Edit
-    words: tuple[tuple[int, int, int], ...]
+# An edit; and of each word in its text the number of the old one, its begin and its end there.
+Rewrite = tuple[Edit, list[tuple[int, int, int]]]
 
 
 def rewrites(passage: Passage, changes: Changes) -> list[Rewrite]:
@@ -123,11 +115,8 @@ def _rewrite(passage: Passage, run: Sequence[int], changes: Changes) -> Rewrite:
     for number, gap in zip(run, [left, *inner], strict=True):
         for position, word in enumerate(changes[number]):
             # In front of the first word that stands, there is the gap of the whole run.
-            new += (
-                _beside(last, word)
-                if position
-                else _fitted(text, gap if words else left, last, word)
-            )
+            beside = gap if words else left
+            new += _beside(last, word) if position else _fitted(text, beside, last, word)
             words.append((number, len(new), len(new) + len(word)))
             new += word
             last = word
@@ -135,7 +124,7 @@ def _rewrite(passage: Passage, run: Sequence[int], changes: Changes) -> Rewrite:
         new += _fitted(text, right, last, after)
     else:
         new = _closed(text, left, inner, right)
-    return Rewrite(Edit(left[0], right[1], new), tuple(words))
+    return Edit(left[0], right[1], new), words
 
 
 def _beside(before: str, after: str) -> str:

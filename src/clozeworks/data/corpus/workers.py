@@ -172,14 +172,12 @@ def _work(folder: str, settings: str) -> None:
             return
         try:
             chunk = maker.make([block.decode() for block in blocks])
-        except ClozeworksError as error:
-            _send(answers, [], {"kind": _kind(error), "error": str(error)})
-            continue
         except MemoryError:
             return  # the other side says what may have happened
         except Exception as error:
-            sentence = f"making tokens failed: {type(error).__name__}: {error}"
-            _send(answers, [], {"kind": ClozeworksError.__name__, "error": sentence})
+            if not isinstance(error, ClozeworksError):
+                error = ClozeworksError(f"making tokens failed: {type(error).__name__}: {error}")
+            _send(answers, [], {"kind": _kind(error), "error": str(error)})
             continue
         counted = {key: value for key, value in vars(chunk).items() if key != "arrays"}
         names = [(name, array.dtype.str) for name, array in chunk.arrays.items()]

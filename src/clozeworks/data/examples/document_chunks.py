@@ -21,13 +21,7 @@ from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import ExamplesSpec, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline, cut_long
-from clozeworks.data.examples.separated import (
-    LEADING,
-    TRAILING,
-    Separated,
-    Separators,
-    no_last_token,
-)
+from clozeworks.data.examples.separated import LEADING, TRAILING, Separated, Separators, no_last_id
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -45,18 +39,11 @@ class DocumentPieces(ExamplesSpec):
         """Cuts the documents of a split into pieces; nothing is random."""
         end = tokenizer.last_id
         if end is None:
-            raise no_last_token("it says where a document ends", "GPT-2's")
+            raise no_last_id("it says where a document ends", "GPT-2's")
         around = template(tokenizer, 1)
         front = around.special[0][:1]
         room = room_within(self.length, len(front) + 1)
-        separators = Separators(
-            front=(),
-            closing=(),
-            between=end,
-            after_sentences=False,
-            between_documents=False,
-            opening=front[0] if front else None,
-        )
+        separators = Separators(end, opening=front[0] if front else None)
         index = Index(
             self,
             {"split": split.identity, "room": room, "opened": bool(front)},

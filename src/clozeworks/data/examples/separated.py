@@ -28,19 +28,19 @@ class Separators:
     """Which special tokens a block has.
 
     Attributes:
+        between: The separator.
         front: Those before the text.
         closing: Those at the end.
-        between: The separator.
         after_sentences: Whether one closes each sentence.
         between_documents: Whether a lone one stands between documents.
         opening: What stands before a block's text instead of a lone separator, if it is another.
     """
 
-    front: tuple[int, ...]
-    closing: tuple[int, ...]
     between: int
-    after_sentences: bool
-    between_documents: bool
+    front: tuple[int, ...] = ()
+    closing: tuple[int, ...] = ()
+    after_sentences: bool = False
+    between_documents: bool = False
     opening: int | None = None
 
 
@@ -130,7 +130,7 @@ class Separated(Examples):
         )
 
 
-def no_last_token(use: str, example: str) -> SettingError:
+def no_last_id(use: str, example: str) -> SettingError:
     """The error for a tokenizer without a last token; `use` says what it is for."""
     advice = f"use a tokenizer that has one, such as {example}, or blocks as examples"
     return SettingError("the tokenizer's last token", None, use, advice)

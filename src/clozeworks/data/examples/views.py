@@ -21,14 +21,7 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import (
-    Examples,
-    ExamplesSpec,
-    Stretches,
-    TextBounds,
-    check_tokens,
-    room_within,
-)
+from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
 from clozeworks.data.examples.outline import Outline
 from clozeworks.errors import InputError
 from clozeworks.spec import spec
@@ -47,7 +40,7 @@ class Twice(ExamplesSpec):
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
         """Takes the sentences of a split; nothing is random and no index is needed."""
-        return _Twice(split, tokenizer, self.length, 2)
+        return _Twice(split, tokenizer, self.length)
 
 
 @spec
@@ -60,7 +53,7 @@ class Neighbours(ExamplesSpec):
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
         """Takes the sentences of a split; nothing is random and no index is needed."""
-        return _Neighbours(split, tokenizer, self.length, 2).checked(
+        return _Neighbours(split, tokenizer, self.length).checked(
             "neighbours are two sentences of one document, and every document has only one; build "
             "the corpus from longer documents, or use each sentence twice."
         )
@@ -76,14 +69,14 @@ class Given(ExamplesSpec):
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
         """Takes the groups of a split; nothing is random and no index is needed."""
-        check_tokens(split)
-        return _Given(split, tokenizer, self.length, _group_size(split))
+        return _Given(split, tokenizer, self.length)
 
 
 class _Views(Stretches):
-    def __init__(self, split: Split, tokenizer: Tokenizer, length: int, views: int) -> None:
+    views = 2
+
+    def __init__(self, split: Split, tokenizer: Tokenizer, length: int) -> None:
         super().__init__(split, template(tokenizer, 1), length)
-        self.views = views
         self._room = room_within(length, self._template.added)
         self._outline = Outline.of(split)
 
@@ -126,6 +119,10 @@ class _Neighbours(_Views):
 
 
 class _Given(_Views):
+    def __init__(self, split: Split, tokenizer: Tokenizer, length: int) -> None:
+        super().__init__(split, tokenizer, length)
+        self.views = _group_size(split)
+
     def size(self, epoch: int) -> int:
         return len(self._outline.documents) - 1
 

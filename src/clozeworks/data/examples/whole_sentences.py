@@ -26,7 +26,7 @@ from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import ExamplesSpec, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline, chain, cut_long
-from clozeworks.data.examples.separated import Separated, Separators, no_last_token
+from clozeworks.data.examples.separated import Separated, Separators, no_last_id
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -54,15 +54,15 @@ class FullSentences(ExamplesSpec):
         """Makes blocks of the sentences of a split; nothing is random."""
         around = template(tokenizer, 1)
         if tokenizer.last_id is None:
-            raise no_last_token("whole sentences are separated by it", "BERT's or RoBERTa's")
+            raise no_last_id("whole sentences are separated by it", "BERT's or RoBERTa's")
         every = self.separators == "sentences"
         # The separator that closes the last sentence closes the block; it is not doubled.
         closing = (tokenizer.last_id,) if every else around.special[1]
         room = room_within(self.length, len(around.special[0]) + len(closing))
         separators = Separators(
+            tokenizer.last_id,
             front=around.special[0],
             closing=closing,
-            between=tokenizer.last_id,
             after_sentences=every,
             between_documents=self.crosses_documents,
         )

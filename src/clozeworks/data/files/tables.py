@@ -314,13 +314,9 @@ def separated_rows(lines: Iterator[str], origin: str, suffix: str) -> Iterator[T
     Raises:
         InputError: If quotation marks do not match, or a row does not fit in memory.
     """
-    return _csv_rows(lines, origin) if suffix == ".csv" else _tsv_rows(lines)
-
-
-def _tsv_rows(lines: Iterator[str]) -> Iterator[TableLine]:
-    for number, line in enumerate(lines, start=1):
-        if line:
-            yield number, line.split("\t")
+    if suffix == ".csv":
+        return _csv_rows(lines, origin)
+    return ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line)
 
 
 def _csv_rows(lines: Iterator[str], origin: str) -> Iterator[TableLine]:

@@ -142,9 +142,8 @@ def _number(table: Table, role: str, column: str) -> int:
 
 
 def _find_known(table: Table, item: type[Item], columns: dict[str, Column]) -> None:
-    numbers: dict[str, int] = {}
-    for number, name in enumerate(table.names, start=1):
-        numbers.setdefault(_plain(name), number)
+    names = [_plain(name) for name in table.names]
+    numbers = {name: names.index(name) + 1 for name in names}
 
     def take(role: str, name: str) -> None:
         number = numbers[name]
