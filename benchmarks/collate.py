@@ -93,13 +93,13 @@ def our_loader(folder: Path, name: str, workers: int):
     corpus = Corpus.open(folder)
     split = corpus.split()
     objective = objective_of(name)
-    arrangement = objective.chosen_examples().arrange(split, corpus.tokenizer, 0, folder / "index")
+    examples = objective.chosen_examples().arrange(split, corpus.tokenizer, 0, folder / "index")
     source = Vocabularies.of(corpus.tokenizer, split)
     return Loader(
-        arrangement,
+        examples,
         lambda clean: objective.batch(clean, 0, source),
         seed=0,
-        examples=EXAMPLES,
+        batch_size=EXAMPLES,
         workers=workers,
     )
 

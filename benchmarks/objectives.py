@@ -141,12 +141,12 @@ def plain_masks(model: str, corpus: Path) -> tuple[float, float, float]:
 
     opened = Corpus.open(corpus)
     split = opened.split(VALIDATION)
-    arrangement = FullSentences(length=LENGTH).arrange(split, opened.tokenizer, 0)
+    examples = FullSentences(length=LENGTH).arrange(split, opened.tokenizer, 0)
     objective, ranks = MaskedLM.roberta(), ProcessGroup("cpu")
     lanes = MicroBatchThreads(torch.device("cpu"))
     cutter = MicroBatcher(objective, 0, Vocabularies.of(opened.tokenizer, split), 2048, lanes.count)
-    examples = min(arrangement.size(0), 65_536 // LENGTH)
-    pieces = Loader(arrangement, cutter, seed=0, examples=examples, workers=0).batch(0)
+    batch_size = min(examples.size(0), 65_536 // LENGTH)
+    pieces = Loader(examples, cutter, seed=0, batch_size=batch_size, workers=0).batch(0)
     network = cw.load(model).model
     found = evaluate(
         network,

@@ -238,9 +238,9 @@ def peer(options: argparse.Namespace) -> dict[str, float]:
         cls_token=own.special.first,
         sep_token=own.special.last,
     )
-    arrangement = Blocks(length=LENGTH).arrange(corpus.split("train"), own, 0)
-    count = min(arrangement.size(0), options.steps * sequences)
-    clean = arrangement.take(0, np.arange(count))
+    examples = Blocks(length=LENGTH).arrange(corpus.split("train"), own, 0)
+    count = min(examples.size(0), options.steps * sequences)
+    clean = examples.take(0, np.arange(count))
     blocks = [block for block in np.split(clean.ids, clean.starts[1:]) if len(block) == LENGTH]
     data = Dataset.from_dict({"input_ids": [block.tolist() for block in blocks]})
     model = transformers.BertForMaskedLM(

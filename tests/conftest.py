@@ -244,3 +244,31 @@ def write_recipe(small_corpus: Path) -> Callable[[Path], Path]:
 def recipe(write_recipe: Callable[[Path], Path], tmp_path: Path) -> Path:
     """A recipe of twelve small steps into the folder `run`."""
     return write_recipe(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def in_memory():
+    """Makes a split of token ids by document and sentence; says which ids begin a word."""
+    import numpy as np
+
+    from clozeworks.data.corpus.corpus import TRAIN, Split
+    from clozeworks.data.corpus.shards import Shard, ShardEntry, token_dtype
+
+    def make(documents, vocabulary, word_starts=None) -> Split:
+        sentences = [sentence for document in documents for sentence in document]
+        ids = [token for sentence in sentences for token in sentence]
+        tokens = np.array(ids, dtype=token_dtype(vocabulary))
+        offsets = np.cumsum([0, *map(len, sentences)])
+        starts = np.ones(len(tokens), np.bool_) if word_starts is None else word_starts[tokens]
+        starts[offsets[:-1][offsets[:-1] < len(tokens)]] = True
+        shard = Shard(Path(), ShardEntry("", "", 0, len(tokens), len(sentences), len(documents)))
+        shard.__dict__["arrays"] = {
+            "tokens": tokens,
+            "word_starts": starts,
+            "sentences": offsets.astype(np.uint32),
+            "documents": np.cumsum([0, *map(len, documents)]).astype(np.uint32),
+        }
+        content = sha256(b"".join(array.tobytes() for array in shard.arrays.values()))
+        return Split(TRAIN, [shard], vocabulary, content.hexdigest())
+
+    return make

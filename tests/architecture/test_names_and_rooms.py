@@ -44,7 +44,7 @@ def test_no_folder_level_is_crowded():
 
 
 # Offered to users in Python, and used by nothing inside the package.
-OFFERED = {"board_score", "intervals_of", "in_memory", "load_adapter"}
+OFFERED = {"board_score", "intervals_of", "load_adapter"}
 
 
 def test_every_public_function_and_class_is_used():

@@ -164,13 +164,13 @@ def hidden_words(folder):
     corpus = Corpus.open(folder)
     split = corpus.split("train")
     objective = written(WHOLE_WORDS, None)
-    arrangement = objective.chosen_examples().arrange(split, corpus.tokenizer, seed=0, cache=None)
+    examples = objective.chosen_examples().arrange(split, corpus.tokenizer, seed=0, cache=None)
     source = Vocabularies.of(corpus.tokenizer, split)
     loader = Loader(
-        arrangement,
+        examples,
         lambda clean: (clean, objective.batch(clean, 0, source)),
         seed=0,
-        tokens=1024,
+        batch_tokens=1024,
         workers=0,
     )
     for step in range(5):

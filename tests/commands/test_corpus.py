@@ -288,9 +288,9 @@ def test_the_loader_gives_what_is_printed(command, corpus):
 
     opened = Corpus.open(corpus)
     objective, split = published("roberta", 32), opened.split("validation")
-    arrangement = objective.chosen_examples().arrange(split, opened.tokenizer, 3, None)
+    examples = objective.chosen_examples().arrange(split, opened.tokenizer, 3, None)
     source = Vocabularies.of(opened.tokenizer, split)
-    loader = Loader(arrangement, lambda x: objective.batch(x, 3, source), seed=3, tokens=512)
+    loader = Loader(examples, lambda x: objective.batch(x, 3, source), seed=3, batch_tokens=512)
     made = loader.batch(11)
     printed = command(
         *("corpus", "batch", corpus, "--objective", "roberta", "--length", "32", "--seed", "3"),

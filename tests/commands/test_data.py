@@ -137,7 +137,7 @@ def test_refusals(refused, train):
         *("data", "check", train, "--task", "classify", "--columns", "label=lable"),
     )
     refused(
-        "--window is 5, and nothing counts tokens; name a tokenizer or a model with --tokenizer.",
+        "--window is 5; nothing counts tokens; name a tokenizer or a model with --tokenizer.",
         *("data", "check", train, "--task", "classify", "--window", "5"),
     )
 

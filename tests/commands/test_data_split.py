@@ -226,7 +226,7 @@ def test_a_part_that_cannot_be_written_leaves_none(command, place, monkeypatch, 
         ),
         (
             ["bare.txt"],
-            "bare.txt has the suffix '.txt'; for classify the known are .csv, .tsv, .jsonl, .json, "
+            "bare.txt has the suffix '.txt'; classify reads .csv, .tsv, .jsonl, .json, "
             ".parquet, all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the "
             "file.",
         ),

@@ -58,13 +58,13 @@ def test_the_first_held_out_loss_is_what_the_folder_costs(folder, recipe, small_
     # The same questions by hand: all of the held-out text in one batch, no run around it.
     corpus, objective = Corpus.open(small_corpus), published("bert", 24)
     split = corpus.split(VALIDATION)
-    arrangement = objective.chosen_examples().arrange(split, corpus.tokenizer, 3)
-    examples = max(1, min(round(256 / arrangement.mean_length), arrangement.size(0)))
+    examples = objective.chosen_examples().arrange(split, corpus.tokenizer, 3)
+    batch_size = max(1, min(round(256 / examples.mean_length), examples.size(0)))
     loader = Loader(
-        arrangement,
+        examples,
         lambda clean: objective.batch(clean, 3, Vocabularies.of(corpus.tokenizer, split)),
         seed=3,
-        examples=examples,
+        batch_size=batch_size,
     )
     model = cw.load(start).model.eval()
     with torch.inference_mode():

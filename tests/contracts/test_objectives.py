@@ -16,9 +16,8 @@ import torch
 
 from clozeworks import config, registry
 from clozeworks.core.initialize import initialize
-from clozeworks.data.corpus.corpus import in_memory
 from clozeworks.data.examples import ExamplesSpec
-from clozeworks.data.examples.example_arrays import ExampleArrays, place
+from clozeworks.data.examples.example_arrays import ExampleArrays, lay_out
 from clozeworks.errors import SettingError
 from clozeworks.families.family import Config, families
 from clozeworks.objectives.batch import Vocabularies
@@ -90,9 +89,10 @@ def clean(seed=0, first=0, epoch=0, groups=4) -> ExampleArrays:
         sizes = generator.integers(6, 40, 2)
         drawn = [generator.integers(5, TEXT, size) for size in sizes]
         texts.append([(tokens, generator.random(len(tokens)) < 0.7) for tokens in drawn])
-    made = place(
+    made = lay_out(
         PAIR,
-        texts,
+        np.array([[len(tokens) for tokens, _ in example] for example in texts]),
+        *map(np.concatenate, zip(*(text for example in texts for text in example), strict=True)),
         epochs=np.full(len(texts), epoch),
         indices=np.arange(first, first + len(texts)),
         labels=generator.integers(0, 2, len(texts)),
@@ -128,7 +128,7 @@ def one_thread():
 
 
 @pytest.fixture(scope="module")
-def source():
+def source(in_memory):
     split = in_memory([[list(range(5, TEXT))] * 3], VOCABULARY)
     return Vocabularies(
         VOCABULARY,

@@ -266,7 +266,7 @@ def loader(task, items, *, ranks=1, rank=0, workers=0, piece=10_000):
     examples = TaskExamples(task, items, tokenizer_for(task), max_length=most)
     cutter = MicroBatcher(task, 0, Vocabularies.of(tokenizer_for(task)), piece, 1)
     return Loader(
-        examples, cutter, seed=1, examples=5, rank=rank, ranks=ranks, workers=workers, ahead=2
+        examples, cutter, seed=1, batch_size=5, rank=rank, ranks=ranks, workers=workers, ahead=2
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.data.examples.example_arrays import place
+from clozeworks.data.examples.example_arrays import lay_out
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive
@@ -29,9 +29,10 @@ def arranged(template, texts, lengths, seed=0):
         cut = generator.integers(1, length) if texts == 2 else length
         sizes = [cut, length - cut][:texts]
         rows.append([(generator.integers(5, 99, n), generator.random(n) < 0.7) for n in sizes])
-    return place(
+    return lay_out(
         template,
-        rows,
+        np.array([[len(tokens) for tokens, _ in row] for row in rows]),
+        *map(np.concatenate, zip(*(text for row in rows for text in row), strict=True)),
         epochs=np.zeros(len(rows), np.int64),
         indices=np.arange(len(rows)),
         labels=generator.integers(0, 2, len(rows)) if texts == 2 else None,

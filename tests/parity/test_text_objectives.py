@@ -7,7 +7,7 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from clozeworks.checkpoints import folder  # noqa: E402
-from clozeworks.data.examples.example_arrays import place  # noqa: E402
+from clozeworks.data.examples.example_arrays import lay_out  # noqa: E402
 from clozeworks.objectives.batch import Vocabularies  # noqa: E402
 from clozeworks.objectives.causal_lm import CausalLM  # noqa: E402
 from clozeworks.objectives.prefix_lm import PrefixLM  # noqa: E402
@@ -33,9 +33,10 @@ GPT2 = {
 
 def texts(template, sizes=(9, 30, 17)):
     generator = np.random.default_rng(1)
-    made = [[(generator.integers(2, 95, size), np.ones(size, bool))] for size in sizes]
-    numbers = np.arange(len(made))
-    return place(template, made, epochs=np.zeros_like(numbers), indices=numbers)
+    tokens = np.concatenate([generator.integers(2, 95, size) for size in sizes])
+    numbers, words = np.arange(len(sizes)), np.ones(len(tokens), bool)
+    more = {"epochs": np.zeros_like(numbers), "indices": numbers}
+    return lay_out(template, np.array(sizes)[:, None], tokens, words, **more)
 
 
 def padded(ids, lengths, fill):

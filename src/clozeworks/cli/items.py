@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from clozeworks.cli.inputs import Whole, refuse, resolve_input
-from clozeworks.data.files.compression import COMPRESSIONS
-from clozeworks.data.files.encodings import missing_file, open_file, printable
+from clozeworks.data.files.compression import COMPRESSIONS, CONVERT, check_format
+from clozeworks.data.files.encodings import missing_file, printable
 from clozeworks.data.files.lines import STANDARD_INPUT, LineReader, read_text, stream_lines
 from clozeworks.data.files.tables import Table, TableReader
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -78,7 +78,8 @@ class ItemInput:
         if path is None:
             _check_unused(unused, f"{STANDARD_INPUT} has no columns")
             return InputItems(STANDARD_INPUT, self._arriving())
-        suffix = self._suffix(path)
+        advice = f"{CONVERT}, or pipe its lines in with -"
+        suffix = check_format(path, self.item.asked_suffixes, advice, self.item.command)
         if suffix == ".json":
             return self._document(path)
         if suffix not in (".jsonl", ".parquet"):
@@ -116,22 +117,6 @@ class ItemInput:
                 "both, or name a file that exists."
             )
         return found
-
-    def _suffix(self, path: Path) -> str:
-        packed = path.suffix.lower() in COMPRESSIONS
-        suffix = (Path(path.stem) if packed else path).suffix.lower()
-        known = self.item.asked_suffixes
-        if suffix in known and not (packed and suffix == ".parquet"):
-            return suffix
-        with open_file(path):  # that a file cannot be read is worse news than its suffix
-            pass
-        shown = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
-        has = f"has the suffix {shown!r}" if shown else "has no suffix"
-        raise InputError(
-            f"{printable(path)} {has}; {self.item.command} reads {', '.join(known)}, all but "
-            f".parquet also with {', '.join(COMPRESSIONS)}; rename or convert the file, or pipe "
-            "its lines in with -."
-        )
 
     def _named(self) -> dict[str, str]:
         if self.columns is None:
@@ -187,7 +172,9 @@ class ItemInput:
         reading = Reading(self._named(), self.header, None, None, self.encoding)
         labelled = read_items(path, item, reading, bad=self.bad)
         items = Whole(labelled.items)
-        return InputItems(printable(path), self._chunks(items), items.fraction_read, labelled.found)
+        return InputItems(
+            printable(path), self._chunks(items), items.fraction_read, labelled.description
+        )
 
     def _table(self, rows: TableReader) -> InputItems:
         named = self._named()
@@ -196,26 +183,13 @@ class ItemInput:
         columns = [column for column in found if column.role in item.asked_roles]
         said = f"Columns: {', '.join(map(str, columns))}"
         said += "." if any(head.names) else "; no header."
-        given = [0]
-        items = self._rows(rows, head, columns, item, given)
-
-        def fraction() -> float:
-            # The first rows are read ahead: a small file is read before one of them is answered.
-            ahead = rows.fraction_read() >= 1 and given[0] < len(head.rows)
-            return given[0] / len(head.rows) if ahead else rows.fraction_read()
-
-        return InputItems(head.origin, self._chunks(items), fraction, said)
+        items = self._rows(rows, head, columns, item)
+        return InputItems(head.origin, self._chunks(items), rows.fraction_read, said)
 
     def _rows(
-        self,
-        rows: TableReader,
-        head: Table,
-        columns: list[Column],
-        item: type[Item],
-        given: list[int],
+        self, rows: TableReader, head: Table, columns: list[Column], item: type[Item]
     ) -> Iterator[Item]:
         for number, cells in rows.rows(head):
-            given[0] += 1
             row = {column.role: cells[column.number - 1] for column in columns}
             source_location = head.location(number)
             try:

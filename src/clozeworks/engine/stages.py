@@ -58,7 +58,7 @@ class Stages:
     def epoch_steps(self) -> float:
         """Steps of the first epoch."""
         loader = self.stages[0].loader
-        return loader.arrangement.size(0) / loader.examples
+        return loader.examples.size(0) / loader.batch_size
 
     def epoch_of(self, step: int) -> float:
         """How many epochs of its stage's data have passed when a step begins."""

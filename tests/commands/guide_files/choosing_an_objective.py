@@ -90,13 +90,13 @@ def followed(folder, names):
 
 def first_batch(split, tokenizer, name):
     objective = published(name, 64)
-    arrangement = objective.chosen_examples().arrange(split, tokenizer, 0)
+    examples = objective.chosen_examples().arrange(split, tokenizer, 0)
     source = Vocabularies.of(tokenizer, split)
     loader = Loader(
-        arrangement,
+        examples,
         lambda clean: (clean, objective.batch(clean, 0, source)),
         seed=0,
-        tokens=4096,
+        batch_tokens=4096,
         workers=0,
     )
     return loader.batch(0)

@@ -71,7 +71,7 @@ def hidden_words(split, tokenizer):
         objective.chosen_examples().arrange(split, tokenizer, 0),
         lambda clean: (clean, objective.batch(clean, 0, source)),
         seed=0,
-        tokens=4096,
+        batch_tokens=4096,
         workers=0,
     )
     found = set()

@@ -1,12 +1,9 @@
 """A split reads as one array, whatever shards it lies in."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus.corpus import Split, in_memory
-from clozeworks.data.corpus.shards import Shard, ShardEntry
+from clozeworks.data.corpus.corpus import Split
 
 DOCUMENTS = [
     [[10, 11, 12], [13]],
@@ -17,37 +14,30 @@ DOCUMENTS = [
 ]
 
 
-def sharded(*groups):
-    """A split with a shard for each group of documents."""
-    shards = []
-    for group in groups:
-        arrays = in_memory(group, 100, np.arange(100) % 3 == 0).shards[0].arrays
-        sizes = (len(arrays["tokens"]), len(arrays["sentences"]) - 1, len(arrays["documents"]) - 1)
-        shard = Shard(Path(), ShardEntry("", "", 0, *sizes))
-        shard.__dict__["arrays"] = arrays
-        shards.append(shard)
-    return Split("train", shards, 100, "some")
-
-
-SPLITS = {
-    "one shard": sharded(DOCUMENTS),
-    "two": sharded(DOCUMENTS[:1], DOCUMENTS[1:]),
-    "each document": sharded(*([document] for document in DOCUMENTS)),
-    "empty ones": sharded([], DOCUMENTS[:2], [], [], DOCUMENTS[2:], []),
+GROUPS = {
+    "one shard": [DOCUMENTS],
+    "two": [DOCUMENTS[:1], DOCUMENTS[1:]],
+    "each document": [[document] for document in DOCUMENTS],
+    "empty ones": [[], DOCUMENTS[:2], [], [], DOCUMENTS[2:], []],
 }
 
 
-@pytest.mark.parametrize("name", SPLITS)
-def test_counts_and_offsets(name):
-    split = SPLITS[name]
+@pytest.fixture(params=GROUPS)
+def split(request, in_memory):
+    """A split with a shard for each group of documents."""
+    shards = [
+        in_memory(group, 100, np.arange(100) % 3 == 0).shards[0] for group in GROUPS[request.param]
+    ]
+    return Split("train", shards, 100, "some")
+
+
+def test_counts_and_offsets(split):
     assert (split.tokens, split.sentences, split.documents) == (11, 6, 5)
     assert split.sentence_offsets.tolist() == [0, 3, 4, 6, 6, 10, 11]
     assert split.document_offsets.tolist() == [0, 2, 3, 3, 5, 6]
 
 
-@pytest.mark.parametrize("name", SPLITS)
-def test_every_stretch(name):
-    split = SPLITS[name]
+def test_every_stretch(split):
     whole = np.arange(10, 21)
     begins_word = whole % 3 == 0
     begins_word[[0, 3, 4, 6, 10]] = True  # a sentence begins a word
@@ -59,9 +49,7 @@ def test_every_stretch(name):
             assert (tokens.dtype, words.dtype) == (np.uint16, np.bool_)
 
 
-@pytest.mark.parametrize("name", SPLITS)
-def test_many_stretches_at_once(name):
-    split = SPLITS[name]
+def test_many_stretches_at_once(split):
     begins, ends = np.array([9, 0, 4, 2, 3, 11]), np.array([11, 11, 4, 7, 4, 11])
     tokens, words = split.gather(begins, ends)
     pieces = [split.read(*bounds) for bounds in zip(begins, ends, strict=True)]
@@ -72,11 +60,10 @@ def test_many_stretches_at_once(name):
     assert (len(tokens), len(words), tokens.dtype) == (0, 0, np.uint16)
 
 
-@pytest.mark.parametrize("name", SPLITS)
-def test_single_places(name):
+def test_single_places(split):
     places = np.array([10, 0, 3, 4, 4, 9, 5])
-    assert SPLITS[name].at(places).tolist() == (places + 10).tolist()
-    assert SPLITS[name].at(np.zeros(0, np.int64)).tolist() == []
+    assert split.at(places).tolist() == (places + 10).tolist()
+    assert split.at(np.zeros(0, np.int64)).tolist() == []
 
 
 def test_a_split_without_shards():
@@ -84,15 +71,3 @@ def test_a_split_without_shards():
     assert (split.tokens, split.sentences, split.documents) == (0, 0, 0)
     assert split.sentence_offsets.tolist() == split.document_offsets.tolist() == [0]
     assert len(split.read(0, 0)[0]) == 0
-
-
-def test_in_memory_chooses_narrow_ids_and_an_identity_of_its_content():
-    assert in_memory([[[1]]], 65_536).shards[0].arrays["tokens"].dtype == np.uint16
-    assert in_memory([[[1]]], 65_537).shards[0].arrays["tokens"].dtype == np.uint32
-    same = [in_memory([[[1, 2], [3]]], 10).identity for _ in range(2)]
-    others = [
-        in_memory(documents, 10).identity
-        for documents in ([[[1], [2, 3]]], [[[1, 2]], [[3]]], [[[1, 2], [4]]], [])
-    ]
-    assert same[0] == same[1]
-    assert len({*same, *others}) == 5

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus.corpus import in_memory
-from clozeworks.data.examples.example_arrays import ExampleArrays, assemble, place
+from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
 from clozeworks.text.tokenizer.templates import Template
 
 BERT = Template(((2,), (3,), (3,)), ((0,), (0,), (1,)), (0, 1))
@@ -13,8 +12,12 @@ SINGLE = Template(((2,), (3,)), ((0,), (0,)), (0,))
 BARE = Template(((), ()), ((), ()), (0,))
 XLNET = Template(((), (4,), (4, 3)), ((), (0,), (1, 2)), (0, 1))
 
-SPLIT = in_memory([[[10, 11, 12, 13, 14], [15, 16, 17]]], 100, np.arange(100) % 2 == 0)
 NUMBERS = {"epochs": np.array([0, 0]), "indices": np.array([4, 9])}
+
+
+@pytest.fixture(scope="module")
+def split(in_memory):
+    return in_memory([[[10, 11, 12, 13, 14], [15, 16, 17]]], 100, np.arange(100) % 2 == 0)
 
 
 def by_hand(template, texts):
@@ -38,9 +41,9 @@ def by_hand(template, texts):
 
 
 @pytest.mark.parametrize("template", [BERT, ROBERTA, XLNET])
-def test_two_texts(template):
+def test_two_texts(template, split):
     begins, ends = np.array([[0, 5], [6, 2]]), np.array([[2, 8], [7, 6]])
-    arranged = assemble(SPLIT, template, begins, ends, labels=np.array([0, 1]), **NUMBERS)
+    arranged = assemble(split, template, begins, ends, labels=np.array([0, 1]), **NUMBERS)
     texts = [[[10, 11], [15, 16, 17]], [[16], [12, 13, 14, 15]]]
     check(arranged, by_hand(template, texts))
     starts = {10, 12, 14, 15, 16}
@@ -53,9 +56,9 @@ def test_two_texts(template):
 
 
 @pytest.mark.parametrize("template", [SINGLE, BARE])
-def test_one_text(template):
+def test_one_text(template, split):
     begins, ends = np.array([[0], [3]]), np.array([[1], [8]])
-    arranged = assemble(SPLIT, template, begins, ends, **NUMBERS)
+    arranged = assemble(split, template, begins, ends, **NUMBERS)
     check(arranged, by_hand(template, [[[10]], [[13, 14, 15, 16, 17]]]))
     assert arranged.labels is None and arranged.views == 1
 
@@ -71,48 +74,31 @@ def check(arranged, expected):
         assert getattr(arranged, name).dtype == np.int64
 
 
-@pytest.mark.parametrize("template", [BERT, ROBERTA, XLNET])
-def test_texts_that_were_read_already_give_the_same(template):
-    begins, ends = np.array([[0, 5], [6, 2]]), np.array([[2, 8], [7, 6]])
-    texts = [
-        [SPLIT.read(*bounds) for bounds in zip(*row, strict=True)]
-        for row in zip(begins, ends, strict=True)
-    ]
-    one = assemble(SPLIT, template, begins, ends, **NUMBERS)
-    other = place(template, texts, **NUMBERS)
-    for name in ("ids", "types", "special", "word_starts", "lengths", "epochs", "indices"):
-        assert np.array_equal(getattr(one, name), getattr(other, name))
-        assert getattr(one, name).dtype == getattr(other, name).dtype
-
-
 @pytest.mark.parametrize("template", [BERT, SINGLE, BARE])
-def test_no_examples(template):
+def test_no_examples(template, split):
     nothing = np.zeros((0, len(template.text_types)), dtype=np.int64)
     numbers = {"epochs": np.zeros(0, np.int64), "indices": np.zeros(0, np.int64)}
-    for arranged in (
-        assemble(SPLIT, template, nothing, nothing, **numbers),
-        place(template, [], **numbers),
-    ):
-        check(arranged, ([], [], [], []))
-        assert arranged.real.shape == (0, 0)
+    arranged = assemble(split, template, nothing, nothing, **numbers)
+    check(arranged, ([], [], [], []))
+    assert arranged.real.shape == (0, 0)
 
 
-def test_an_empty_text():
-    arranged = assemble(SPLIT, BERT, np.array([[0, 5]]), np.array([[0, 6]]), **NUMBERS)
+def test_an_empty_text(split):
+    arranged = assemble(split, BERT, np.array([[0, 5]]), np.array([[0, 6]]), **NUMBERS)
     check(arranged, by_hand(BERT, [[[], [15]]]))
 
 
-def test_views_are_noted():
+def test_views_are_noted(split):
     bounds = np.array([[0], [1]]), np.array([[1], [2]])
-    assert assemble(SPLIT, SINGLE, *bounds, views=2, **NUMBERS).views == 2
+    assert assemble(split, SINGLE, *bounds, views=2, **NUMBERS).views == 2
 
 
-def test_batches_join_in_order():
+def test_batches_join_in_order(split):
     bounds = np.array([[0, 5], [6, 2]]), np.array([[2, 8], [7, 6]])
-    whole = assemble(SPLIT, BERT, *bounds, labels=np.array([0, 1]), **NUMBERS)
+    whole = assemble(split, BERT, *bounds, labels=np.array([0, 1]), **NUMBERS)
     halves = [
         assemble(
-            SPLIT,
+            split,
             BERT,
             *(bound[[row]] for bound in bounds),
             labels=np.array([row]),
@@ -127,8 +113,8 @@ def test_batches_join_in_order():
     assert ExampleArrays.join([whole]) is whole
 
 
-def test_rows_are_filled_behind_the_end():
-    arranged = assemble(SPLIT, BARE, np.array([[0], [5]]), np.array([[4], [6]]), **NUMBERS)
+def test_rows_are_filled_behind_the_end(split):
+    arranged = assemble(split, BARE, np.array([[0], [5]]), np.array([[4], [6]]), **NUMBERS)
     assert arranged.rows(arranged.ids, -1).tolist() == [[10, 11, 12, 13], [15, -1, -1, -1]]
     assert arranged.real.tolist() == [[True] * 4, [True, False, False, False]]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks.data.files.discovery import FoundFiles, find_files
+from clozeworks.data.files.discovery import InputFiles, find_files
 from clozeworks.data.files.texts import text_rows
 from clozeworks.errors import MissingExtra
 
@@ -41,13 +41,13 @@ class TestFolders:
         ]
         ignored = ["data/a.parquet.gz", "data/deep/notes.md", "data/f.gz", "data/noname"]
         touch(*wanted, *ignored)
-        assert find_files(["data"]) == FoundFiles(
+        assert find_files(["data"]) == InputFiles(
             [Path(name) for name in wanted], [Path(name) for name in ignored]
         )
 
     def test_hidden_ones_are_left_out(self, touch):
         touch("data/a.txt", "data/.b.txt", "data/.git/c.txt", "data/.cache/deep/d.txt")
-        assert find_files(["data"]) == FoundFiles([Path("data/a.txt")], [])
+        assert find_files(["data"]) == InputFiles([Path("data/a.txt")], [])
 
     def test_the_order_is_that_of_bytes(self, touch):
         touch(
@@ -106,9 +106,9 @@ class TestFolders:
         others = ["data/bert/tokenizer.json", "data/bert/vocab.txt", "data/gpt/merges.txt"]
         touch("data/a.txt", "data/bert/b.txt", *others)
         texts = [Path("data/a.txt"), Path("data/bert/b.txt")]
-        assert find_files(["data"]) == FoundFiles(texts, [Path(name) for name in others])
+        assert find_files(["data"]) == InputFiles(texts, [Path(name) for name in others])
         assert names("data/**/*.txt") == ["data/a.txt", "data/bert/b.txt"]
-        assert find_files(["data", others[1]]) == FoundFiles(
+        assert find_files(["data", others[1]]) == InputFiles(
             [*texts, Path(others[1])], [Path(others[0]), Path(others[2])]
         )
         assert complaint(find_files, ["data/gpt"]) == (
@@ -197,7 +197,7 @@ class TestPatterns:
 
     def test_other_kinds_are_left_out(self, touch):
         touch("data/a.txt", "data/a.md")
-        assert find_files(["data/*"]) == FoundFiles([Path("data/a.txt")], [Path("data/a.md")])
+        assert find_files(["data/*"]) == InputFiles([Path("data/a.txt")], [Path("data/a.md")])
 
     def test_a_name_that_looks_like_a_pattern(self, touch):
         touch("data/a[1].txt", "data/a1.txt")

@@ -35,7 +35,7 @@ class Numbered:
 
 
 def loader(**options):
-    settings = {"seed": 5, "examples": 4, "workers": 0, **options}
+    settings = {"seed": 5, "batch_size": 4, "workers": 0, **options}
     return Loader(Numbered(), lambda clean: clean.ids.tolist(), **settings)
 
 
@@ -52,7 +52,7 @@ def test_every_example_of_every_epoch_comes_once():
 
 def test_orders_differ_by_epoch_and_seed():
     def order(epoch, seed=5):
-        made = Loader(Numbered(), lambda clean: clean, seed=seed, examples=29, workers=0)
+        made = Loader(Numbered(), lambda clean: clean, seed=seed, batch_size=29, workers=0)
         clean = made.clean(epoch // 3)
         return clean.indices[clean.epochs == epoch].tolist()
 
@@ -88,14 +88,14 @@ def test_a_far_step_is_found_at_once():
 
 
 def test_tokens_of_a_step_become_examples():
-    assert loader(examples=None, tokens=16).examples == 4
-    assert loader(examples=None, tokens=1).examples == 1
-    assert len(loader(examples=45_000).batch(1)) == 45_000
+    assert loader(batch_size=None, batch_tokens=16).batch_size == 4
+    assert loader(batch_size=None, batch_tokens=1).batch_size == 1
+    assert len(loader(batch_size=45_000).batch(1)) == 45_000
 
 
 def test_every_place_in_an_epoch_is_equally_likely():
     counts = np.zeros((10, 10))
-    made = Loader(Numbered(), lambda clean: clean, seed=1, examples=29, workers=0)
+    made = Loader(Numbered(), lambda clean: clean, seed=1, batch_size=29, workers=0)
     for cycle in range(2000):
         clean = made.clean(cycle)
         counts[np.arange(10), clean.indices[clean.epochs == 3 * cycle]] += 1
@@ -111,14 +111,20 @@ def test_a_worker_that_stops_early_leaves_nothing_behind():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"tokens": 5}, "needs the tokens or the examples"),
-        ({"examples": None}, "needs the tokens or the examples"),
-        ({"examples": None, "tokens": 0}, "tokens of a step is 0"),
-        ({"examples": -5}, "examples is -5; it must be at least 1"),
+        (
+            {"batch_tokens": 5},
+            "batch_size is 4; a step has so many tokens, or so many examples; give",
+        ),
+        ({"batch_size": None}, "batch_size is missing; a step has so many tokens, or so many"),
+        ({"batch_size": None, "batch_tokens": 0}, "batch_tokens is 0; it must be at least 1"),
+        ({"batch_size": -5}, "batch_size is -5; it must be at least 1"),
         ({"workers": -1}, "workers is -1; it must be at least 0"),
         ({"rank": 2, "ranks": 2}, "rank is 2; it must be from 0 to 1"),
         ({"ranks": 5}, "a step has 4 examples and there are 5 ranks"),
-        ({"examples": 45_001}, "a step has 45,001 examples and an epoch has 9 examples; a step is"),
+        (
+            {"batch_size": 45_001},
+            "a step has 45,001 examples and an epoch has 9 examples; a step is",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_named(options, sentence):

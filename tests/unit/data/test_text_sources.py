@@ -242,7 +242,7 @@ class TestStandardInput:
             with pytest.raises(SettingError) as caught:
                 read_texts(io.BytesIO(b"a\n"), **{name: value})
             assert str(caught.value) == (
-                f"--{name} is given, but standard input has no columns; each line is a text; leave "
+                f"--{name} is set; standard input has no columns, each line is a text; leave "
                 f"--{name} out."
             )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeworks.data.files.texts import TextLocations, read_texts
+from clozeworks.data.files.texts import SourceLocations, read_texts
 from clozeworks.errors import SettingError
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -67,7 +67,7 @@ class TestLines:
 
 class TestPlaces:
     def test_they_are_made_when_asked_for(self):
-        places = TextLocations("reviews.csv", "row", range(2, 10_000_002))
+        places = SourceLocations(range(2, 10_000_002), "reviews.csv, row {:,}".format)
         assert len(places) == 10_000_000
         assert places[8_410] == "reviews.csv, row 8,412"
         assert places[-1] == "reviews.csv, row 10,000,001"
@@ -282,7 +282,7 @@ class TestTables:
             with pytest.raises(SettingError) as caught:
                 read("a.jsonl", '"one"', header=header)
             assert str(caught.value) == (
-                f"{option} is given, but no input is a .csv or .tsv file, and no other has a "
+                f"{option} is set; no input is a .csv or .tsv file, and no other has a "
                 f"header; leave {option} out."
             )
 

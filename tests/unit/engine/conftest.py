@@ -77,11 +77,11 @@ def loader(corpus):
 
     def build(objective, *, piece=64, lanes=1, tokens=256, part="train", **more):
         split = corpus.split(part)
-        arrangement = objective.chosen_examples().arrange(
+        examples = objective.chosen_examples().arrange(
             split, corpus.tokenizer, 5, corpus.folder / INDEX_FOLDER
         )
         cutter = MicroBatcher(objective, 5, Vocabularies.of(corpus.tokenizer, split), piece, lanes)
-        return Loader(arrangement, cutter, seed=5, tokens=tokens, workers=0, **more)
+        return Loader(examples, cutter, seed=5, batch_tokens=tokens, workers=0, **more)
 
     return build
 

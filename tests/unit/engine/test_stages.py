@@ -48,20 +48,20 @@ def test_going_on_late_costs_what_beginning_costs(loader, corpus, monkeypatch):
     objective = published("bert", 24)
     made = []
     train = loader(objective)
-    real = train.arrangement.take
+    real = train.examples.take
 
     def counted(epoch, chosen):
         made.append(len(chosen))
         return real(epoch, chosen)
 
-    monkeypatch.setattr(train.arrangement, "take", counted)
+    monkeypatch.setattr(train.examples, "take", counted)
     for start in (0, 1_000_000):
         made.clear()
         batches = Stages([Stage(train, 2_000_000)]).batches(start)
         step, pieces = next(batches)
         batches.close()
-        assert step == start and sum(made) == train.examples
-        assert sum(len(piece) for piece in pieces) == train.examples
+        assert step == start and sum(made) == train.batch_size
+        assert sum(len(piece) for piece in pieces) == train.batch_size
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "spanbert", "roberta"])

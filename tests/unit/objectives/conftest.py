@@ -7,8 +7,7 @@ from scipy.stats import chi2
 
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.initialize import initialize
-from clozeworks.data.corpus.corpus import in_memory
-from clozeworks.data.examples.example_arrays import place
+from clozeworks.data.examples.example_arrays import lay_out
 from clozeworks.families.bert import FAMILY
 from clozeworks.families.family import Config, families
 from clozeworks.objectives.batch import Vocabularies
@@ -69,9 +68,12 @@ def examples():
                 texts[-1].append((tokens, begins))
         template = BARE if bare else ONE if len(sizes[0]) == 1 else TWO
         labels = more.pop("labels", None)
-        clean = place(
+        parts = [text for example in texts for text in example]
+        clean = lay_out(
             template,
-            texts,
+            np.array([[len(tokens) for tokens, _ in example] for example in texts]),
+            np.concatenate([tokens for tokens, _ in parts]),
+            np.concatenate([begins for _, begins in parts]),
             epochs=np.full(len(sizes), epoch),
             indices=np.arange(first, first + len(sizes)),
             labels=None if labels is None else np.array(labels),
@@ -86,7 +88,7 @@ def examples():
 
 
 @pytest.fixture(scope="session")
-def corpus():
+def corpus(in_memory):
     """A split whose tokens are far from equally frequent: id i stands there 2000 / i times."""
     return in_memory([[[i] * (2000 // i)] for i in range(5, 60)], VOCABULARY)
 

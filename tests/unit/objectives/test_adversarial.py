@@ -76,7 +76,7 @@ def items_for(task, count=8):
 def pieces(objective, task, *, piece=10_000, seed=1, step=0):
     examples = TaskExamples(task, items_for(task), TOKENIZER, max_length=40)
     cutter = MicroBatcher(objective, seed, Vocabularies.of(TOKENIZER), piece, 1)
-    return Loader(examples, cutter, seed=seed, examples=8, workers=0).batch(step)
+    return Loader(examples, cutter, seed=seed, batch_size=8, workers=0).batch(step)
 
 
 def tensors_of(objective, task, **more):

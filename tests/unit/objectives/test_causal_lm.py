@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 
 from clozeworks.core.layout import Layout
-from clozeworks.data.corpus.corpus import in_memory
 from clozeworks.data.examples.blocks import Blocks
 from clozeworks.data.examples.document_chunks import DocumentPieces
 from clozeworks.errors import SettingError
@@ -52,7 +51,7 @@ def losses(objective, model, arrangement):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_another_document_changes_nothing(name, tiny, byte_level):
+def test_another_document_changes_nothing(name, tiny, byte_level, arranged):
     objective = CausalLM(examples=DocumentPieces(length=8))
     model = tiny(name, objective)
     tokenizer = byte_level(GPT2_STYLE if name == "gpt2" else LLAMA_STYLE)
@@ -72,9 +71,13 @@ def test_another_document_changes_nothing(name, tiny, byte_level):
     assert (one - other)[-SIZES[-1] + 1 :].abs().min() > 1e-6
 
 
-def arranged(objective, texts, tokenizer):
-    split = in_memory([[document.tolist()] for document in texts], 300)
-    return objective.examples.arrange(split, tokenizer, 0)
+@pytest.fixture
+def arranged(in_memory):
+    def arrange(objective, texts, tokenizer):
+        split = in_memory([[document.tolist()] for document in texts], 300)
+        return objective.examples.arrange(split, tokenizer, 0)
+
+    return arrange
 
 
 def owned(batch, tokenizer, document):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeworks.data.examples.example_arrays import place
+from clozeworks.data.examples.example_arrays import lay_out
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.denoisers import UL2, Denoiser, Denoisers
@@ -23,9 +23,11 @@ def many():
     """4,000 texts and what became of them."""
     generator = np.random.default_rng(0)
     tokens = generator.integers(2, 290, (4000, LENGTH))
-    texts = [[(row, np.ones(LENGTH, bool))] for row in tokens]
-    numbers = np.arange(len(texts))
-    clean = place(T5, texts, epochs=np.zeros_like(numbers), indices=numbers)
+    numbers, sizes = np.arange(len(tokens)), np.full((len(tokens), 1), LENGTH)
+    words = np.ones(tokens.size, bool)
+    clean = lay_out(
+        T5, sizes, tokens.ravel(), words, epochs=np.zeros_like(numbers), indices=numbers
+    )
     return clean, Denoisers().batch(clean, 3, SOURCE)
 
 

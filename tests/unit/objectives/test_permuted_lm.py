@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from clozeworks.core.initialize import initialize
-from clozeworks.data.corpus.corpus import in_memory
 from clozeworks.data.examples.remembered import RememberedBlocks
 from clozeworks.errors import SettingError
 from clozeworks.families.bert import FAMILY as BERT
@@ -194,7 +193,7 @@ def test_no_loss_depends_on_the_answer_itself(examples):
     assert losses[0] == losses[1]
 
 
-def test_windows_and_what_comes_before_them():
+def test_windows_and_what_comes_before_them(in_memory):
     split = in_memory([[list(range(10, 110))]], 200)
     from clozeworks.text.tokenizer.styles import WordPieceStyle
     from clozeworks.text.tokenizer.tokenizer import Tokenizer

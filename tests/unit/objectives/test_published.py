@@ -8,7 +8,6 @@ import torch
 
 from clozeworks.checkpoints import folder
 from clozeworks.core.initialize import initialize
-from clozeworks.data.corpus.corpus import in_memory
 from clozeworks.data.examples.single_sequences import SingleSequences
 from clozeworks.data.examples.whole_sentences import FullSentences
 from clozeworks.families.bert import FAMILY
@@ -53,7 +52,7 @@ def tokenizer(tiny_models):
 
 
 @pytest.fixture(scope="module")
-def split(tokenizer):
+def split(tokenizer, in_memory):
     documents = [
         [item.ids for item in tokenizer.encode(sentences, special=False)] for sentences in TEXTS
     ]

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from clozeworks.core.context import AttentionSource as Encoded
 from clozeworks.core.layout import Layout
-from clozeworks.data.examples.example_arrays import place
+from clozeworks.data.examples.example_arrays import lay_out
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.families.bert import FAMILY as BERT
 from clozeworks.families.family import Config
@@ -33,9 +33,11 @@ SOURCE = Vocabularies(
 
 def texts(tokens, first=0):
     """Texts as T5 writes them, closed by the end."""
-    made = [[(np.array(ids, dtype=np.int64), np.ones(len(ids), bool))] for ids in tokens]
-    numbers = np.arange(first, first + len(made))
-    return place(T5, made, epochs=np.zeros_like(numbers), indices=numbers)
+    sizes = np.array([[len(ids)] for ids in tokens]).reshape(-1, 1)
+    numbers = np.arange(first, first + len(sizes))
+    flat = np.concatenate([np.zeros(0, np.int64), *(np.array(ids, np.int64) for ids in tokens)])
+    more = {"epochs": np.zeros_like(numbers), "indices": numbers}
+    return lay_out(T5, sizes, flat, np.ones(len(flat), bool), **more)
 
 
 def rows(ids, lengths):

@@ -45,7 +45,7 @@ def test_each_file_is_read_as_its_format_asks_for(tmp_path):
     ]
     assert found.items[2].source == "stsb sentence1: a sentence2: b"
     assert found.kind == "targets"
-    assert "They are written as 'stsb' asks for." in found.found
+    assert "They are written as 'stsb' asks for." in found.description
 
 
 def test_a_label_the_format_has_no_word_for_is_said_with_its_row(tmp_path):

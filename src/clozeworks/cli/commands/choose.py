@@ -148,7 +148,7 @@ def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextIte
     given = resolve_input(source)
     if isinstance(given, Path) and ".txt" not in given.suffixes:
         labelled = read_items(given, TextItem, reading)
-        print(labelled.found, file=sys.stderr)
+        print(labelled.description, file=sys.stderr)
         return [item for item in labelled.items if isinstance(item, TextItem)]
     for name, value in (("--columns", reading.columns or None), ("--header", reading.header)):
         if alone and value is not None:

@@ -210,23 +210,25 @@ def batch(
     from clozeworks.data.examples.loader import Loader
     from clozeworks.objectives.batch import Vocabularies
     from clozeworks.objectives.published import written
+    from clozeworks.spec import PositiveInt, check
 
     _check_not_negative("--step", step)
     _check_not_negative("--show", show)
+    check("--tokens", tokens, PositiveInt)
     if step >= MOST_STEPS:
         raise SettingError(f"--step is {step:,}; it must be below {MOST_STEPS:,}.")
     opened = Corpus.open(corpus)
     part = opened.split(split)
     chosen = written(objective, length)
-    arrangement = chosen.chosen_examples().arrange(
+    examples = chosen.chosen_examples().arrange(
         part, opened.tokenizer, seed, opened.folder / INDEX_FOLDER
     )
     source = Vocabularies.of(opened.tokenizer, part)
     loader = Loader(
-        arrangement,
+        examples,
         lambda clean: (clean, chosen.batch(clean, seed, source)),
         seed=seed,
-        tokens=tokens,
+        batch_tokens=tokens,
         rank=rank,
         ranks=ranks,
         workers=0,
@@ -243,7 +245,7 @@ def batch(
         print(f"rank {rank} of {ranks}")
     print()
     # With one document, which of two texts is a random one cannot be told by it.
-    known = arrangement if part.documents > 1 else None
+    known = examples if part.documents > 1 else None
     for line in lines(clean, made, opened.tokenizer, show, known):
         print(line)
 

@@ -65,8 +65,8 @@ def split(
     from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.data.labelled.labels import check_labels
     from clozeworks.data.labelled.oddities import repeated
-    from clozeworks.data.labelled.parting import SplitFractions, parted
     from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.data.labelled.splitting import SplitFractions, parted
     from clozeworks.data.labelled.written_rows import written_rows
     from clozeworks.tasks.task import task_class
 
@@ -93,7 +93,7 @@ def split(
         if name not in found.parts:  # else what was there before would be taken for a part of this
             targets[name].unlink(missing_ok=True)
 
-    print(data.found)
+    print(data.description)
     print("\n".join(["", *_table(found.parts, item.unit), ""]))
     if found.together != "text":
         print(f"The questions about one {found.together} are in one part.")
@@ -180,7 +180,7 @@ def _table(parts: "Mapping[str, Sequence[Item]]", unit: str) -> list[str]:
     """How many rows of each part have each label."""
     from clozeworks.cli.display.corpus_page import visible
     from clozeworks.data.labelled.labels import ordered
-    from clozeworks.data.labelled.parting import counts_of
+    from clozeworks.data.labelled.splitting import counts_of
 
     counts = [counts_of(items) for items in parts.values()]
     labels = ordered(label for each in counts for label in each)

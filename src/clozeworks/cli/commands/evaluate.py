@@ -249,11 +249,11 @@ def _read(
         labelled = read_items(file, TextItem, reading, bad=bad)
     else:
         labelled = task.read_to_measure(file, reading, bad)
-    if labelled.found:
-        print(labelled.found, file=sys.stderr)
+    if labelled.description:
+        print(labelled.description, file=sys.stderr)
     item = labelled.item
     if not labelled.is_labelled:
-        if (why := item.missing_labels(labelled.items, "judging")) is not None:
+        if (why := item.missing_labels(labelled.items)) is not None:
             raise InputError(f"{file} has no {item.gold_word}, and judging a model needs {why}")
         raise InputError(
             f"{file} has no {item.gold_word}, and there is nothing to measure without them; name "

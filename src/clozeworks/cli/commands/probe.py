@@ -111,7 +111,7 @@ def probe(
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     dropped = [*known.bad.rows, *(judged.bad.rows if judged else ())]
-    print("\n".join(page(found, model, known.found, len(dropped))))
+    print("\n".join(page(found, model, known.description, len(dropped))))
     if out is not None:
         print(f"\n{out}: the model with the probe on the last layer as its head.")
         if found.long and task != "tag":

@@ -15,7 +15,7 @@ from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.core.model import Model
-    from clozeworks.data.files.discovery import FoundFiles
+    from clozeworks.data.files.discovery import InputFiles
     from clozeworks.inference.cloze_cost import ClozeCost
     from clozeworks.language_model import LanguageModel
     from clozeworks.text.tokenizer.styles import Style, StyleKind
@@ -358,7 +358,7 @@ def _costs(
 
 
 def _read(
-    found: "FoundFiles",
+    found: "InputFiles",
     column: Sequence[str] | None,
     header: bool | None,
     encoding: str,

@@ -27,7 +27,7 @@ def lines(
     batch: Batch,
     tokenizer: Tokenizer,
     limit: int,
-    arrangement: Examples | None,
+    examples: Examples | None,
 ) -> Iterator[str]:
     """The first examples of a batch: tokens, what is hidden, what is asked, labels.
 
@@ -36,7 +36,7 @@ def lines(
         batch: The same with what is hidden hidden.
         tokenizer: Names the tokens.
         limit: How many examples are shown, each with all its views.
-        arrangement: Knows which documents they come from; None if that would say nothing.
+        examples: Knows which documents they come from; None if that would say nothing.
     """
     for number in range(min(limit * batch.views, len(clean))):
         begin, length = int(clean.starts[number]), int(clean.lengths[number])
@@ -53,7 +53,7 @@ def lines(
             yield f"  {_row(batch.ids, batch.lengths, tokenizer, number)}"
         else:
             yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
-        yield from _asked(clean, batch, tokenizer, number, arrangement)
+        yield from _asked(clean, batch, tokenizer, number, examples)
         yield ""
 
 
@@ -86,7 +86,7 @@ def _asked(
     batch: Batch,
     tokenizer: Tokenizer,
     number: int,
-    arrangement: Examples | None,
+    examples: Examples | None,
 ) -> Iterator[str]:
     begin, end = clean.starts[number], clean.starts[number] + clean.lengths[number]
     for name, part in batch.targets.items():
@@ -125,7 +125,7 @@ def _asked(
             answer = int(part[ANSWERS][number])
             meaning = LABELS[name][answer] if name in LABELS else ""
             if name == "sentence_order" and answer == 1:
-                meaning = _wrong_order(clean, number, arrangement) or meaning
+                meaning = _wrong_order(clean, number, examples) or meaning
             yield f"  {name}: {answer}" + (f" ({meaning})" if meaning else "")
         elif number % batch.views == 0:
             positive = int(part[ANSWERS][number // batch.views])
@@ -145,14 +145,14 @@ def _in_order(clean: ExampleArrays, part: TargetArrays, tokenizer: Tokenizer, nu
     return f"{counted(len(own), 'token is', 'tokens are')} asked, in this order: {words}{memory}"
 
 
-def _wrong_order(clean: ExampleArrays, number: int, arrangement: Examples | None) -> str:
+def _wrong_order(clean: ExampleArrays, number: int, examples: Examples | None) -> str:
     """What is wrong with the order of two texts; nothing if that cannot be told.
 
     A random text comes from another document; ten draws look for one.
     """
-    if arrangement is None:
+    if examples is None:
         return ""
-    found = arrangement.documents(int(clean.epochs[number]), clean.indices[number : number + 1])
+    found = examples.documents(int(clean.epochs[number]), clean.indices[number : number + 1])
     if found is None:
         return ""
     return WRONG_ORDER[int(len(set(found[0].tolist())) > 1)]

@@ -34,7 +34,7 @@ def _part(name: str, part: "DataPart") -> list[str]:
 
     unit = {"tags": "sentence", "answers": "question"}.get(part.kind, "row")
     lines = [f"{name}: {counted(part.rows, unit)} from {', '.join(part.files)}"]
-    lines += [f"  {part.found}"] if part.found else []
+    lines += [f"  {part.description}"] if part.description else []
     for title, rows in (
         ("answers", part.answers),
         ({"tags": "tags of words", "targets": "tasks"}.get(part.kind, "labels"), part.labels),

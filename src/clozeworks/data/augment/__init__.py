@@ -15,17 +15,17 @@ touched. A text keeps at least one word.
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from clozeworks.data.augment.changing import Augment
-from clozeworks.errors import SettingError
-from clozeworks.spec import Slot, spec
+from clozeworks.spec import Above, AtMost, Slot, spec
 
-__all__ = ["MASK", "Augment", "AugmentSpec", "Guesser"]
+__all__ = ["MASK", "Augment", "AugmentSpec", "Fraction", "Guesser"]
 
 MASK = "[MASK]"
 # From texts with one `[MASK]` each to words for it, the best first.
 Guesser = Callable[[Sequence[str]], Sequence[Sequence[str]]]
+Fraction = Annotated[float, Above(0), AtMost(1)]
 
 
 @spec
@@ -35,11 +35,8 @@ class AugmentSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.data.augment"
 
-    probability: float = 1.0
+    probability: Fraction = 1.0
     """How likely an item is to be changed, in each epoch anew."""
-
-    def __post_init__(self) -> None:
-        check_chance("probability", self.probability)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what changes items; reads the files that are named.
@@ -48,17 +45,7 @@ class AugmentSpec(Slot):
             guess: A masked language model, for the ways that need one.
 
         Raises:
-            SettingError: A way needs a model, and there is none.
-            InputError: A file cannot be used as it is.
+            SettingError: If a way needs a model, and there is none.
+            InputError: If a file cannot be used as it is.
         """
         raise NotImplementedError
-
-
-def check_chance(name: str, value: float) -> None:
-    """Complains about a chance that changes nothing or is none.
-
-    Raises:
-        SettingError: If it is not above 0 and at most 1.
-    """
-    if not 0 < value <= 1:
-        raise SettingError(f"augment.{name}", value, "it must be above 0 and at most 1")

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from clozeworks import rng as drawing
 from clozeworks.arrays import Float64Array, Uint32Array
-from clozeworks.data.augment.edits import Edited
+from clozeworks.data.augment.edits import Edited, rewrites
 from clozeworks.data.augment.passage import Changes, Passage
-from clozeworks.data.augment.spacing import rewrites
 from clozeworks.data.labelled.items import Item, Span
 from clozeworks.rng import RandomStream
 
@@ -56,16 +55,13 @@ class Augment(ABC):
         self.probability = probability
 
     def __call__(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
-        """Changes an item, or leaves it as it is.
+        """Changes an item, or leaves it as it is; its label stays the same.
 
         Args:
             item: The item as it was read.
             rng: The stream of random numbers for augmentation; it holds the seed.
             epoch: The epoch.
             index: The number of the item among all items.
-
-        Returns:
-            An item of the same kind, with the same label.
         """
         if self.probability < 1 and rng.uniform(epoch, index, 1)[0, 0] >= self.probability:
             return item
@@ -137,5 +133,5 @@ class _Editor:
 
 
 def amount(fraction: float, words: int) -> int:
-    """How many words are changed: the share of all, rounded down, but at least one."""
+    """How many words are changed: the fraction of all, rounded down, but at least one."""
     return max(1, int(fraction * words + 1e-9))  # 0.29 * 100 is a little less than 29

@@ -4,12 +4,12 @@ Paper: Wei & Zou 2019 (EDA: random deletion).
 The idea: what a text says rarely hangs on a single word, so a text without some of them has the
 same label.
 Where we differ: punctuation stays where it is, and so do entities and answers.
-Example: `Delete(fraction=0.1)`, or in a recipe `{kind = "delete", rate = 0.1}`.
+Example: `Delete(fraction=0.1)`, or in a recipe `{kind = "delete", fraction = 0.1}`.
 """
 
 from typing import ClassVar
 
-from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
 from clozeworks.data.augment.changing import Draw, WordByWord
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.spec import spec
@@ -21,12 +21,8 @@ class Delete(AugmentSpec):
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    fraction: float = 0.1
+    fraction: Fraction = 0.1
     """How likely each word is to go."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_chance("fraction", self.fraction)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what leaves words out."""
@@ -35,8 +31,8 @@ class Delete(AugmentSpec):
     def _changes(self, passage: Passage, draw: Draw) -> Changes:
         drawn = draw.uniforms("delete", len(passage.free)).tolist()
         pairs = zip(passage.free, drawn, strict=True)
-        going = {word: share for word, share in pairs if share < self.fraction}
-        for group in passage.kept:
-            if group and going.keys() >= set(group):
-                del going[max(group, key=going.__getitem__)]
-        return dict.fromkeys(going, ())
+        deleted = {word: number for word, number in pairs if number < self.fraction}
+        for group in passage.keep_one_of:
+            if group and deleted.keys() >= set(group):
+                del deleted[max(group, key=deleted.__getitem__)]
+        return dict.fromkeys(deleted, ())

@@ -11,7 +11,7 @@ the job hands in the model.
 
 from typing import ClassVar
 
-from clozeworks.data.augment import MASK, Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment import MASK, Augment, AugmentSpec, Fraction, Guesser
 from clozeworks.data.augment.changing import Draw, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage, is_word
 from clozeworks.data.augment.synonyms import like
@@ -23,32 +23,25 @@ from clozeworks.text.characters import words_of
 
 @spec
 class ReplaceByModel(AugmentSpec):
-    """Replaces a share of the words by what a model says in their place."""
+    """Replaces a fraction of the words by what a model predicts."""
 
     paper: ClassVar[str] = "Kobayashi 2018; Wu et al. 2019"
 
-    fraction: float = 0.1
+    fraction: Fraction = 0.1
     """Replacements for each word of the text; there is at least one."""
     top_k: PositiveInt = 5
     """How many of the best guesses are drawn from, the word itself not among them."""
     inside_entities: bool = False
     """Whether tagged words are replaced, too; each by one other."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_chance("fraction", self.fraction)
-
     def build(self, guess: Guesser | None = None) -> Augment:
-        """Makes what replaces words by guesses.
-
-        Raises:
-            SettingError: If no model is given.
-        """
+        """Makes what replaces words by guesses."""
         if guess is None:
             raise SettingError(
-                "augment.kind is 'replace_by_model', and there is no model that guesses; it "
-                "needs a masked language model; hand one in with build(guess=...), or "
-                "choose another kind."
+                "augment.kind",
+                "replace_by_model",
+                "it needs a masked language model, and there is none",
+                "hand one in with build(guess=...), or choose another kind",
             )
         return WordByWord(
             lambda passage, draw: self._changes(passage, draw, guess), self.probability

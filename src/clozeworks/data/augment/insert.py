@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
 from clozeworks.data.augment.changing import Draw, TextChange, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.synonyms import Synonyms, check_one_source, checked_word
@@ -23,11 +23,11 @@ _HALF = 2**31
 
 @spec
 class Insert(AugmentSpec):
-    """Puts a share of words in: from a list, or synonyms of words of the text."""
+    """Puts in a fraction of words: from a list, or synonyms of words of the text."""
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    fraction: float = 0.1
+    fraction: Fraction = 0.1
     """New words for each word of the text; there is at least one."""
     words: tuple[str, ...] = ()
     """Words to choose from."""
@@ -37,8 +37,6 @@ class Insert(AugmentSpec):
     """A .tsv or .json file with synonyms."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_chance("fraction", self.fraction)
         check_one_source(words=self.words, synonyms=self.synonyms, file=self.file)
 
     def build(self, guess: Guesser | None = None) -> Augment:
@@ -51,7 +49,7 @@ class Insert(AugmentSpec):
             return lambda passage, draw: self._changes(passage, draw, [words])
         table = Synonyms.of(self.synonyms, self.file)
         return lambda passage, draw: self._changes(
-            passage, draw, [found.others for found in table.found(passage)]
+            passage, draw, [match.others for match in table.matches(passage)]
         )
 
     def _changes(self, passage: Passage, draw: Draw, offered: Sequence[tuple[str, ...]]) -> Changes:

@@ -32,29 +32,24 @@ class Passage:
         spans: Where each word begins and ends, in order.
         free: The numbers of the words that may be changed in any way, in order.
         entities: The numbers of tagged words; each may only be replaced by one other.
-        kept: Groups of words; of each group one must stay.
+        keep_one_of: Groups of words; of each group one must stay.
     """
 
     text: str
     spans: Sequence[Span]
     free: tuple[int, ...]
     entities: tuple[int, ...] = ()
-    kept: tuple[tuple[int, ...], ...] = ()
+    keep_one_of: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
     def of_text(cls, text: str, held: Sequence[Span] = ()) -> "Passage":
-        """Finds the words of a text.
-
-        Args:
-            text: The text.
-            held: Pieces of it, such as answers, that stay as they are.
-        """
+        """Finds the words of a text; pieces of it, such as answers, may be held as they are."""
         spans = words_of(text)
         numbers = _named(text, spans)
         if held:
             numbers = [number for number in numbers if not _touches(text, spans[number], held)]
         free = tuple(numbers)
-        return cls(text, spans, free, kept=(free,))
+        return cls(text, spans, free, keep_one_of=(free,))
 
     @classmethod
     def of_words(cls, text: str, spans: Sequence[Span], tags: Sequence[str] | None) -> "Passage":
@@ -63,8 +58,8 @@ class Passage:
         numbers = _named(text, spans)
         free = tuple(number for number in numbers if tags[number] == OUTSIDE)
         tagged = tuple(number for number in numbers if tags[number] != OUTSIDE)
-        kept = tuple(_between(tags)) if set(tags) != {OUTSIDE} else (free,)
-        return cls(text, spans, free, tagged, kept)
+        keep_one_of = tuple(_between(tags)) if set(tags) != {OUTSIDE} else (free,)
+        return cls(text, spans, free, tagged, keep_one_of)
 
     def word(self, number: int) -> str:
         """The characters of a word."""

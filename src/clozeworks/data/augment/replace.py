@@ -11,7 +11,7 @@ Example: `Replace(synonyms={"big": ("large", "huge")})`, or in a recipe
 from dataclasses import field
 from typing import ClassVar
 
-from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
 from clozeworks.data.augment.changing import Draw, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.synonyms import Synonyms, check_one_source, like
@@ -21,11 +21,11 @@ from clozeworks.spec import spec
 
 @spec
 class Replace(AugmentSpec):
-    """Replaces a share of the words, as far as they have synonyms."""
+    """Replaces a fraction of the words, as far as they have synonyms."""
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    fraction: float = 0.1
+    fraction: Fraction = 0.1
     """Replacements for each word of the text; there is at least one."""
     synonyms: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Words, and what may stand for each."""
@@ -35,8 +35,6 @@ class Replace(AugmentSpec):
     """Whether tagged words are replaced, too; each by one other."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_chance("fraction", self.fraction)
         check_one_source(synonyms=self.synonyms, file=self.file)
 
     def build(self, guess: Guesser | None = None) -> Augment:
@@ -47,14 +45,14 @@ class Replace(AugmentSpec):
         )
 
     def _changes(self, passage: Passage, draw: Draw, table: Synonyms) -> Changes:
-        found = table.found(passage, self.inside_entities)
-        if not found:
+        matches = table.matches(passage, self.inside_entities)
+        if not matches:
             return {}
         words = len(passage.free) + len(passage.entities) * self.inside_entities
-        drawn = draw.words("replace", 2 * len(found)).reshape(2, -1)
+        drawn = draw.words("replace", 2 * len(matches)).reshape(2, -1)
         put: dict[int, tuple[str, ...]] = {}
         for position in order(drawn[0])[: amount(self.fraction, words)]:
-            first, last, others = found[position]
+            first, last, others = matches[position]
             old = passage.text[passage.spans[first][0] : passage.spans[last][1]]
             put |= dict.fromkeys(range(first, last + 1), ())
             put[first] = (like(old, others[int(below(drawn[1, position], len(others)))]),)

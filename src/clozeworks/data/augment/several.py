@@ -1,7 +1,7 @@
 """One of several ways, another for each item.
 
 Paper: Wei & Zou 2019 (EDA: one of synonym replacement, random insertion, random swap and random
-deletion, each changing the same share alpha of the words).
+deletion, each changing the same fraction alpha of the words).
 The idea: ways that harm different things can be mixed, each in a small dose.
 Where we differ: EDA makes some copies of every text once and keeps the texts themselves; here each
 epoch draws anew, and `probability` says how often the text itself is left. With n copies that is
@@ -11,7 +11,7 @@ Example: `Several.eda(file="near.tsv", fraction=0.1, copies=4)`, or in a recipe
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser
 from clozeworks.data.augment.delete import Delete
@@ -19,9 +19,8 @@ from clozeworks.data.augment.insert import Insert
 from clozeworks.data.augment.replace import Replace
 from clozeworks.data.augment.swap import Swap
 from clozeworks.data.labelled.items import Item
-from clozeworks.errors import SettingError
 from clozeworks.rng import RandomStream, below
-from clozeworks.spec import spec
+from clozeworks.spec import NOT_EMPTY, Advice, PositiveInt, check, spec
 
 
 @spec
@@ -30,15 +29,10 @@ class Several(AugmentSpec):
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    parts: tuple[AugmentSpec, ...]
-    """The ways. A share below 1 in one of them makes that one rarer."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.parts:
-            raise SettingError(
-                "parts", (), "it must hold at least one way", "add for example {kind = 'delete'}"
-            )
+    parts: Annotated[
+        tuple[AugmentSpec, ...], NOT_EMPTY, Advice("add for example {kind = 'delete'}")
+    ]
+    """The ways. A probability below 1 in one of them makes that one rarer."""
 
     @classmethod
     def eda(cls, file: str, fraction: float = 0.1, copies: int = 4) -> "Several":
@@ -46,14 +40,13 @@ class Several(AugmentSpec):
 
         Args:
             file: A .tsv or .json file with synonyms.
-            fraction: The share of words that is changed, alpha in the paper.
+            fraction: The fraction of words that is changed, alpha in the paper.
             copies: How many changed texts there are for each that is left as it is.
 
         Raises:
-            SettingError: A number cannot be used.
+            SettingError: If a number is out of its range.
         """
-        if copies < 1:
-            raise SettingError("copies", copies, "it must be at least 1")
+        check("copies", copies, PositiveInt)
         parts = (
             Replace(file=file, fraction=fraction),
             Insert(file=file, fraction=fraction),

@@ -10,7 +10,7 @@ Example: `Swap(fraction=0.1, which="neighbours")`, or in a recipe `{kind = "swap
 from itertools import pairwise
 from typing import ClassVar, Literal
 
-from clozeworks.data.augment import Augment, AugmentSpec, Guesser, check_chance
+from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
 from clozeworks.data.augment.changing import Draw, WordByWord, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.rng import order
@@ -19,18 +19,14 @@ from clozeworks.spec import spec
 
 @spec
 class Swap(AugmentSpec):
-    """Swaps pairs of words: the share `rate` of their number, at least one pair."""
+    """Swaps pairs of words: `fraction` of their number, at least one pair."""
 
     paper: ClassVar[str] = "Wei & Zou 2019"
 
-    fraction: float = 0.1
+    fraction: Fraction = 0.1
     """Pairs for each word of the text."""
     which: Literal["any", "neighbours"] = "any"
     """Any two words, or two that stand next to each other."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_chance("fraction", self.fraction)
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what swaps words."""
@@ -45,9 +41,9 @@ class Swap(AugmentSpec):
             beside = {first: second for first, second in pairwise(free) if second == first + 1}
             pairs = [(first, beside[first]) for first in mixed if first in beside]
         swapped: dict[int, tuple[str, ...]] = {}
-        most = 2 * amount(self.fraction, len(free))
+        max_swapped = 2 * amount(self.fraction, len(free))
         for first, second in pairs:
-            if len(swapped) < most and first not in swapped and second not in swapped:
+            if len(swapped) < max_swapped and first not in swapped and second not in swapped:
                 swapped[first] = (passage.word(second),)
                 swapped[second] = (passage.word(first),)
         return swapped

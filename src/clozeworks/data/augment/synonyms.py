@@ -14,7 +14,7 @@ from clozeworks.data.augment.passage import Passage
 from clozeworks.data.files.encodings import check_characters, printable
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.lines import read_text
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import MISSING, SET, InputError, SettingError
 from clozeworks.text.characters import words_of
 
 FORM = '{"word": ["other", ...]}'
@@ -35,18 +35,17 @@ class SynonymMatch(NamedTuple):
 
 
 class Synonyms:
-    """Words and what may stand for each."""
+    """Words and what may stand for each.
+
+    Args:
+        table: Words and their synonyms; a word that comes up again adds to the first.
+        origin: How messages name the table.
+
+    Raises:
+        InputError: If it is empty, or holds something that is not a word.
+    """
 
     def __init__(self, table: Iterable[tuple[str, Sequence[str]]], origin: str) -> None:
-        """Checks a table.
-
-        Args:
-            table: Words and their synonyms; a word that comes up again adds to the first.
-            origin: How messages name the table.
-
-        Raises:
-            InputError: If it is empty, or holds something that is not a word.
-        """
         self._others: dict[str, tuple[str, ...]] = {}
         for word, others in table:
             key = checked_word(word, origin).casefold()
@@ -72,23 +71,18 @@ class Synonyms:
         """Takes a table from settings, or from a file if one is named.
 
         Raises:
-            InputError: The table or the file cannot be used as it is.
+            InputError: If the table or the file cannot be used as it is.
         """
         if file is None:
             return cls(table.items(), "augment.synonyms")
         return cls(_read(Path(file)), printable(Path(file)))
 
-    def found(self, passage: Passage, inside_entities: bool = False) -> list[SynonymMatch]:
-        """Finds words with synonyms, the longest first at each place, without overlap.
-
-        Args:
-            passage: The text.
-            inside_entities: Whether single tagged words count, too.
-        """
-        free, found, behind = set(passage.free), [], 0
+    def matches(self, passage: Passage, inside_entities: bool = False) -> list[SynonymMatch]:
+        """Finds words with synonyms, the longest first at each position, without overlap."""
+        free, matches, following = set(passage.free), [], 0
         tagged = set(passage.entities) if inside_entities else set()
         for first in sorted(free | tagged):
-            if first < behind:
+            if first < following:
                 continue
             last = first
             while last + 1 - first < self._longest and {first, last + 1} <= free:
@@ -98,10 +92,10 @@ class Synonyms:
                 text = passage.text[begin : passage.spans[end][1]]
                 others = self._others.get(" ".join(text.casefold().split()))
                 if others:
-                    found.append(SynonymMatch(first, end, others))
-                    behind = end + 1
+                    matches.append(SynonymMatch(first, end, others))
+                    following = end + 1
                     break
-        return found
+        return matches
 
 
 def like(old: str, new: str) -> str:
@@ -114,31 +108,23 @@ def like(old: str, new: str) -> str:
 
 
 def check_one_source(**sources: object) -> None:
-    """Insists that words come from one place.
-
-    Args:
-        sources: The settings that can give words.
+    """Insists that words come from one of the settings that can give them.
 
     Raises:
-        SettingError: None of them does, or more than one.
+        SettingError: If none of them does, or more than one.
     """
-    given = [f"augment.{name}" for name, source in sources.items() if source]
-    known = " or ".join(sources)
-    if not given:
-        raise SettingError(f"augment has no words to put in; give it {known}.")
-    if len(given) > 1:
-        raise SettingError(
-            f"{' and '.join(given)} are both given; words come from one of them; leave out the "
-            "others."
-        )
+    first, *others = sources
+    used = [name for name, source in sources.items() if source]
+    if not used:
+        advice = " or ".join(f"`{name}`" for name in others)
+        raise SettingError(first, MISSING, "there are no words to put in", f"give it, or {advice}")
+    if len(used) > 1:
+        rule = f"words come from one source, and `{used[0]}` is one"
+        raise SettingError(used[1], SET, rule, "leave out one of them")
 
 
 def checked_word(word: str, where: str) -> str:
     """A word with single spaces inside and none around it.
-
-    Args:
-        word: The word.
-        where: How messages name the place.
 
     Raises:
         InputError: If it is empty.

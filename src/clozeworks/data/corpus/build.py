@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
 from clozeworks.data.corpus.chunks import ChunkSettings, CorpusChunk, Sentences, check_usable
 from clozeworks.data.corpus.corpus import TOKENIZER_FOLDER, TRAIN, VALIDATION, Corpus
@@ -24,12 +24,13 @@ from clozeworks.data.corpus.folder import begin_anew, check_free, prepare
 from clozeworks.data.corpus.manifest import BUILDING, MANIFEST, VERSION
 from clozeworks.data.corpus.split_writer import ChangedInputError, SplitWriter, write_record
 from clozeworks.data.corpus.workers import ChunkWorkers, chunk_workers
-from clozeworks.data.files.discovery import FoundFiles, find_files
-from clozeworks.data.files.documents import Document, read_documents
+from clozeworks.data.files.discovery import InputFiles, find_files
+from clozeworks.data.files.documents import Document, Documents, read_documents
 from clozeworks.data.files.encodings import canonical_encoding, printable
 from clozeworks.data.files.texts import check_header
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError
 from clozeworks.runtime.progress import Progress
+from clozeworks.spec import Advice, AtLeast, Below, spec
 from clozeworks.storage.locks import locked
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -37,7 +38,7 @@ from clozeworks.wording import counted
 CHUNK_CHARACTERS = 1_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@spec
 class BuildSettings:
     """How a corpus is made.
 
@@ -55,29 +56,17 @@ class BuildSettings:
         skip_bad_files: Whether the rest of a file that cannot be read is left out.
     """
 
-    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    documents: Documents = "blank-line"
     columns: tuple[str, ...] = ()
     header: bool | None = None
     encoding: str = "utf-8"
     sentences: Sentences = "split"
     words: str | None = None
-    validation: float = 0.01
+    validation: Annotated[
+        float, AtLeast(0), Below(1), Advice("it is the fraction of documents that is held out")
+    ] = 0.01
     keep_duplicates: bool = False
     skip_bad_files: bool = False
-
-    def check(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            SettingError: If one cannot be used.
-        """
-        canonical_encoding(self.encoding)
-        if not 0 <= self.validation < 1:
-            raise SettingError(
-                "validation",
-                self.validation,
-                "it is a fraction of the documents, at least 0 and below 1",
-            )
 
 
 @dataclass
@@ -125,47 +114,47 @@ def build_corpus(
         OutputError: If the folder holds something else, or cannot be written.
     """
     settings = settings or BuildSettings()
-    settings.check()
+    canonical_encoding(settings.encoding)
     chunk_settings = ChunkSettings(settings.sentences, settings.words)
     check_usable(tokenizer, chunk_settings)
-    found = _found(inputs, out)
-    check_header(found.files, settings.header)
-    sizes = [path.stat().st_size for path in found.files]
-    recipe = _recipe(found.files, sizes, tokenizer, settings)
+    sources = _input_files(inputs, out)
+    check_header(sources.files, settings.header)
+    sizes = [path.stat().st_size for path in sources.files]
+    recipe = _recipe(sources.files, sizes, tokenizer, settings)
     # With little to do, starting processes would take longer than doing it.
     small = sum(sizes) < 4 * CHUNK_CHARACTERS
     count = workers if workers is not None else 1 if small else _cores()
     check_free(out)
     with locked(out):
         if not prepare(out, recipe, tokenizer, overwrite=overwrite):
-            return BuildResult(Corpus.open(out), ignored=found.ignored, unchanged=True)
-        with chunk_workers(out / TOKENIZER_FOLDER, chunk_settings, count) as workers_in_use:
-            run = _Run(out, workers_in_use, settings, tokenizer, in_flight=2 * count + 1)
+            return BuildResult(Corpus.open(out), ignored=sources.ignored, unchanged=True)
+        with chunk_workers(out / TOKENIZER_FOLDER, chunk_settings, count) as submit:
+            run = _Run(out, submit, settings, tokenizer, in_flight=2 * count + 1)
             try:
-                run.read(found.files, sizes, progress)
+                run.read(sources.files, sizes, progress)
             except ChangedInputError:
                 if not overwrite:
                     raise
                 begin_anew(out)
-                run = _Run(out, workers_in_use, settings, tokenizer, in_flight=2 * count + 1)
-                run.read(found.files, sizes, progress)
+                run = _Run(out, submit, settings, tokenizer, in_flight=2 * count + 1)
+                run.read(sources.files, sizes, progress)
         corpus = run.finish(recipe)
-        return BuildResult(corpus, run.resumed, run.skipped, found.ignored)
+        return BuildResult(corpus, run.resumed, run.skipped, sources.ignored)
 
 
-def _found(inputs: Sequence[str | Path], out: Path) -> FoundFiles:
+def _input_files(inputs: Sequence[str | Path], out: Path) -> InputFiles:
     """Finds the input files; what is in the corpus folder itself is not text to learn from."""
-    found = find_files(inputs)
+    sources = find_files(inputs)
     if not out.is_dir():
-        return found
-    own = os.path.realpath(out)
+        return sources
+    folder = os.path.realpath(out)
     files, ignored = (
-        [path for path in paths if not Path(os.path.realpath(path)).is_relative_to(own)]
-        for paths in (found.files, found.ignored)
+        [path for path in paths if not Path(os.path.realpath(path)).is_relative_to(folder)]
+        for paths in (sources.files, sources.ignored)
     )
     if not files:
         raise InputError(f"the input is in {out}, the corpus folder; name other files.")
-    return FoundFiles(files, ignored)
+    return InputFiles(files, ignored)
 
 
 def _cores() -> int:
@@ -186,23 +175,18 @@ def _recipe(
     }
 
 
+@dataclass
 class _Run:
     """One pass over the input."""
 
-    def __init__(
-        self,
-        out: Path,
-        workers: ChunkWorkers,
-        settings: BuildSettings,
-        tokenizer: Tokenizer,
-        in_flight: int,
-    ) -> None:
-        self.out = out
-        self.workers = workers
-        self.settings = settings
-        self.tokenizer = tokenizer
-        self.in_flight = in_flight
-        self.writers = {name: SplitWriter(name, out) for name in (TRAIN, VALIDATION)}
+    out: Path
+    submit: ChunkWorkers
+    settings: BuildSettings
+    tokenizer: Tokenizer
+    in_flight: int
+
+    def __post_init__(self) -> None:
+        self.writers = {name: SplitWriter(name, self.out) for name in (TRAIN, VALIDATION)}
         self.resumed = sum(len(writer.shards) for writer in self.writers.values())
         self.skipped: list[str] = []
         self.counts: Counter[str] = Counter()
@@ -259,10 +243,10 @@ class _Run:
                 self.skipped.append(f"{error} {documents} of this file came before it.")
             self.counts["files_read"] += 1
 
-    def _hand_over(self, writer: "SplitWriter") -> None:
+    def _hand_over(self, writer: SplitWriter) -> None:
         if not writer.documents:
             return
-        future = self.workers.submit(writer.documents)
+        future = self.submit(writer.documents)
         self._waiting.append((writer, future, writer.taken, writer.chain))
         writer.documents, writer.characters = [], 0
         self._collect(self.in_flight)

@@ -93,7 +93,7 @@ class ChunkMaker:
         by_document = [self._sentences(text) for text in documents]
         sentences = list(chain.from_iterable(by_document))
         tokens, starts, lengths = self._encode(sentences)
-        owner = np.repeat(np.arange(len(documents)), [len(found) for found in by_document])
+        owner = np.repeat(np.arange(len(documents)), list(map(len, by_document)))
         owner, lengths = owner[lengths > 0], lengths[lengths > 0]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         starts[offsets[:-1]] = True
@@ -137,12 +137,12 @@ class ChunkMaker:
     def _segmented(
         self, sentences: Sequence[str], segments: Segmenter
     ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
-        found = self._plain.ids_and_offsets(sentences)
-        sizes = np.fromiter((len(ids) for ids, _ in found), np.int64, len(found))
-        flat = np.fromiter(chain.from_iterable(ids for ids, _ in found), np.uint32)
+        encoded = self._plain.ids_and_offsets(sentences)
+        sizes = np.fromiter((len(ids) for ids, _ in encoded), np.int64, len(encoded))
+        flat = np.fromiter(chain.from_iterable(ids for ids, _ in encoded), np.uint32)
         begins = [
             segmented_starts(segments, text, offsets)
-            for text, (_, offsets) in zip(sentences, found, strict=True)
+            for text, (_, offsets) in zip(sentences, encoded, strict=True)
         ]
         return flat, sizes, np.concatenate(begins)
 

@@ -1,26 +1,22 @@
 """A built corpus: its manifest, and its tokens as if they were one array.
 
 Everything is addressed by its number in the whole split: token 0 is the first token of the first
-shard, sentence and document numbers likewise. Where one shard ends nobody has to know.
+shard, sentence and document numbers likewise. Where one shard ends does not matter.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clozeworks.arrays import BoolArray, Int64Array
 from clozeworks.data.corpus.manifest import read_manifest
 from clozeworks.data.corpus.shards import Shard, ShardEntry, Tokens, token_dtype
 from clozeworks.errors import InputError
-
-if TYPE_CHECKING:
-    from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TOKENIZER_FOLDER = "tokenizer"
 INDEX_FOLDER = "index"
@@ -90,13 +86,13 @@ class Split:
 
     def at(self, positions: Int64Array) -> Int64Array:
         """The tokens at single positions, (n,)."""
-        found = np.empty(len(positions), dtype=np.int64)
+        tokens = np.empty(len(positions), dtype=np.int64)
         shards = np.searchsorted(self._begins, positions, side="right") - 1
         for number in np.unique(shards):
             chosen = shards == number
-            tokens = self.shards[number].arrays["tokens"]
-            found[chosen] = tokens[positions[chosen] - self._begins[number]]
-        return found
+            offsets = positions[chosen] - self._begins[number]
+            tokens[chosen] = self.shards[number].arrays["tokens"][offsets]
+        return tokens
 
 
 @dataclass(frozen=True)
@@ -150,74 +146,37 @@ class Corpus:
         return [ShardEntry(**{name: shard[name] for name in names}) for shard in shards]
 
     @cached_property
-    def tokenizer(self) -> "Tokenizer":
+    def tokenizer(self) -> Tokenizer:
         """The tokenizer it was built with.
 
         Raises:
             InputError: If it was replaced by another one.
         """
         folder = self.folder / TOKENIZER_FOLDER
-        from clozeworks.text.tokenizer.tokenizer import Tokenizer
-
         tokenizer = Tokenizer.load(folder)
-        made, found = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
-        if made != found:
+        built_with = self.manifest["tokenizer"]["fingerprint"]
+        if built_with != tokenizer.fingerprint:
             raise InputError(
-                f"{folder} holds another tokenizer ({_short(found)}) than the corpus was built "
-                f"with ({_short(made)}); ids would mean other words; put the right one back, or "
-                "build the corpus again with --overwrite."
+                f"{folder} holds another tokenizer ({_short(tokenizer.fingerprint)}) than the "
+                f"corpus was built with ({_short(built_with)}); ids would mean other words; put "
+                "the right one back, or build the corpus again with --overwrite."
             )
         return tokenizer
 
-    def check_tokenizer(self, tokenizer: "Tokenizer", owner: str) -> None:
-        """Checks that this tokenizer made the tokens.
-
-        Args:
-            tokenizer: The one that will read them.
-            owner: What it belongs to, for the message.
+    def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
+        """Checks that this tokenizer, which belongs to `owner`, made the tokens.
 
         Raises:
             InputError: If its fingerprint differs.
         """
-        made, given = self.manifest["tokenizer"]["fingerprint"], tokenizer.fingerprint
-        if made != given:
+        built_with = self.manifest["tokenizer"]["fingerprint"]
+        if built_with != tokenizer.fingerprint:
             raise InputError(
-                f"{self.folder} was built with another tokenizer ({_short(made)}) than {owner} "
-                f"({_short(given)}); ids would mean other words; build the corpus again with the "
-                f"tokenizer of {owner}."
+                f"{self.folder} was built with another tokenizer ({_short(built_with)}) than "
+                f"{owner} ({_short(tokenizer.fingerprint)}); ids would mean other words; build the "
+                f"corpus again with the tokenizer of {owner}."
             )
 
 
 def _short(fingerprint: str) -> str:
     return fingerprint.removeprefix("sha256:")[:12]
-
-
-def in_memory(
-    documents: Sequence[Sequence[Sequence[int]]],
-    vocabulary: int,
-    word_starts: NDArray[np.bool_] | None = None,
-) -> Split:
-    """A split made of documents of sentences of token ids, for tests and experiments.
-
-    Args:
-        documents: Token ids by document and sentence.
-        vocabulary: Size of the vocabulary.
-        word_starts: Which ids begin a word; all if not given. A sentence always begins one.
-    """
-    sentences = [sentence for document in documents for sentence in document]
-    ids = [token for sentence in sentences for token in sentence]
-    tokens = np.array(ids, dtype=token_dtype(vocabulary))
-    offsets = np.cumsum([0, *map(len, sentences)])
-    starts = np.ones(len(tokens), np.bool_) if word_starts is None else word_starts[tokens]
-    starts[offsets[:-1][offsets[:-1] < len(tokens)]] = True
-    arrays: dict[str, NDArray[Any]] = {
-        "tokens": tokens,
-        "word_starts": starts,
-        "sentences": offsets.astype(np.uint32),
-        "documents": np.cumsum([0, *map(len, documents)]).astype(np.uint32),
-    }
-    entry = ShardEntry("", "", 0, len(tokens), len(sentences), len(documents))
-    shard = Shard(Path(), entry)
-    shard.__dict__["arrays"] = arrays
-    content = blake2b(b"".join(array.tobytes() for array in arrays.values()), digest_size=16)
-    return Split(TRAIN, [shard], vocabulary, content.hexdigest())

@@ -86,12 +86,9 @@ def _damaged(path: Path, why: str) -> InputError:
 def _fault(value: object, shape: Any, where: str = "") -> str | None:
     """Says what is wrong with a value that was read from JSON; None if it has the shape.
 
-    Args:
-        value: The value.
-        shape: A type; a dictionary of shapes for an object with these entries and perhaps others,
-            or of `_EACH` for one with any entries of one shape; a list of one shape. Numbers are
-            whole and at least 0.
-        where: The path of the value, for the answer.
+    A shape is a type; a dictionary of shapes for an object with these entries and perhaps others,
+    or of `_EACH` for one with any entries of one shape; a list of one shape. Numbers are whole and
+    at least 0.
     """
     wanted = shape if isinstance(shape, type) else type(shape)
     negative = isinstance(value, int) and value < 0

@@ -6,6 +6,7 @@ document begins among the sentences, and the end).
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -22,13 +23,7 @@ from clozeworks.storage.atomic import atomic_file
 
 NARROW_LIMIT = 65_536
 LARGEST_HEADER = 1_000_000
-DTYPES = {
-    "U8": np.uint8,
-    "BOOL": np.bool_,
-    "U16": np.uint16,
-    "U32": np.uint32,
-    "U64": np.uint64,
-}
+DTYPES = {"U8": np.uint8, "BOOL": np.bool_, "U16": np.uint16, "U32": np.uint32, "U64": np.uint64}
 ARRAYS = ("tokens", "word_starts", "sentences", "documents")
 
 Tokens = NDArray[np.unsignedinteger[Any]]
@@ -49,6 +44,16 @@ class ShardEntry:
     tokens: int
     sentences: int
     documents: int
+
+
+def totals(entries: Sequence[ShardEntry]) -> dict[str, Any]:
+    """What the manifest says of all shards of a part together."""
+    identity = sha256("".join(entry.sha256 for entry in entries).encode()).hexdigest()
+    units = ("tokens", "sentences", "documents")
+    return {
+        "identity": identity,
+        **{unit: sum(getattr(entry, unit) for entry in entries) for unit in units},
+    }
 
 
 def write_shard(path: Path, arrays: dict[str, NDArray[Any]]) -> ShardEntry:
@@ -77,7 +82,7 @@ class Shard:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays, mapped on first use; their shapes are checked against the manifest."""
         try:
-            found = map_arrays(self.path)
+            arrays = map_arrays(self.path)
         except OSError as error:
             raise self._damaged(error.strerror or str(error)) from error
         except ValueError as error:
@@ -89,9 +94,9 @@ class Shard:
             "sentences": (entry.sentences + 1, "u"),
             "documents": (entry.documents + 1, "u"),
         }
-        if wanted != {name: (len(array), array.dtype.kind) for name, array in found.items()}:
+        if wanted != {name: (len(array), array.dtype.kind) for name, array in arrays.items()}:
             raise self._damaged("it holds other arrays than the manifest says")
-        return found
+        return arrays
 
     def offsets(self, name: Literal["sentences", "documents"]) -> Int64Array:
         """Where sentences or documents begin, and the end."""
@@ -128,7 +133,7 @@ def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, item in header.items():
         if name == "__metadata__":
             continue
@@ -139,9 +144,7 @@ def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArra
             raise ValueError("its header is damaged")
         if end > size:
             raise ValueError("it is shorter than its header says")
-        if count == 0:
-            found[name] = np.empty(0, dtype)
-        else:
-            # A plain view: slicing a memmap object costs ten times as much.
-            found[name] = np.asarray(np.memmap(path, dtype, "r", begin, (count,)))
-    return found
+        # A plain view: slicing a memmap object costs ten times as much.
+        mapped = np.memmap(path, dtype, "r", begin, (count,)) if count else np.empty(0, dtype)
+        arrays[name] = np.asarray(mapped)
+    return arrays

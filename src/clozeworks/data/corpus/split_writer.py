@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import asdict
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from clozeworks.data.corpus.chunks import LENGTH_CLASSES, ChunkArrays, CorpusChunk, join
 from clozeworks.data.corpus.manifest import BUILDING
-from clozeworks.data.corpus.shards import ShardEntry, write_shard
+from clozeworks.data.corpus.shards import ShardEntry, totals, write_shard
 from clozeworks.errors import InputError
 from clozeworks.storage.atomic import atomic_file
 
@@ -59,7 +59,7 @@ class SplitWriter:
         if self.taken < self._done:
             raise self._changed()
 
-    def _changed(self) -> "ChangedInputError":
+    def _changed(self) -> ChangedInputError:
         return ChangedInputError(
             f"the input is not what it was when the build of {self.out} was begun; begin again "
             "with --overwrite."
@@ -103,10 +103,7 @@ class SplitWriter:
         entries = [ShardEntry(**shard["entry"]) for shard in self.shards]
         lengths = np.sum([shard["lengths"] for shard in self.shards], axis=0)
         return {
-            "identity": sha256("".join(entry.sha256 for entry in entries).encode()).hexdigest(),
-            "tokens": sum(entry.tokens for entry in entries),
-            "sentences": sum(entry.sentences for entry in entries),
-            "documents": sum(entry.documents for entry in entries),
+            **totals(entries),
             "counts": dict(sorted(counts.items())),
             "sentence_lengths": lengths[0].tolist(),
             "document_lengths": lengths[1].tolist(),
@@ -116,15 +113,15 @@ class SplitWriter:
 
 def _finished(name: str, out: Path) -> list[dict[str, Any]]:
     """The records of complete shards, up to the first that is not."""
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     while True:
-        stem = f"{name}-{len(found):05}"
+        stem = f"{name}-{len(records):05}"
         record = read_record(out / BUILDING / f"{stem}.json")
         shard = out / f"{stem}.safetensors"
         complete = record.keys() >= RECORD and record["entry"].keys() >= {"bytes", "sha256"}
         if not complete or not shard.is_file() or shard.stat().st_size != record["entry"]["bytes"]:
-            return found
-        found.append(record)
+            return records
+        records.append(record)
 
 
 def read_record(path: Path) -> dict[str, Any]:

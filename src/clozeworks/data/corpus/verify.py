@@ -1,14 +1,12 @@
 """Checks a corpus against its manifest, byte by byte and rule by rule."""
 
-from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 
 from clozeworks.data.corpus.corpus import Corpus
 from clozeworks.data.corpus.manifest import MANIFEST
-from clozeworks.data.corpus.shards import Shard, ShardEntry
+from clozeworks.data.corpus.shards import Shard, totals
 from clozeworks.errors import ClozeworksError
 from clozeworks.runtime.progress import Progress
 
@@ -16,12 +14,7 @@ _AT_A_TIME = 1 << 20
 
 
 def verify(corpus: Corpus, progress: Progress | None = None) -> list[str]:
-    """Sentences about everything that is wrong; none if the corpus is intact.
-
-    Args:
-        corpus: The corpus.
-        progress: Called with bytes checked and bytes in all.
-    """
+    """Sentences about everything that is wrong; none if the corpus is intact."""
     wrong: list[str] = []
     try:
         size = corpus.tokenizer.size
@@ -32,38 +25,28 @@ def verify(corpus: Corpus, progress: Progress | None = None) -> list[str]:
     total, done = sum(entry.bytes for _, entry in entries), 0
     for name, entry in entries:
         path = corpus.folder / entry.file
-        found = sha256()
+        digest = sha256()
         try:
             with path.open("rb") as file:
                 while block := file.read(_AT_A_TIME):
-                    found.update(block)
+                    digest.update(block)
                     done += len(block)
                     if progress is not None:
                         progress(done, total)
         except OSError as error:
             wrong.append(f"{path} cannot be read ({error.strerror or error}).")
             continue
-        if found.hexdigest() != entry.sha256:
+        if digest.hexdigest() != entry.sha256:
             wrong.append(f"{path} is damaged: its hash is not the one in the manifest.")
             continue
         try:
             wrong += _broken_rules(Shard(path, entry), size, name)
         except ClozeworksError as error:
             wrong.append(str(error))
-    return wrong + [
-        f"{corpus.folder / MANIFEST} contradicts itself about {name}."
-        for name in corpus.splits
-        if not _adds_up(corpus.manifest["splits"][name], corpus.entries(name))
-    ]
-
-
-def _adds_up(split: dict[str, Any], entries: Sequence[ShardEntry]) -> bool:
-    """Says whether what is said of a whole part follows from what is said of its shards."""
-    identity = sha256("".join(entry.sha256 for entry in entries).encode()).hexdigest()
-    return identity == split["identity"] and all(
-        split[unit] == sum(getattr(entry, unit) for entry in entries)
-        for unit in ("tokens", "sentences", "documents")
-    )
+    for name, split in corpus.manifest["splits"].items():
+        if any(split[key] != value for key, value in totals(corpus.entries(name)).items()):
+            wrong.append(f"{corpus.folder / MANIFEST} contradicts itself about {name}.")
+    return wrong
 
 
 def _broken_rules(shard: Shard, size: int, split: str) -> list[str]:
@@ -78,4 +61,4 @@ def _broken_rules(shard: Shard, size: int, split: str) -> list[str]:
             arrays["word_starts"][sentences[:-1][filled]].all()
         ),
     }
-    return [f"{shard.path} ({split}) holds {what}." for what, kept in rules.items() if not kept]
+    return [f"{shard.path} ({split}) holds {what}." for what, absent in rules.items() if not absent]

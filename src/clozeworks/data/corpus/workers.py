@@ -10,13 +10,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 
@@ -29,41 +29,28 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 PACKAGE = str(Path(__file__).resolve().parents[3])
 
 
-class ChunkWorkers(Protocol):
-    """Takes documents and gives their chunk later."""
-
-    def submit(self, documents: Sequence[str]) -> "Future[CorpusChunk]":
-        """Hands documents over."""
-        ...
+# Takes documents and gives their chunk later.
+ChunkWorkers = Callable[[Sequence[str]], "Future[CorpusChunk]"]
 
 
 @contextmanager
 def chunk_workers(folder: Path, settings: ChunkSettings, count: int) -> Iterator[ChunkWorkers]:
-    """Opens workers that make chunks, and closes them at the end.
-
-    Args:
-        folder: The tokenizer's folder.
-        settings: How documents become tokens.
-        count: How many processes; with 1 the work is done right here.
-    """
+    """Opens processes that make chunks, and closes them; with one the work is done right here."""
     if count <= 1:
-        yield _Here(ChunkMaker(Tokenizer.load(folder), settings))
+        maker = ChunkMaker(Tokenizer.load(folder), settings)
+
+        def make_here(documents: Sequence[str]) -> "Future[CorpusChunk]":
+            future: Future[CorpusChunk] = Future()
+            future.set_result(maker.make(documents))
+            return future
+
+        yield make_here
         return
     processes = _Processes(folder, settings, count)
     try:
-        yield processes
+        yield processes.submit
     finally:
         processes.close()
-
-
-class _Here:
-    def __init__(self, maker: ChunkMaker) -> None:
-        self._maker = maker
-
-    def submit(self, documents: Sequence[str]) -> "Future[CorpusChunk]":
-        future: Future[CorpusChunk] = Future()
-        future.set_result(self._maker.make(documents))
-        return future
 
 
 class _Processes:
@@ -140,10 +127,10 @@ def _kind(error: ClozeworksError) -> str:
 
 
 def _rebuilt(kind: str, sentence: str) -> ClozeworksError:
-    """The error that a worker told of."""
-    found: type[ClozeworksError] = getattr(errors, kind)
+    """The error that a worker reported."""
+    cls: type[ClozeworksError] = getattr(errors, kind)
     # Some kinds make their sentence themselves when they are called; this one is made already.
-    error = found.__new__(found)
+    error = cls.__new__(cls)
     error.args = (sentence,)
     return error
 
@@ -185,14 +172,12 @@ def _work(folder: str, settings: str) -> None:
             return
         try:
             chunk = maker.make([block.decode() for block in blocks])
-        except ClozeworksError as error:
-            _send(answers, [], {"kind": _kind(error), "error": str(error)})
-            continue
         except MemoryError:
             return  # the other side says what may have happened
         except Exception as error:
-            sentence = f"making tokens failed: {type(error).__name__}: {error}"
-            _send(answers, [], {"kind": ClozeworksError.__name__, "error": sentence})
+            if not isinstance(error, ClozeworksError):
+                error = ClozeworksError(f"making tokens failed: {type(error).__name__}: {error}")
+            _send(answers, [], {"kind": _kind(error), "error": str(error)})
             continue
         counted = {key: value for key, value in vars(chunk).items() if key != "arrays"}
         names = [(name, array.dtype.str) for name, array in chunk.arrays.items()]

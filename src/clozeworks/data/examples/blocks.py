@@ -13,9 +13,7 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Examples, ExamplesSpec
-from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
-from clozeworks.data.examples.examples import check_tokens, room_within
+from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -23,49 +21,35 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 @spec
 class Blocks(ExamplesSpec):
-    """Fixed windows over the flat stream of tokens; the last one may be shorter.
-
-    Attributes:
-        length: The most tokens of a sequence, special tokens among them.
-    """
+    """Fixed windows over the flat stream of tokens; the last one may be shorter."""
 
     paper: ClassVar[str] = "Radford et al. 2018"
-
-    length: int
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
-        """Arranges the tokens of a split; nothing is random and no index is needed."""
+        """Makes windows of the tokens of a split; nothing is random and no index is needed."""
         around = template(tokenizer, 1)
-        room = room_within(self.length, around.added)
-        check_tokens(split)
-        return _Windows(split, around, room)
+        return TokenWindows(split, around, self.length, room_within(self.length, around.added))
 
 
-class _Windows(Examples):
-    def __init__(self, split: Split, around: Template, room: int) -> None:
-        self.longest = room + around.added
-        self._split = split
-        self._template = around
+class TokenWindows(Stretches):
+    """TokenWindows with room for some tokens of text each."""
+
+    def __init__(self, split: Split, around: Template, longest: int, room: int) -> None:
+        super().__init__(split, around, longest)
         self._room = room
         self._size = -(-split.tokens // room)
 
     @property
     def mean_length(self) -> float:
+        """Tokens of a window with special tokens, on average."""
         return self._split.tokens / self._size + self._template.added
 
     def size(self, epoch: int) -> int:
+        """How many windows an epoch has."""
         return self._size
 
-    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
-        self._check(epoch, indices)
+    def _texts(self, epoch: int, indices: Int64Array) -> TextBounds:
         begins = indices[:, None] * self._room
-        return assemble(
-            self._split,
-            self._template,
-            begins,
-            np.minimum(begins + self._room, self._split.tokens),
-            epochs=np.full(len(indices), epoch, dtype=np.int64),
-            indices=indices,
-        )
+        return begins, np.minimum(begins + self._room, self._split.tokens), None

@@ -45,10 +45,10 @@ def heads(rng: RandomStream, copy: int, positions: Int64Array, tosses: Int64Arra
     Args:
         rng: Where random bits come from.
         copy: The copy they are for.
-        positions: The place each pair has its random numbers at, (n,).
+        positions: The position of the random numbers of each pair, (n,).
         tosses: How many tosses, (n,).
     """
-    found = np.zeros(len(tosses), dtype=np.int64)
+    counts = np.zeros(len(tosses), dtype=np.int64)
     # Few texts lose many tokens: bits are drawn by size, so that one giant does not make all pay.
     blocks = -(-tosses // (_WORD * _BLOCK))
     words = np.where(blocks > 0, _BLOCK << np.ceil(np.log2(np.maximum(blocks, 1))).astype(int), 0)
@@ -60,5 +60,5 @@ def heads(rng: RandomStream, copy: int, positions: Int64Array, tosses: Int64Arra
             bits = rng.words(copy, positions[chosen], count).astype(np.uint64)  # (rows, count)
             wanted = np.clip(tosses[chosen, None] - _WORD * np.arange(count), 0, _WORD)
             bits &= (np.uint64(1) << wanted.astype(np.uint64)) - np.uint64(1)
-            found[chosen] = _BITS[bits.view(np.uint8)].sum(axis=1, dtype=np.int64)
-    return found
+            counts[chosen] = _BITS[bits.view(np.uint8)].sum(axis=1, dtype=np.int64)
+    return counts

@@ -18,12 +18,10 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import ExamplesSpec
-from clozeworks.data.examples.examples import check_tokens, room_within
+from clozeworks.data.examples import ExamplesSpec, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline
-from clozeworks.data.examples.separated import LEADING, TRAILING, Separated, Separators
-from clozeworks.errors import SettingError
+from clozeworks.data.examples.outline import Outline, cut_long
+from clozeworks.data.examples.separated import LEADING, TRAILING, Separated, Separators, no_last_id
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -31,44 +29,27 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 @spec
 class DocumentPieces(ExamplesSpec):
-    """Pieces of one document each, ended by the end token where the document ends.
-
-    Attributes:
-        length: The most tokens of a piece, special tokens among them.
-    """
+    """Pieces of one document each, ended by the end token where the document ends."""
 
     paper: ClassVar[str] = "Radford et al. 2018"
-
-    length: int
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Separated:
-        """Arranges the tokens of a split; nothing is random."""
+        """Cuts the documents of a split into pieces; nothing is random."""
         end = tokenizer.last_id
         if end is None:
-            raise SettingError(
-                "the tokenizer's last token is None; it says where a document ends; use a "
-                "tokenizer that has one, such as GPT-2's, or arrange blocks."
-            )
+            raise no_last_id("it says where a document ends", "GPT-2's")
         around = template(tokenizer, 1)
         front = around.special[0][:1]
         room = room_within(self.length, len(front) + 1)
-        separators = Separators(
-            front=(),
-            closing=(),
-            between=end,
-            after_sentences=False,
-            between_documents=False,
-            opening=front[0] if front else None,
+        separators = Separators(end, opening=front[0] if front else None)
+        index = Index(
+            self,
+            {"split": split.identity, "room": room, "opened": bool(front)},
+            lambda _: _pieces(Outline.of(split), room, opened=bool(front)),
+            cache,
         )
-
-        def build(_: int) -> IndexArrays:
-            return _pieces(Outline.of(split), room, opened=bool(front))
-
-        facts = {"split": split.identity, "room": room, "opened": bool(front)}
-        index = Index(self, facts, build, cache)
-        check_tokens(split)
         return Separated(split, separators, self.length, index, around.text_types[0])
 
 
@@ -76,8 +57,7 @@ def _pieces(outline: Outline, room: int, *, opened: bool) -> IndexArrays:
     """Where pieces begin, their sizes, and which begin or end a document."""
     documents = outline.sentences[outline.documents]
     sizes = np.diff(documents)
-    counts = -(-sizes // room)  # pieces of each document, (D,)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # (B,)
+    counts, within = cut_long(sizes, room)  # pieces of each document, (D,); their numbers, (B,)
     first, last = within == 0, within == np.repeat(counts, counts) - 1
     edges = last * TRAILING + (first * LEADING if opened else 0)
     return {

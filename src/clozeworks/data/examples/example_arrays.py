@@ -16,6 +16,8 @@ from clozeworks.arrays import BoolArray, Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.text.tokenizer.templates import Template
 
+_BY_TOKEN = ("ids", "types", "special", "word_starts", "token_labels")
+
 
 @dataclass(frozen=True)
 class ExampleArrays:
@@ -29,7 +31,7 @@ class ExampleArrays:
         lengths: Tokens of each example, (B,).
         epochs: The epoch each example belongs to, (B,).
         indices: A number of its own in the epoch for each example, (B,).
-        labels: What the arrangement knows of each example, such as 1 for a random second text,
+        labels: What is known of each example, such as 1 for a random second text,
             (B, …); None if it has nothing to say.
         token_labels: What is known of each token, -1 for nothing, (N,); None if it is nothing at
             all.
@@ -63,7 +65,7 @@ class ExampleArrays:
 
     @classmethod
     def join(cls, pieces: Sequence["ExampleArrays"]) -> "ExampleArrays":
-        """Several batches of one arrangement as one, in order."""
+        """Several batches of one kind of examples as one, in order."""
         if len(pieces) == 1:
             return pieces[0]
         joined = {
@@ -89,19 +91,7 @@ class ExampleArrays:
         if (begin, end) == (0, len(self)):
             return self
         tokens = slice(int(self.starts[begin]), int(self.starts[end - 1] + self.lengths[end - 1]))
-        examples = slice(begin, end)
-        return ExampleArrays(
-            ids=self.ids[tokens],
-            types=self.types[tokens],
-            special=self.special[tokens],
-            word_starts=self.word_starts[tokens],
-            lengths=self.lengths[examples],
-            epochs=self.epochs[examples],
-            indices=self.indices[examples],
-            labels=None if self.labels is None else self.labels[examples],
-            token_labels=None if self.token_labels is None else self.token_labels[tokens],
-            views=self.views,
-        )
+        return self._picked(slice(begin, end), tokens, self.views)
 
     def tokens_of(self, numbers: Int64Array) -> Int64Array:
         """The positions of the tokens of some examples, one after the other."""
@@ -112,18 +102,16 @@ class ExampleArrays:
 
     def some(self, numbers: Int64Array) -> "ExampleArrays":
         """Some examples (n,) in this order, each on its own: views are not kept together."""
-        tokens = self.tokens_of(numbers)
-        return ExampleArrays(
-            ids=self.ids[tokens],
-            types=self.types[tokens],
-            special=self.special[tokens],
-            word_starts=self.word_starts[tokens],
-            lengths=self.lengths[numbers],
-            epochs=self.epochs[numbers],
-            indices=self.indices[numbers],
-            labels=None if self.labels is None else self.labels[numbers],
-            token_labels=None if self.token_labels is None else self.token_labels[tokens],
-        )
+        return self._picked(numbers, self.tokens_of(numbers), 1)
+
+    def _picked(
+        self, examples: slice | Int64Array, tokens: slice | Int64Array, views: int
+    ) -> "ExampleArrays":
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in arrays.keys() - {"views"}:
+            if arrays[name] is not None:
+                arrays[name] = arrays[name][tokens if name in _BY_TOKEN else examples]
+        return ExampleArrays(**{**arrays, "views": views})
 
     def rows(self, x: NDArray[Any], fill: Any) -> NDArray[Any]:
         """Packed values (N,) as rows (B, L), filled after the end of each example."""
@@ -143,26 +131,23 @@ def assemble(
     labels: Int64Array | None = None,
     views: int = 1,
 ) -> ExampleArrays:
-    """Reads stretches of tokens and puts the special tokens around them.
+    """Reads stretches of tokens and puts the special tokens around them, as `lay_out` does.
 
-    Args:
-        split: Where the tokens are.
-        template: Special tokens for T texts.
-        begins: The first token of each text of each example, (B, T).
-        ends: The end of each, (B, T).
-        epochs: The epoch of each example, (B,).
-        indices: Its number, (B,).
-        labels: What is known of it, (B,).
-        views: How many neighbours belong together.
+    Each text of each example begins at one of `begins`, (B, T), and ends at one of `ends`; `views`
+    neighbours belong together.
     """
     tokens, words = split.gather(begins.ravel(), ends.ravel())
-    arranged = _laid_out(template, ends - begins, tokens, words, epochs, indices, labels)
-    return arranged if views == 1 else replace(arranged, views=views)
+    examples = lay_out(
+        template, ends - begins, tokens, words, epochs=epochs, indices=indices, labels=labels
+    )
+    return replace(examples, views=views)
 
 
-def place(
+def lay_out(
     template: Template,
-    texts: Sequence[Sequence[tuple[NDArray[Any], BoolArray]]],
+    sizes: Int64Array,
+    tokens: NDArray[Any],
+    words: BoolArray,
     *,
     epochs: Int64Array,
     indices: Int64Array,
@@ -172,34 +157,13 @@ def place(
 
     Args:
         template: Special tokens for T texts.
-        texts: Per example and text the tokens and which of them begin a word.
+        sizes: Tokens of each text of each example, (B, T).
+        tokens: The tokens of all texts, one after the other.
+        words: Which of them begin a word.
         epochs: The epoch of each example, (B,).
         indices: Its number, (B,).
         labels: What is known of it, (B,).
     """
-    sizes = np.array([[len(tokens) for tokens, _ in example] for example in texts], dtype=np.int64)
-    pieces = [piece for example in texts for piece in example]
-    return _laid_out(
-        template,
-        sizes.reshape(len(texts), len(template.text_types)),
-        np.concatenate([*(tokens for tokens, _ in pieces), np.zeros(0, np.int64)]),
-        np.concatenate([*(starts for _, starts in pieces), np.zeros(0, np.bool_)]),
-        epochs,
-        indices,
-        labels,
-    )
-
-
-def _laid_out(
-    template: Template,
-    sizes: Int64Array,
-    tokens: NDArray[Any],
-    words: BoolArray,
-    epochs: Int64Array,
-    indices: Int64Array,
-    labels: Int64Array | None,
-) -> ExampleArrays:
-    """Puts the special tokens around texts of given sizes (B, T) that lie one after the other."""
     # Special tokens and texts alternate. Within both the order is that of the result, so a mask of
     # what is special is all it takes to put each token in its place.
     count, texts = sizes.shape

@@ -1,4 +1,4 @@
-"""The arrays after an arrangement: built when first asked for, kept in a file where possible.
+"""The arrays that examples are read from: built when first needed, kept in a file where possible.
 
 An index file holds flat arrays with one entry per example and a checksum of them. Its name is a
 hash of everything the arrays depend on, so a file never has to be thrown away for being out of
@@ -35,7 +35,7 @@ class Index:
     """The arrays of every copy.
 
     Args:
-        spec: The arrangement's spec.
+        spec: The spec of the examples.
         facts: What else the arrays depend on: the split, the seed, the room.
         build: Makes the arrays of a copy; all of equal length, of unsigned numbers.
         cache: Where files are kept.
@@ -83,19 +83,17 @@ class Index:
             if copy in known:
                 return known[copy]
         path = self.path(copy)
-        arrays = None if path is None else _read(path)
+        arrays = mapped = _read(path)
         if arrays is None:
             arrays = self._build(copy)
             if path is not None:
                 # A folder on a read-only or full disk costs time at the next start, no more.
                 with suppress(OSError):
                     _write(path, arrays)
-                mapped = _read(path)
-                if mapped is not None:
-                    self._mapped[copy] = arrays = mapped
+            mapped = _read(path)
+        if mapped is not None:
+            self._mapped[copy] = arrays = mapped
         else:
-            self._mapped[copy] = arrays
-        if copy not in self._mapped:
             self._held[copy] = arrays
             while len(self._held) > HELD:
                 del self._held[next(iter(self._held))]
@@ -118,8 +116,10 @@ def _write(path: Path, arrays: IndexArrays) -> None:
         file.write(data)
 
 
-def _read(path: Path) -> IndexArrays | None:
+def _read(path: Path | None) -> IndexArrays | None:
     """The arrays of a file; None if it is missing or damaged."""
+    if path is None:
+        return None
     try:
         arrays = map_arrays(path)
         check = arrays.pop(CHECK)

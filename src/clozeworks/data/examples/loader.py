@@ -1,4 +1,4 @@
-"""Batches by step: any step's batch can be asked for, in any order, by any process.
+"""Batches by step: any step's batch can be made, in any order, by any process.
 
 The whole position of a loader is the number of the next step. Examples are visited in a new random
 order every epoch; a batch may hold the end of one epoch and the beginning of the next, so that
@@ -18,104 +18,104 @@ import numpy as np
 from clozeworks.arrays import Int64Array
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.errors import SettingError
+from clozeworks.errors import MISSING, SettingError
 from clozeworks.rng import RandomStream
+from clozeworks.spec import NonNegativeInt, PositiveInt, check
 from clozeworks.wording import counted
 
 Made = TypeVar("Made")
 
-MOST_EPOCHS = 5000  # of a step; so a step of 4,096 tokens can be had of a single word
+MAX_EPOCHS = 5000  # of a step; so a step of 4,096 tokens can be had of a single word
 
 
 class Loader(Generic[Made]):
-    """Batches of an arrangement, made by a function of the clean examples.
+    """Batches of examples, made by a function of the clean examples.
 
     Args:
-        arrangement: Where examples come from.
-        collate: Makes a batch of them; a pure function.
+        examples: The examples, by number.
+        collate: Makes a batch of some of them; a pure function.
         seed: Chooses the order.
-        tokens: Tokens of a step over all ranks: as many examples as have this many on average.
-        examples: Examples of a step instead of tokens.
-        rank: Which share of each step is wanted.
-        ranks: How many shares there are. All shares together are the step, however many.
-        workers: Threads that make batches ahead; with 0 each is made when it is asked for.
+        batch_tokens: Tokens of a step over all ranks: as many examples as have this many on
+            average.
+        batch_size: Examples of a step instead of tokens.
+        rank: Which part of each step this process has.
+        ranks: How many parts there are. All parts together are the step, however many.
+        workers: Threads that make batches ahead; with 0 each is made when it is needed.
         ahead: How many batches are made ahead.
+
+    Raises:
+        SettingError: If a number is out of its range, or a step has fewer examples than ranks.
     """
 
     def __init__(
         self,
-        arrangement: Examples,
+        examples: Examples,
         collate: Callable[[ExampleArrays], Made],
         *,
         seed: int,
-        tokens: int | None = None,
-        examples: int | None = None,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
         rank: int = 0,
         ranks: int = 1,
         workers: int = 1,
         ahead: int = 4,
     ) -> None:
-        if (tokens is None) == (examples is None):
-            raise SettingError("a loader needs the tokens or the examples of a step; give one.")
-        if tokens is not None and tokens < 1:
-            raise SettingError(f"tokens of a step is {tokens}; it must be at least 1.")
-        if ranks < 1:
-            raise SettingError("ranks", ranks, "it must be at least 1")
-        for name, value, least in (
-            ("examples", examples, 1),
-            ("workers", workers, 0),
-            ("ahead", ahead, 0),
-        ):
-            if value is not None and value < least:
-                raise SettingError(name, value, f"it must be at least {least}")
+        if (batch_tokens is None) == (batch_size is None):
+            rule = "a step has so many tokens, or so many examples"
+            value = MISSING if batch_size is None else batch_size
+            raise SettingError("batch_size", value, rule, "give it or `batch_tokens`, not both")
+        check("batch_tokens", batch_tokens, PositiveInt | None)
+        check("batch_size", batch_size, PositiveInt | None)
+        check("ranks", ranks, PositiveInt)
+        check("workers", workers, NonNegativeInt)
+        check("ahead", ahead, NonNegativeInt)
         if not 0 <= rank < ranks:
             raise SettingError("rank", rank, f"it must be from 0 to {ranks - 1}")
-        self.arrangement = arrangement
+        self.examples = examples
         self.collate = collate
-        wanted = examples if tokens is None else round(tokens / arrangement.mean_length)
-        self.examples = max(1, wanted or 0)
-        if self.examples < ranks:
+        self.batch_size = batch_size or max(1, round((batch_tokens or 0) / examples.mean_length))
+        if self.batch_size < ranks:
             raise SettingError(
-                f"a step has {counted(self.examples, 'example')} and there are {ranks} ranks; "
+                f"a step has {counted(self.batch_size, 'example')} and there are {ranks} ranks; "
                 "each needs at least one; use more tokens a step or fewer ranks."
             )
         self.rank, self.ranks = rank, ranks
         self.workers, self.ahead = workers, ahead
-        self._chance = RandomStream(seed, "order")
+        self._rng = RandomStream(seed, "order")
         # Copies differ in size; how many examples lie before each is all one needs to know.
-        sizes = [arrangement.size(copy) for copy in range(arrangement.copies)]
+        sizes = [examples.size(copy) for copy in range(examples.copies)]
         self._before = [0, *accumulate(sizes)]
-        epoch = max(1, self._before[-1] // arrangement.copies)
-        if self.examples > MOST_EPOCHS * epoch:
+        epoch = max(1, self._before[-1] // examples.copies)
+        if self.batch_size > MAX_EPOCHS * epoch:
             raise SettingError(
-                f"a step has {counted(self.examples, 'example')} and an epoch has "
-                f"{counted(epoch, 'example')}; a step is at most {MOST_EPOCHS:,} epochs; use "
+                f"a step has {counted(self.batch_size, 'example')} and an epoch has "
+                f"{counted(epoch, 'example')}; a step is at most {MAX_EPOCHS:,} epochs; use "
                 "fewer tokens a step or more text."
             )
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def epoch_of(self, step: int) -> float:
         """How many epochs have passed when a step begins."""
-        epoch, offset = self._locate(step * self.examples)
-        return epoch + offset / self.arrangement.size(epoch)
+        epoch, offset = self._locate(step * self.batch_size)
+        return epoch + offset / self.examples.size(epoch)
 
     def batch(self, step: int) -> Made:
-        """This rank's share of a step."""
+        """This rank's part of a step."""
         return self.collate(self.clean(step))
 
     def clean(self, step: int) -> ExampleArrays:
         """This rank's examples of a step before anything is hidden."""
         if step < 0:
             raise SettingError("step", step, "steps are counted from 0")
-        first = step * self.examples
-        begin = first + self.examples * self.rank // self.ranks
-        end = first + self.examples * (self.rank + 1) // self.ranks
+        first = step * self.batch_size
+        begin = first + self.batch_size * self.rank // self.ranks
+        end = first + self.batch_size * (self.rank + 1) // self.ranks
         pieces = []
         while begin < end:
             epoch, offset = self._locate(begin)
             order = self._order(epoch)
             chosen = order[offset : offset + end - begin]
-            pieces.append(self.arrangement.take(epoch, chosen))
+            pieces.append(self.examples.take(epoch, chosen))
             begin += len(chosen)
         return ExampleArrays.join(pieces)
 
@@ -138,11 +138,10 @@ class Loader(Generic[Made]):
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _locate(self, position: int) -> tuple[int, int]:
-        """The epoch and the place in it of the example at a position of the whole run."""
+        """The epoch and the number in it of the example at a position of the whole run."""
         cycle, rest = divmod(position, self._before[-1])
         copy = bisect_right(self._before, rest) - 1
-        return cycle * self.arrangement.copies + copy, rest - self._before[copy]
+        return cycle * self.examples.copies + copy, rest - self._before[copy]
 
     def _shuffled(self, epoch: int) -> Int64Array:
-        order: Int64Array = self._chance.permutation(epoch, self.arrangement.size(epoch))
-        return order.astype(np.int64, copy=False)
+        return self._rng.permutation(epoch, self.examples.size(epoch)).astype(np.int64, copy=False)

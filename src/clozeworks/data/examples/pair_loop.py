@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
-from clozeworks.data.examples.chain import GROUP, chain
 from clozeworks.data.examples.cutting import heads, remaining
 from clozeworks.data.examples.index import IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.outline import GROUP, Outline, chain
 from clozeworks.rng import RandomStream, below, uniforms
 
 DRAWS = 10
@@ -54,7 +53,7 @@ class PairLoop(ABC):
     Args:
         outline: Sentences and documents.
         room: The most tokens of both texts together.
-        short: The share of documents whose chunks have a random shorter target.
+        short: The fraction of documents whose chunks have a random shorter target.
         rng: Where random numbers come from.
         copy: Which copy.
     """
@@ -64,7 +63,7 @@ class PairLoop(ABC):
     ) -> None:
         self.outline = outline
         self.room = room
-        self._chance = rng
+        self._rng = rng
         self._copy = copy
         self._chunks = rng.stream("chunk")
         count = len(outline.documents) - 1
@@ -76,7 +75,7 @@ class PairLoop(ABC):
         )
 
     def _targets(self, documents: Int64Array, short: float) -> Int64Array:
-        words = self._chance.stream("target").words(self._copy, documents, 2)
+        words = self._rng.stream("target").words(self._copy, documents, 2)
         # Paper: once per document, not once per pair; both ends of the range can be drawn.
         drawn = SHORTEST + below(words[:, 1], self.room - SHORTEST + 1)
         targets: Int64Array = np.where(uniforms(words[:, 0]) < short, drawn, self.room)
@@ -97,9 +96,7 @@ class PairLoop(ABC):
             self._cut(self.pairs(visited[begin : begin + group]))
             for begin in range(0, max(len(visited), 1), group)
         ]
-        return {
-            name: narrow(np.concatenate([piece[name] for piece in pieces])) for name in pieces[0]
-        }
+        return {name: narrow(np.concatenate([cut[name] for cut in pieces])) for name in pieces[0]}
 
     def chunk_ends(self, chunks: Int64Array) -> Int64Array:
         """The sentence after each chunk: the first at which the target is reached."""
@@ -121,28 +118,42 @@ class PairLoop(ABC):
         """Heads or tails for each chunk."""
         return words[:, _COIN] < np.uint32(1 << 31)
 
+    def texts(
+        self, chunks: Int64Array, ends: Int64Array, words: Uint32Array, random: BoolArray
+    ) -> tuple[Int64Array, Int64Array]:
+        """The first token of both texts and the end of both, (n, 2); some second ones random."""
+        splits = self.split(chunks, ends, words)
+        begins, stops = splits.copy(), ends.copy()
+        chosen = np.flatnonzero(random)
+        begins[chosen], stops[chosen] = self.elsewhere(
+            chunks[chosen], splits[chosen], words[chosen]
+        )
+        tokens = self.outline.sentences
+        first, second = np.stack([chunks, begins], axis=1), np.stack([splits, stops], axis=1)
+        return tokens[first], tokens[second]
+
     def elsewhere(
         self, chunks: Int64Array, splits: Int64Array, words: Uint32Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Sentences from a random place of another document, as long as the chunk wants them.
+        """Sentences from a random position of another document, as long as the chunk wants them.
 
         Returns:
             The first sentence of each, and the one after it.
         """
         sentences, documents = self.outline.sentences, self.outline.documents
-        own = self.outline.document_of(chunks)
+        source = self.outline.document_of(chunks)
         count = len(documents) - 1
         other = below(words[:, _DOCUMENT], count)
-        same = np.flatnonzero(other == own)
+        same = np.flatnonzero(other == source)
         if len(same):
-            again = self._chance.stream("document").words(self._copy, chunks[same], DRAWS - 1)
+            again = self._rng.stream("document").words(self._copy, chunks[same], DRAWS - 1)
             draws = below(again, count)
             # Paper: the last draw counts whatever it is; with one document it is always the same.
-            differs = draws != own[same, None]
+            differs = draws != source[same, None]
             index = np.where(differs.any(axis=1), differs.argmax(axis=1), DRAWS - 2)
             other[same] = draws[np.arange(len(same)), index]
         begins = documents[other] + below(words[:, _START], documents[other + 1] - documents[other])
-        wanted = self.targets[own] - (sentences[splits] - sentences[chunks])
+        wanted = self.targets[source] - (sentences[splits] - sentences[chunks])
         reached = np.searchsorted(sentences, sentences[begins] + wanted)
         return begins, np.minimum(np.maximum(reached, begins + 1), documents[other + 1])
 
@@ -152,7 +163,7 @@ class PairLoop(ABC):
         begins = pairs.begins.copy()
         for number, name in enumerate(("first", "second")):
             lost = sizes[:, number] - kept[:, number]
-            tosses = self._chance.stream(f"cut {name}")
+            tosses = self._rng.stream(f"cut {name}")
             begins[:, number] += heads(tosses, self._copy, pairs.chunks, lost)
         return {
             "first": begins[:, 0],
@@ -175,20 +186,9 @@ class NextSentenceLoop(PairLoop):
     def pairs(self, chunks: Int64Array) -> Pairs:
         """The two halves of a chunk, or its first half and something else."""
         ends, words = self.chunk_ends(chunks), self.words(chunks)
-        splits = self.split(chunks, ends, words)
         random = self._random(chunks, ends, words)
-        begins, stops = splits.copy(), ends.copy()
-        chosen = np.flatnonzero(random)
-        begins[chosen], stops[chosen] = self.elsewhere(
-            chunks[chosen], splits[chosen], words[chosen]
-        )
-        tokens = self.outline.sentences
-        return Pairs(
-            chunks,
-            tokens[np.stack([chunks, begins], axis=1)],
-            tokens[np.stack([splits, stops], axis=1)],
-            random.astype(np.int64),
-        )
+        texts = self.texts(chunks, ends, words, random)
+        return Pairs(chunks, *texts, random.astype(np.int64))
 
     def _random(self, chunks: Int64Array, ends: Int64Array, words: Uint32Array) -> BoolArray:
         # A chunk of one sentence has no rest that could follow.
@@ -206,23 +206,13 @@ class SentenceOrderLoop(PairLoop):
     def pairs(self, chunks: Int64Array) -> Pairs:
         """The two halves of a chunk in order or swapped."""
         ends, words = self.chunk_ends(chunks), self.words(chunks)
-        splits = self.split(chunks, ends, words)
-        begins, stops = splits.copy(), ends.copy()
         alone = ends - chunks == 1
-        chosen = np.flatnonzero(alone)
-        begins[chosen], stops[chosen] = self.elsewhere(
-            chunks[chosen], splits[chosen], words[chosen]
-        )
+        texts = self.texts(chunks, ends, words, alone)
         swapped = ~alone & self.coin(words)
         order = np.stack([swapped, ~swapped], axis=1).astype(np.int64)
-        tokens = self.outline.sentences
         # Swapped before cutting: a tie shortens the text that is shown second.
-        return Pairs(
-            chunks,
-            np.take_along_axis(tokens[np.stack([chunks, begins], axis=1)], order, axis=1),
-            np.take_along_axis(tokens[np.stack([splits, stops], axis=1)], order, axis=1),
-            (alone | swapped).astype(np.int64),
-        )
+        begins, stops = (np.take_along_axis(bounds, order, axis=1) for bounds in texts)
+        return Pairs(chunks, begins, stops, (alone | swapped).astype(np.int64))
 
 
 class PureSentenceOrderLoop(SentenceOrderLoop):

@@ -20,9 +20,7 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Examples, ExamplesSpec
-from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
-from clozeworks.data.examples.examples import check_filled, check_tokens, room_within
+from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
 from clozeworks.data.examples.index import Index
 from clozeworks.data.examples.outline import Outline
 from clozeworks.data.examples.pair_loop import (
@@ -42,21 +40,19 @@ class NextSentencePairs(ExamplesSpec):
     """Two texts; label 0 if the second follows the first, 1 if it comes from another document.
 
     Attributes:
-        length: The most tokens of both texts with their special tokens.
-        short: The share of documents that are cut to a random shorter length.
+        short: The fraction of documents that are cut to a random shorter length.
         copies: How many times the split is paired anew before epochs repeat.
     """
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    length: int
     short: Probability = 0.1
     copies: PositiveInt = 10
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
-        """Arranges the tokens of a split."""
+        """Pairs the tokens of a split."""
         return _arrange(self, NextSentenceLoop, split, tokenizer, seed, cache)
 
 
@@ -65,8 +61,7 @@ class SentenceOrderPairs(ExamplesSpec):
     """Two texts that follow one another; label 0 if they stand in order, 1 if they are swapped.
 
     Attributes:
-        length: The most tokens of both texts with their special tokens.
-        short: The share of documents that are cut to a random shorter length.
+        short: The fraction of documents that are cut to a random shorter length.
         copies: How many times the split is paired anew before epochs repeat.
         pure: Whether chunks of one sentence, which cannot be swapped, are left out. Otherwise they
             get a random second text and label 1, as in the official code.
@@ -74,7 +69,6 @@ class SentenceOrderPairs(ExamplesSpec):
 
     paper: ClassVar[str] = "Lan et al. 2020"
 
-    length: int
     short: Probability = 0.1
     copies: PositiveInt = 10
     pure: bool = False
@@ -82,16 +76,12 @@ class SentenceOrderPairs(ExamplesSpec):
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
-        """Arranges the tokens of a split."""
+        """Pairs the tokens of a split."""
         if not self.pure:
             return _arrange(self, SentenceOrderLoop, split, tokenizer, seed, cache)
-        arrangement = _arrange(self, PureSentenceOrderLoop, split, tokenizer, seed, cache)
-        check_filled(
-            arrangement,
-            split,
-            "no two sentences of a document fit together; raise length, or set pure to false.",
+        return _arrange(self, PureSentenceOrderLoop, split, tokenizer, seed, cache).checked(
+            "no two sentences of a document fit together; raise length, or set pure to false."
         )
-        return arrangement
 
 
 def _arrange(
@@ -101,10 +91,9 @@ def _arrange(
     tokenizer: Tokenizer,
     seed: int,
     cache: Path | None,
-) -> Examples:
+) -> "_PairExamples":
     around = template(tokenizer, 2)
     room = room_within(settings.length, around.added, texts=2)
-    check_tokens(split)
     rng = RandomStream(seed, "pairs")
     index = Index(
         settings,
@@ -112,21 +101,15 @@ def _arrange(
         lambda copy: loop(Outline.of(split), room, settings.short, rng, copy).build(),
         cache,
     )
-    return _PairArrangement(split, around, settings, index)
+    return _PairExamples(split, around, settings.length, settings.copies, index)
 
 
-class _PairArrangement(Examples):
+class _PairExamples(Stretches):
     def __init__(
-        self,
-        split: Split,
-        around: Template,
-        settings: NextSentencePairs | SentenceOrderPairs,
-        index: Index,
+        self, split: Split, around: Template, longest: int, copies: int, index: Index
     ) -> None:
-        self.copies = settings.copies
-        self.longest = settings.length
-        self._split = split
-        self._template = around
+        super().__init__(split, around, longest)
+        self.copies = copies
         self._index = index
 
     @property
@@ -144,24 +127,13 @@ class _PairArrangement(Examples):
         begins = np.stack([arrays[name][indices] for name in ("first", "second")], axis=1)
         # Trap: a document without tokens begins where the next one does; the last of them counts.
         offsets = self._split.sentence_offsets[self._split.document_offsets]
-        found: Int64Array = np.searchsorted(offsets, begins.astype(np.int64), side="right") - 1
-        return found
+        return np.searchsorted(offsets, begins.astype(np.int64), side="right") - 1
 
-    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
-        self._check(epoch, indices)
-        arrays = self._index.copy(epoch % self.copies)
-        begins = np.empty((len(indices), 2), dtype=np.int64)
-        ends = np.empty((len(indices), 2), dtype=np.int64)
-        for number, name in enumerate(("first", "second")):
-            begins[:, number] = arrays[name][indices]
-            ends[:, number] = arrays[f"{name}_size"][indices]
-        ends += begins
-        return assemble(
-            self._split,
-            self._template,
-            begins,
-            ends,
-            epochs=np.full(len(indices), epoch, dtype=np.int64),
-            indices=indices,
-            labels=arrays["label"][indices].astype(np.int64),
-        )
+    def _texts(self, epoch: int, indices: Int64Array) -> TextBounds:
+        arrays = {
+            name: array[indices].astype(np.int64)
+            for name, array in self._index.copy(epoch % self.copies).items()
+        }
+        begins = np.stack([arrays["first"], arrays["second"]], axis=1)
+        sizes = np.stack([arrays["first_size"], arrays["second_size"]], axis=1)
+        return begins, begins + sizes, arrays["label"]

@@ -16,9 +16,8 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Examples, ExamplesSpec
-from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
-from clozeworks.data.examples.examples import check_tokens, room_within
+from clozeworks.data.examples import Examples, ExamplesSpec, TextBounds, room_within
+from clozeworks.data.examples.blocks import TokenWindows
 from clozeworks.spec import Above, Advice, Below, spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -31,13 +30,11 @@ class RememberedBlocks(ExamplesSpec):
     The label of an example is the number of its first tokens that are memory.
 
     Attributes:
-        length: The most tokens of an example, memory and special tokens among them.
-        memory: The share of them that is memory.
+        memory: The fraction of the length that is memory.
     """
 
     paper: ClassVar[str] = "Dai et al. 2019"
 
-    length: int
     memory: Annotated[
         float, Above(0), Below(1), Advice("for windows without a memory use blocks")
     ] = 0.5
@@ -50,24 +47,18 @@ class RememberedBlocks(ExamplesSpec):
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
-        """Arranges the tokens of a split; nothing is random and no index is needed."""
+        """Makes windows of the tokens of a split; nothing is random and no index is needed."""
         around = template(tokenizer, 1)
         room = room_within(self.window, around.added)
-        check_tokens(split)
-        return _Windows(split, around, room, self.length - self.window)
-
-
-class _Windows(Examples):
-    def __init__(self, split: Split, around: Template, room: int, memory: int) -> None:
-        self.longest = memory + room + around.added
-        self._split = split
         # Two texts: the memory with nothing around it, and the window as a text of its own.
-        self._template = Template(
-            ((), *around.special), ((), *around.special_types), around.text_types * 2
-        )
-        self._room = room
-        self._memory = memory
-        self._size = -(-split.tokens // room)
+        two = Template(((), *around.special), ((), *around.special_types), around.text_types * 2)
+        return _RememberedWindows(split, two, self.length, room)
+
+
+class _RememberedWindows(TokenWindows):
+    @property
+    def _memory(self) -> int:
+        return self.longest - self._room - self._template.added
 
     @property
     def mean_length(self) -> float:
@@ -75,20 +66,9 @@ class _Windows(Examples):
         before = int(np.minimum(begins, self._memory).sum())
         return (self._split.tokens + before) / self._size + self._template.added
 
-    def size(self, epoch: int) -> int:
-        return self._size
-
-    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
-        self._check(epoch, indices)
+    def _texts(self, epoch: int, indices: Int64Array) -> TextBounds:
         begins = indices * self._room
         before = np.maximum(begins - self._memory, 0)
         ends = np.minimum(begins + self._room, self._split.tokens)
-        return assemble(
-            self._split,
-            self._template,
-            np.stack([before, begins], axis=1),
-            np.stack([begins, ends], axis=1),
-            epochs=np.full(len(indices), epoch, dtype=np.int64),
-            indices=indices,
-            labels=begins - before,
-        )
+        texts = np.stack([before, begins, ends], axis=1)
+        return texts[:, :2], texts[:, 1:], begins - before

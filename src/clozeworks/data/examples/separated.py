@@ -13,10 +13,11 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
+from clozeworks.data.examples import Examples, check_tokens
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.data.examples.examples import Examples
 from clozeworks.data.examples.index import Index
 from clozeworks.data.examples.outline import Outline
+from clozeworks.errors import SettingError
 
 LEADING, TRAILING = 1, 2
 """A lone separator stands before the block's text, or after it."""
@@ -27,19 +28,19 @@ class Separators:
     """Which special tokens a block has.
 
     Attributes:
+        between: The separator.
         front: Those before the text.
         closing: Those at the end.
-        between: The separator.
         after_sentences: Whether one closes each sentence.
         between_documents: Whether a lone one stands between documents.
         opening: What stands before a block's text instead of a lone separator, if it is another.
     """
 
-    front: tuple[int, ...]
-    closing: tuple[int, ...]
     between: int
-    after_sentences: bool
-    between_documents: bool
+    front: tuple[int, ...] = ()
+    closing: tuple[int, ...] = ()
+    after_sentences: bool = False
+    between_documents: bool = False
     opening: int | None = None
 
 
@@ -49,6 +50,7 @@ class Separated(Examples):
     def __init__(
         self, split: Split, separators: Separators, length: int, index: Index, text_type: int
     ) -> None:
+        check_tokens(split)
         self.longest = length
         self._split = split
         self._separators = separators
@@ -59,12 +61,9 @@ class Separated(Examples):
     def _ends(self) -> list[Int64Array]:
         """Ends of text with a separator after them: of sentences, of documents."""
         outline = Outline.of(self._split)
-        found = []
-        if self._separators.after_sentences:
-            found.append(outline.sentences)
-        if self._separators.between_documents:
-            found.append(outline.sentences[outline.documents])
-        return found
+        sentences = [outline.sentences] * self._separators.after_sentences
+        documents = [outline.sentences[outline.documents]] * self._separators.between_documents
+        return sentences + documents
 
     @cached_property
     def mean_length(self) -> float:
@@ -131,14 +130,17 @@ class Separated(Examples):
         )
 
 
+def no_last_id(use: str, example: str) -> SettingError:
+    """The error for a tokenizer without a last token; `use` says what it is for."""
+    advice = f"use a tokenizer that has one, such as {example}, or blocks as examples"
+    return SettingError("the tokenizer's last token", None, use, advice)
+
+
 def _inside(
     ends: Int64Array, begins: Int64Array, stops: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """Which ends lie between the first and the last token of each stretch: from, to."""
-    return (
-        np.searchsorted(ends, begins, side="right"),
-        np.searchsorted(ends, stops, side="left"),
-    )
+    return np.searchsorted(ends, begins, side="right"), np.searchsorted(ends, stops, side="left")
 
 
 def _ranges(begins: Int64Array, counts: Int64Array) -> Int64Array:

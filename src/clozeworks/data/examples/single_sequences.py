@@ -16,12 +16,9 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Examples, ExamplesSpec
-from clozeworks.data.examples.chain import chain
-from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
-from clozeworks.data.examples.examples import check_filled, room_within
+from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.outline import Outline, chain
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import Template, template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -29,20 +26,14 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 @spec
 class SingleSequences(ExamplesSpec):
-    """Whole sentences of one document in a row, as many as fit.
-
-    Attributes:
-        length: The most tokens of a sequence, special tokens among them.
-    """
+    """Whole sentences of one document in a row, as many as fit."""
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    length: int
-
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> "Stretches":
-        """Arranges the tokens of a split; nothing is random."""
+    ) -> Examples:
+        """Makes sequences of the tokens of a split; nothing is random."""
         around = template(tokenizer, 1)
         room = room_within(self.length, around.added)
         index = Index(
@@ -51,53 +42,28 @@ class SingleSequences(ExamplesSpec):
             lambda _: _build(Outline.of(split), room),
             cache,
         )
-        arrangement = Stretches(split, around, room, index)
-        check_filled(
-            arrangement,
-            split,
+        return _SentenceRuns(split, around, self.length, index).checked(
             f"every sentence has more than {room} tokens, the room that a length of "
-            f"{self.length} leaves; raise length.",
+            f"{self.length} leaves; raise length."
         )
-        return arrangement
 
 
-class Stretches(Examples):
-    """Stretches of tokens, one per example."""
-
-    def __init__(self, split: Split, around: Template, room: int, index: Index) -> None:
-        self.longest = room + around.added
-        self._split = split
-        self._template = around
-        self._room = room
+class _SentenceRuns(Stretches):
+    def __init__(self, split: Split, around: Template, longest: int, index: Index) -> None:
+        super().__init__(split, around, longest)
         self._index = index
 
     @property
     def mean_length(self) -> float:
-        """Tokens of an example with special tokens, on average."""
         return float(self._index.copy(0)["sizes"].mean()) + self._template.added
 
-    @property
-    def skipped(self) -> int:
-        """How many sentences are left out because they do not fit."""
-        return int((np.diff(self._split.sentence_offsets) > self._room).sum())
-
     def size(self, epoch: int) -> int:
-        """How many examples an epoch has."""
         return self._index.size(0)
 
-    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
-        """Some examples of an epoch."""
-        self._check(epoch, indices)
+    def _texts(self, epoch: int, indices: Int64Array) -> TextBounds:
         arrays = self._index.copy(0)
         begins = arrays["begins"][indices].astype(np.int64)[:, None]
-        return assemble(
-            self._split,
-            self._template,
-            begins,
-            begins + arrays["sizes"][indices][:, None],
-            epochs=np.full(len(indices), epoch, dtype=np.int64),
-            indices=indices,
-        )
+        return begins, begins + arrays["sizes"][indices][:, None], None
 
 
 def _build(outline: Outline, room: int) -> IndexArrays:

@@ -21,9 +21,7 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import Examples, ExamplesSpec
-from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
-from clozeworks.data.examples.examples import check_filled, check_tokens, room_within
+from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
 from clozeworks.data.examples.outline import Outline
 from clozeworks.errors import InputError
 from clozeworks.spec import spec
@@ -34,81 +32,53 @@ from clozeworks.wording import counted
 
 @spec
 class Twice(ExamplesSpec):
-    """A sentence, twice: dropout makes the difference.
-
-    Attributes:
-        length: The most tokens of a sequence, special tokens among them.
-    """
+    """A sentence, twice: dropout makes the difference."""
 
     paper: ClassVar[str] = "Gao et al. 2021"
-
-    length: int
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
-        """Arranges the sentences of a split; nothing is random and no index is needed."""
-        check_tokens(split)
-        return _Twice(split, tokenizer, self.length, 2)
+        """Takes the sentences of a split; nothing is random and no index is needed."""
+        return _Twice(split, tokenizer, self.length)
 
 
 @spec
 class Neighbours(ExamplesSpec):
-    """A sentence and the one after it in the same document.
-
-    Attributes:
-        length: The most tokens of a sequence, special tokens among them.
-    """
+    """A sentence and the one after it in the same document."""
 
     paper: ClassVar[str] = "Logeswaran & Lee 2018"
-
-    length: int
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
-        """Arranges the sentences of a split; nothing is random and no index is needed."""
-        arrangement = _Neighbours(split, tokenizer, self.length, 2)
-        check_filled(
-            arrangement,
-            split,
+        """Takes the sentences of a split; nothing is random and no index is needed."""
+        return _Neighbours(split, tokenizer, self.length).checked(
             "neighbours are two sentences of one document, and every document has only one; build "
-            "the corpus from longer documents, or arrange each sentence twice.",
+            "the corpus from longer documents, or use each sentence twice."
         )
-        return arrangement
 
 
 @spec
 class Given(ExamplesSpec):
-    """Documents that are groups of texts: one and its positive, or these and a negative.
-
-    Attributes:
-        length: The most tokens of a sequence, special tokens among them.
-    """
+    """Documents that are groups of texts: one and its positive, or these and a negative."""
 
     paper: ClassVar[str] = "Gao et al. 2021"
-
-    length: int
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Examples:
-        """Arranges the groups of a split; nothing is random and no index is needed."""
-        check_tokens(split)
-        return _Given(split, tokenizer, self.length, _group_size(split))
+        """Takes the groups of a split; nothing is random and no index is needed."""
+        return _Given(split, tokenizer, self.length)
 
 
-class _Views(Examples):
-    def __init__(self, split: Split, tokenizer: Tokenizer, length: int, views: int) -> None:
-        self.views = views
-        self.longest = length
-        self._template = template(tokenizer, 1)
+class _Views(Stretches):
+    views = 2
+
+    def __init__(self, split: Split, tokenizer: Tokenizer, length: int) -> None:
+        super().__init__(split, template(tokenizer, 1), length)
         self._room = room_within(length, self._template.added)
-        self._split = split
-
-    @cached_property
-    def _outline(self) -> Outline:
-        return Outline.of(self._split)
+        self._outline = Outline.of(split)
 
     @abstractmethod
     def _sentences(self, indices: Int64Array) -> Int64Array:
@@ -120,20 +90,10 @@ class _Views(Examples):
         sizes = np.minimum(np.diff(self._outline.sentences), self._room)
         return self.views * (float(sizes[sentences].mean()) + self._template.added)
 
-    def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
-        self._check(epoch, indices)
-        sentences = self._sentences(indices).ravel()
+    def _texts(self, epoch: int, indices: Int64Array) -> TextBounds:
+        sentences = self._sentences(indices).reshape(-1, 1)
         begins, ends = self._outline.sentences[sentences], self._outline.sentences[sentences + 1]
-        numbers = indices[:, None] * self.views + np.arange(self.views)
-        return assemble(
-            self._split,
-            self._template,
-            begins[:, None],
-            np.minimum(ends, begins + self._room)[:, None],
-            epochs=np.full(len(sentences), epoch, dtype=np.int64),
-            indices=numbers.ravel(),
-            views=self.views,
-        )
+        return begins, np.minimum(ends, begins + self._room), None
 
 
 class _Twice(_Views):
@@ -159,6 +119,10 @@ class _Neighbours(_Views):
 
 
 class _Given(_Views):
+    def __init__(self, split: Split, tokenizer: Tokenizer, length: int) -> None:
+        super().__init__(split, tokenizer, length)
+        self.views = _group_size(split)
+
     def size(self, epoch: int) -> int:
         return len(self._outline.documents) - 1
 
@@ -170,7 +134,7 @@ def _group_size(split: Split) -> int:
     """How many texts every group has: 2 or 3.
 
     Raises:
-        InputError: A document has another number, or not all have the same.
+        InputError: If a document has another number, or not all have the same.
     """
     filled = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(split.sentence_offsets) > 0)])
     counts = np.diff(filled[split.document_offsets])

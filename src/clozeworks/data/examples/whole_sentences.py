@@ -23,13 +23,10 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.examples import ExamplesSpec
-from clozeworks.data.examples.chain import chain
-from clozeworks.data.examples.examples import check_tokens, room_within
+from clozeworks.data.examples import ExamplesSpec, room_within
 from clozeworks.data.examples.index import Index, IndexArrays, narrow
-from clozeworks.data.examples.outline import Outline
-from clozeworks.data.examples.separated import Separated, Separators
-from clozeworks.errors import SettingError
+from clozeworks.data.examples.outline import Outline, chain, cut_long
+from clozeworks.data.examples.separated import Separated, Separators, no_last_id
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import template
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -42,93 +39,63 @@ class FullSentences(ExamplesSpec):
     """Whole sentences up to the length, going on from document to document.
 
     Attributes:
-        length: The most tokens of a block, special tokens among them.
         separators: "sentences" closes each sentence with a separator and puts a lone one between
             documents; "documents" puts one between documents only.
     """
 
     paper: ClassVar[str] = "Liu et al. 2019"
+    crosses_documents: ClassVar[bool] = True
 
-    length: int
     separators: Between = "sentences"
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
     ) -> Separated:
-        """Arranges the tokens of a split; nothing is random."""
-        return _arrange(self, split, tokenizer, cache)
+        """Makes blocks of the sentences of a split; nothing is random."""
+        around = template(tokenizer, 1)
+        if tokenizer.last_id is None:
+            raise no_last_id("whole sentences are separated by it", "BERT's or RoBERTa's")
+        every = self.separators == "sentences"
+        # The separator that closes the last sentence closes the block; it is not doubled.
+        closing = (tokenizer.last_id,) if every else around.special[1]
+        room = room_within(self.length, len(around.special[0]) + len(closing))
+        separators = Separators(
+            tokenizer.last_id,
+            front=around.special[0],
+            closing=closing,
+            after_sentences=every,
+            between_documents=self.crosses_documents,
+        )
+        blocks = _full if self.crosses_documents else _within
+        index = Index(
+            self,
+            {"split": split.identity, "room": room},
+            lambda _: blocks(Outline.of(split), room, int(every)),
+            cache,
+        )
+        return Separated(split, separators, self.length, index, around.text_types[0])
 
 
 @spec
-class DocSentences(ExamplesSpec):
+class DocSentences(FullSentences):
     """Whole sentences of one document up to the length.
 
     fairseq drops blocks of at most one token, the separator that closes them among it. Such a
-    block is an empty line, and empty sentences are left out here in any case.
-
-    Attributes:
-        length: The most tokens of a block, special tokens among them.
-        separators: "sentences" closes each sentence with a separator; "documents" only the block.
+    block is an empty line, and empty sentences are left out here in any case. With the separators
+    "documents" there is one at the end of the block only.
     """
 
-    paper: ClassVar[str] = "Liu et al. 2019"
-
-    length: int
-    separators: Between = "sentences"
-
-    def arrange(
-        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
-    ) -> Separated:
-        """Arranges the tokens of a split; nothing is random."""
-        return _arrange(self, split, tokenizer, cache)
-
-
-def _arrange(
-    settings: FullSentences | DocSentences,
-    split: Split,
-    tokenizer: Tokenizer,
-    cache: Path | None,
-) -> Separated:
-    around = template(tokenizer, 1)
-    if tokenizer.last_id is None:
-        raise SettingError(
-            "the tokenizer's last token is None; whole sentences are separated by it; use a "
-            "tokenizer that has one, such as BERT's or RoBERTa's, or arrange blocks."
-        )
-    every = settings.separators == "sentences"
-    # The separator that closes the last sentence closes the block; it is not doubled.
-    closing = (tokenizer.last_id,) if every else around.special[1]
-    room = room_within(settings.length, len(around.special[0]) + len(closing))
-    separators = Separators(
-        front=around.special[0],
-        closing=closing,
-        between=tokenizer.last_id,
-        after_sentences=every,
-        between_documents=isinstance(settings, FullSentences),
-    )
-
-    def build(_: int) -> IndexArrays:
-        crossing = isinstance(settings, FullSentences)
-        return (_full if crossing else _within)(Outline.of(split), room, int(every))
-
-    index = Index(settings, {"split": split.identity, "room": room}, build, cache)
-    check_tokens(split)
-    return Separated(split, separators, settings.length, index, around.text_types[0])
+    crosses_documents: ClassVar[bool] = False
 
 
 def _pieces(outline: Outline, room: int) -> tuple[Int64Array, Int64Array]:
     """Sentences with the long ones cut: where they begin, and where documents begin among them."""
     sentences, documents = outline.sentences, outline.documents
-    counts = -(-np.diff(sentences) // room)
-    if (counts <= 1).all():
+    if (np.diff(sentences) <= room).all():
         return sentences, documents
-    begins = np.cumsum(counts) - counts
-    within = np.arange(counts.sum()) - np.repeat(begins, counts)
+    counts, within = cut_long(np.diff(sentences), room)
     pieces = np.repeat(sentences[:-1], counts) + within * room
-    return (
-        np.append(pieces, sentences[-1]),
-        np.append(begins, counts.sum())[documents],
-    )
+    return np.append(pieces, sentences[-1]), np.concatenate([[0], np.cumsum(counts)])[documents]
 
 
 def _full(outline: Outline, room: int, closing: int) -> IndexArrays:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol
 from clozeworks.data.files.encodings import open_file, printable
 from clozeworks.errors import InputError, MissingExtra
 
-# Told now and then how many bytes of a file have been read.
+# Called now and then with the number of bytes of a file that have been read.
 Position = Callable[[int], None]
 
 _BLOCK = 1 << 20
@@ -50,29 +50,9 @@ class _Zstandard:
                 return block
 
 
-class _Damaged(Exception):  # noqa: N818
-    """What a library for .zst raises for data that it cannot decompress."""
-
-
-class _OneError:
-    """Passes on what a library for .zst reads, and its errors as `_Damaged`."""
-
-    def __init__(self, source: _Readable, error: type[Exception]) -> None:
-        self._source = source
-        self._error = error
-
-    def read(self, size: int, /) -> bytes:
-        try:
-            return self._source.read(size)
-        except self._error as error:
-            raise _Damaged from error
-
-
 def _open_zstandard(file: BinaryIO) -> _Readable:
     library = _zstandard_library()
-    if library.__name__ == "zstandard":
-        return _OneError(_Zstandard(file, library), library.ZstdError)
-    return _OneError(library.ZstdFile(file), library.ZstdError)
+    return _Zstandard(file, library) if library.__name__ == "zstandard" else library.ZstdFile(file)
 
 
 def _zstandard_library() -> Any:
@@ -118,9 +98,6 @@ def format_suffix(path: Path) -> str:
     """Gives the suffix that decides how a file is read: `.csv` for `a.csv` and `A.CSV.GZ`.
 
     A compressed parquet file keeps both suffixes, `.parquet.gz`: nothing reads such files.
-
-    Args:
-        path: The file; it need not exist.
     """
     suffix = path.suffix.lower()
     if suffix not in COMPRESSIONS:
@@ -129,16 +106,19 @@ def format_suffix(path: Path) -> str:
     return inner + suffix if inner == ".parquet" else inner
 
 
-def check_format(path: Path, known: tuple[str, ...], advice: str) -> str:
-    """Insists that a file has one of some suffixes.
+CONVERT = "rename or convert the file"
+
+
+def check_format(
+    path: Path, known: tuple[str, ...], advice: str = CONVERT, purpose: str = ""
+) -> str:
+    """Insists that a file has one of some suffixes, and gives the one that decides how it is read.
 
     Args:
         path: The file.
         known: The suffixes, without those of compressions.
         advice: What to do if it has another, for the message.
-
-    Returns:
-        The suffix that decides how it is read.
+        purpose: The command or task that reads the file, for the message.
 
     Raises:
         InputError: If the suffix is not known, or else if the file does not exist.
@@ -147,16 +127,19 @@ def check_format(path: Path, known: tuple[str, ...], advice: str) -> str:
     if suffix not in known:
         with open_file(path):  # that a file is missing is worse news than its suffix
             pass
-        raise unknown_format(path, known, advice)
+        raise unknown_format(path, known, advice, purpose)
     return suffix
 
 
-def unknown_format(path: Path, known: tuple[str, ...], advice: str) -> InputError:
+def unknown_format(
+    path: Path, known: tuple[str, ...], advice: str = CONVERT, purpose: str = ""
+) -> InputError:
     """Makes the error for a file whose suffix is not known."""
     compressed = path.suffix.lower() in COMPRESSIONS
     shown = "".join(path.suffixes[-2:] if compressed else path.suffixes[-1:])
     has = f"has the suffix {shown!r}" if shown else "has no suffix"
-    return InputError(f"{printable(path)} {has}; known: {listed_formats(known)}; {advice}.")
+    read = f"{purpose} reads" if purpose else "known:"
+    return InputError(f"{printable(path)} {has}; {read} {listed_formats(known)}; {advice}.")
 
 
 def listed_formats(known: tuple[str, ...]) -> str:
@@ -168,22 +151,15 @@ def listed_formats(known: tuple[str, ...]) -> str:
 def check_decompressible(path: Path) -> None:
     """Insists that the library which decompresses a file is installed.
 
-    Args:
-        path: The file; its suffix decides.
-
     Raises:
-        MissingExtra: If the library is not installed.
+        MissingExtra: If it is not.
     """
     if path.suffix.lower() == ".zst":
         _zstandard_library()
 
 
 def check_not_compressed(head: bytes, origin: str) -> None:
-    """Insists that data is not compressed.
-
-    Args:
-        head: The first bytes.
-        origin: How messages name the file.
+    """Insists that data with these first bytes is not compressed.
 
     Raises:
         InputError: If it begins as compressed data does.
@@ -197,11 +173,11 @@ def check_not_compressed(head: bytes, origin: str) -> None:
 
 
 def read_blocks(path: Path, position: Position | None = None) -> Iterator[bytes]:
-    """Reads a file as decompressed blocks.
+    """Reads a file as decompressed blocks; its suffix says whether and how it is compressed.
 
     Args:
-        path: The file; its suffix says whether and how it is compressed.
-        position: Told, before each block is given, how many bytes of the file have been read.
+        path: The file.
+        position: Called, before each block is given, with the bytes of the file read so far.
 
     Yields:
         The blocks; the last one, and only that, is empty.
@@ -243,9 +219,11 @@ def _decompressed(
 def _read(source: _Readable, compression: Compression | None, origin: str) -> bytes:
     try:
         return source.read(_BLOCK)
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, _Damaged) as error:
+    except Exception as error:
+        of_data = isinstance(error, (EOFError, OSError, zlib.error, lzma.LZMAError))
+        of_data |= type(error).__name__ == "ZstdError"  # so it is called in both libraries
         # Only the system numbers its errors; that is about the disk, not about the data.
-        if compression is None or getattr(error, "errno", None) is not None:
+        if compression is None or not of_data or getattr(error, "errno", None) is not None:
             raise
         if isinstance(error, EOFError):
             raise _cut_off(origin, compression) from error

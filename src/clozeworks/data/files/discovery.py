@@ -15,7 +15,7 @@ from clozeworks.data.files.compression import (
     unknown_format,
 )
 from clozeworks.data.files.encodings import missing_file, printable
-from clozeworks.data.files.parquet import check_library
+from clozeworks.data.files.parquet import pyarrow_modules
 from clozeworks.data.files.texts import TEXT_SUFFIXES
 from clozeworks.errors import InputError
 
@@ -26,7 +26,7 @@ TOKENIZER_FILES = ("merges.txt", "vocab.txt")
 
 
 @dataclass(frozen=True)
-class FoundFiles:
+class InputFiles:
     """The files that inputs stand for.
 
     Attributes:
@@ -38,7 +38,7 @@ class FoundFiles:
     ignored: list[Path]
 
 
-def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
+def find_files(inputs: Sequence[str | Path]) -> InputFiles:
     """Finds the files of documents.
 
     Args:
@@ -55,12 +55,11 @@ def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
     """
     taken: dict[str, Path] = {}
     ignored: dict[str, Path] = {}
-    for given in inputs:
-        path = Path(given)
+    for path in map(Path, inputs):
         named, inside = _standing_for(path)
         for file in named:
             if format_suffix(file) not in TEXT_SUFFIXES:
-                raise unknown_format(file, TEXT_SUFFIXES, "rename or convert the file")
+                raise unknown_format(file, TEXT_SUFFIXES)
         usable = [*named, *filter(_is_text, inside)]
         if not usable:
             raise _nothing_usable(path, inside)
@@ -72,9 +71,9 @@ def find_files(inputs: Sequence[str | Path]) -> FoundFiles:
         _check_plain(file)
         check_decompressible(file)
         if format_suffix(file) == ".parquet":
-            check_library()
+            pyarrow_modules()
     passed_over = [file for real, file in ignored.items() if real not in taken]
-    return FoundFiles(*(sorted(files, key=os.fsencode) for files in (taken.values(), passed_over)))
+    return InputFiles(*(sorted(files, key=os.fsencode) for files in (taken.values(), passed_over)))
 
 
 def _standing_for(path: Path) -> tuple[list[Path], list[Path]]:
@@ -125,8 +124,8 @@ def _nothing_usable(path: Path, inside: Sequence[Path]) -> InputError:
     )
 
 
-def _is_text(found: Path) -> bool:
-    return format_suffix(found) in FOLDER_SUFFIXES and found.name not in TOKENIZER_FILES
+def _is_text(file: Path) -> bool:
+    return format_suffix(file) in FOLDER_SUFFIXES and file.name not in TOKENIZER_FILES
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -152,10 +151,10 @@ def _refuse(error: OSError) -> None:
 
 def _matches(pattern: Path) -> Iterator[Path]:
     # A Path takes no absolute pattern.
-    found = [Path(match) for match in glob.glob(str(pattern), recursive=True)]  # noqa: PTH207
-    if not found:
+    paths = [Path(match) for match in glob.glob(str(pattern), recursive=True)]  # noqa: PTH207
+    if not paths:
         raise _no_match(pattern)
-    for path in found:
+    for path in paths:
         if path.is_dir():
             yield from _walk(path)
         else:

@@ -45,28 +45,18 @@ def read_documents(
     encoding: str = DEFAULT_ENCODING,
     position: Position | None = None,
 ) -> Iterator[Document]:
-    r"""Reads the documents of a file. Blank ones are left out.
+    """Reads the documents of a file, one at a time. Blank ones are left out.
 
-    The file may have any size: no more of it is in memory than a block and one document.
-
-    Args:
-        path: A file of one of the formats of `text_rows`.
-        documents: What is a document in a `.txt` file: what stands between blank lines, the whole
-            file, or each line. Other formats have one per line or row.
-        columns: The columns or fields that hold the text, by name or number. Each of several
-            becomes one line of the document, in this order, as pairs of sentences want it. The
-            default is `text`, or the only column of strings.
-        header: Whether the first row of csv and tsv is a header; it is if not given.
-        encoding: The encoding of the characters. A byte order mark is recognised and dropped; the
-            default gives way to it.
-        position: Told now and then how many bytes of the file have been read.
-
-    Yields:
-        The documents, in the order of the file.
+    The file may have any size: no more of it is in memory than a block and one document. In a
+    `.txt` file `documents` says what one is: what stands between blank lines, the whole file, or
+    each line; other formats have one per line or row. Each of several columns becomes one line of
+    the document, in this order, as pairs of sentences want it. The other settings are those of
+    `text_rows`.
 
     Raises:
         InputError: If the file cannot be used as it is, with the line where that is.
         MissingExtra: If its format needs a library that is not installed.
+        UnknownName: If `documents` is none of the three.
     """
     if documents not in get_args(Documents):
         raise UnknownName("documents", documents, get_args(Documents))
@@ -76,8 +66,8 @@ def read_documents(
         lines = read_lines(path, encoding=encoding, position=position)
         yield from _paragraphs(lines, origin, documents)
         return
-    found = text_rows(path, columns=columns, header=header, encoding=encoding, position=position)
-    yield from _joined(found, origin, columns)
+    rows = text_rows(path, columns=columns, header=header, encoding=encoding, position=position)
+    yield from _joined(rows, origin, columns)
 
 
 def _paragraphs(lines: Iterator[str], origin: str, documents: Documents) -> Iterator[Document]:
@@ -110,15 +100,15 @@ def _paragraphs(lines: Iterator[str], origin: str, documents: Documents) -> Iter
         yield Document("\n".join(held), origin, begin)
 
 
-def _joined(found: TextRows, origin: str, columns: Sequence[str] | None) -> Iterator[Document]:
+def _joined(rows: TextRows, origin: str, columns: Sequence[str] | None) -> Iterator[Document]:
     """Makes one document of the texts of a line or row."""
-    unit = found.unit
-    for number, texts in found.rows:
+    unit = rows.unit
+    for number, texts in rows.rows:
         blank = [text is None or not text or text.isspace() for text in texts]
         if all(blank):
             continue
         if any(blank):
-            assert columns is not None  # more than one text is there only if it was asked for
+            assert columns is not None  # more than one text is there only if columns were named
             raise InputError(
                 f"{origin}, {unit} {number:,}: {columns[blank.index(True)]!r} is blank; each of "
                 f"several columns is a line of the document; fill it in, or drop the {unit}."

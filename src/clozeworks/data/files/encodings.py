@@ -43,11 +43,7 @@ def lone_surrogate(text: str) -> str | None:
 
 
 def check_characters(text: str, where: str) -> None:
-    """Insists that a text has whole characters only.
-
-    Args:
-        text: The text.
-        where: How messages name it.
+    """Insists that a text, which messages call `where`, has whole characters only.
 
     Raises:
         InputError: If it holds half a character, which JSON escapes can produce.
@@ -94,12 +90,6 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 def canonical_encoding(encoding: str) -> str:
     """Gives the one name Python has for an encoding, so that `UTF8` and `utf-8` are equal.
 
-    Args:
-        encoding: Any name of it.
-
-    Returns:
-        The canonical name.
-
     Raises:
         InputError: If there is no such encoding, or it is not one for text.
     """
@@ -125,14 +115,6 @@ def is_wide(name: str) -> bool:
     return name.startswith(("utf-16", "utf-32"))
 
 
-def wrong_mark(origin: str, marked: str, name: str) -> InputError:
-    """Makes the error for a byte order mark that contradicts the encoding."""
-    return InputError(
-        f"{origin} begins with the byte order mark of {marked.upper()} but is read as "
-        f"{name.upper()}; convert the file, or say what it is with --encoding {marked}."
-    )
-
-
 def binary(origin: str, line: int, position: int) -> InputError:
     """Makes the error for a zero byte; its position says which UTF-16 it may be."""
     order = "le" if position % 2 else "be"
@@ -140,14 +122,6 @@ def binary(origin: str, line: int, position: int) -> InputError:
         f"{origin}, line {line:,}: byte 0x00 does not occur in text; this is a binary file, "
         "or UTF-16; convert the file to text, or say what it is with "
         f"--encoding utf-16-{order}."
-    )
-
-
-def nul(origin: str, line: int) -> InputError:
-    """Makes the error for a zero character in an encoding where zero bytes are usual."""
-    return InputError(
-        f"{origin}, line {line:,}: character U+0000 does not occur in text; this is a binary "
-        "file; convert the file to text."
     )
 
 
@@ -179,5 +153,5 @@ def _likely_encoding(data: bytes, wrong: int, tried: str) -> str:
 
 def _is_mostly(characters: re.Pattern[bytes], data: bytes) -> bool:
     """Whether nearly all bytes beyond ASCII belong to rows of these characters."""
-    found = sum(len(_HIGH.findall(row)) for row in characters.findall(data))
-    return found > 0.9 * len(_HIGH.findall(data))
+    count = sum(len(_HIGH.findall(row)) for row in characters.findall(data))
+    return count > 0.9 * len(_HIGH.findall(data))

@@ -36,15 +36,7 @@ def absent(where: str, kind: str, name: str, names: Sequence[str]) -> InputError
 
 
 def column_index(names: Sequence[str], column: str, where: str) -> int:
-    """Finds a column of a table by its name or else by its number, counted from 1.
-
-    Args:
-        names: The names of the columns.
-        column: The name or number.
-        where: How messages name the table.
-
-    Returns:
-        Its index, counted from 0.
+    """The index of a column of a table, by its name or else by its number, counted from 1.
 
     Raises:
         InputError: If there is no such column, or there are several of that name.

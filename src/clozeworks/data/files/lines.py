@@ -20,9 +20,7 @@ from clozeworks.data.files.encodings import (
     invalid,
     is_wide,
     marked_encoding,
-    nul,
     printable,
-    wrong_mark,
 )
 from clozeworks.errors import InputError
 
@@ -42,7 +40,7 @@ def read_lines(
         path: The file. If its name ends in `.gz`, `.bz2`, `.xz` or `.zst` it is decompressed.
         encoding: The encoding of the characters. A byte order mark is recognised and dropped; the
             default gives way to it.
-        position: Told, at each block, how many bytes of the file have been read.
+        position: Called, at each block, with the bytes of the file read so far.
 
     Yields:
         The lines without their ends, which are `\n`, `\r\n` or `\r`. Nothing follows the last end.
@@ -88,12 +86,7 @@ class LineReader:
 def stream_lines(
     stream: BinaryIO, *, encoding: str = DEFAULT_ENCODING, origin: str = STANDARD_INPUT
 ) -> Iterator[list[str]]:
-    """Reads the lines of a stream as they arrive: nothing waits for its end.
-
-    Args:
-        stream: The stream, such as `sys.stdin.buffer`.
-        encoding: The encoding of the characters, as for `read_lines`.
-        origin: How messages name the stream.
+    """Reads the lines of a stream, such as `sys.stdin.buffer`, as they arrive.
 
     Yields:
         The lines that have become complete, without their ends.
@@ -108,12 +101,7 @@ def stream_lines(
 def read_text(
     source: Path | BinaryIO, *, encoding: str = DEFAULT_ENCODING, origin: str = STANDARD_INPUT
 ) -> str:
-    """Reads all of a file or stream as one text; line ends stay as they are.
-
-    Args:
-        source: A file, compressed or not, or a stream.
-        encoding: The encoding of the characters, as for `read_lines`.
-        origin: How messages name a stream.
+    """Reads all of a file, compressed or not, or of a stream; line ends stay as they are.
 
     Raises:
         InputError: If it cannot be read as text, with the line where that is.
@@ -172,7 +160,7 @@ def _decoded(
 ) -> Iterator[str]:
     r"""Decodes blocks as stretches of characters, in which each line ends in `\n`.
 
-    What stands before a place that is wrong is given before that is said.
+    What stands before an invalid byte is given before the error.
     """
     name = canonical_encoding(encoding)
     decoder: codecs.IncrementalDecoder | None = None
@@ -214,7 +202,11 @@ def _decoded(
             text = text.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n")
         if is_wide(name) and (start := text.find("\0")) >= 0:
             text = text[:start]
-            wrong = nul(origin, line + text.count("\n"))
+            ends = text.count("\n")
+            wrong = InputError(
+                f"{origin}, line {line + ends:,}: character U+0000 does not occur "
+                "in text; this is a binary file; convert the file to text."
+            )
         line += text.count("\n")
         yield text
         if wrong:
@@ -243,7 +235,7 @@ def _one_kind_of_end(data: bytes) -> bytes:
 
 
 def _agreed(name: str, marked: str | None, origin: str) -> str:
-    """Chooses between the encoding that was said and the one that a file's mark says."""
+    """Chooses between the encoding that was named and the one that a file's mark says."""
     if marked is None and name in ("utf-16", "utf-32"):
         raise InputError(
             f"{origin} has no byte order mark, so {name.upper()} does not say which byte comes "
@@ -252,5 +244,8 @@ def _agreed(name: str, marked: str | None, origin: str) -> str:
     if marked is None or name.startswith(marked):
         return name
     if name != DEFAULT_ENCODING:
-        raise wrong_mark(origin, marked, name)
+        raise InputError(
+            f"{origin} begins with the byte order mark of {marked.upper()} but is read as "
+            f"{name.upper()}; convert the file, or say what it is with --encoding {marked}."
+        )
     return marked

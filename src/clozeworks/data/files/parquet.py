@@ -14,21 +14,17 @@ _ROWS = 64  # held at a time; a row can be a whole book
 _BUFFER = 1 << 20
 
 
-def check_library() -> None:
-    """Insists that the library for parquet is installed.
+def pyarrow_modules(purpose: str = "Reading parquet") -> tuple[Any, Any]:
+    """The modules `pyarrow` and `pyarrow.parquet`.
 
     Raises:
-        MissingExtra: If it is not.
+        MissingExtra: If they are not installed.
     """
-    _pyarrow()
-
-
-def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise MissingExtra("Reading parquet", "pyarrow", "parquet") from error
+        raise MissingExtra(purpose, "pyarrow", "parquet") from error
     return pyarrow, parquet
 
 
@@ -36,10 +32,6 @@ def parquet_rows(
     path: Path, position: Position | None = None
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     """Reads all columns but binary ones: pictures and sounds have no part in a text.
-
-    Args:
-        path: The file.
-        position: Told how far the reading is, in bytes of the file.
 
     Yields:
         Row 0, which is the names of the columns; then the number of each row, from 1, and its
@@ -49,22 +41,20 @@ def parquet_rows(
         InputError: If the file is damaged.
         MissingExtra: If the library for parquet is not installed.
     """
-    return _rows(path, _not_binary, position)
+
+    def not_binary(schema: Any, pyarrow: Any) -> list[str]:
+        return [field.name for field in schema if not pyarrow.types.is_binary(field.type)]
+
+    return _rows(path, not_binary, position)
 
 
 def parquet_texts(
     path: Path, columns: Sequence[str] | None, position: Position | None = None
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Reads columns of strings; nothing else of the file is touched.
-
-    Args:
-        path: The file.
-        columns: Their names or numbers; None takes `text`, or the only column of strings.
-        position: Told how far the reading is, in bytes of the file.
+    """Reads columns of strings, `text` or the only one if not named; touches nothing else.
 
     Yields:
-        Row 0, which is the names of the columns; then the number of each row, from 1, and its
-        texts, of which any may be None.
+        Rows as `parquet_rows` does; any text may be None.
 
     Raises:
         InputError: If the file is damaged or has no such columns of strings.
@@ -76,7 +66,7 @@ def parquet_texts(
 def _rows(
     path: Path, choose: Callable[[Any, Any], list[str]], position: Position | None
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = pyarrow_modules()
     origin = printable(path)
     with open_file(path) as file:
         size = path.stat().st_size
@@ -101,10 +91,6 @@ def _rows(
             raise InputError(
                 f"{origin} is damaged or not a parquet file ({reason}); copy or download it again."
             ) from error
-
-
-def _not_binary(schema: Any, pyarrow: Any) -> list[str]:
-    return [field.name for field in schema if not pyarrow.types.is_binary(field.type)]
 
 
 def _of_strings(columns: Sequence[str] | None, origin: str, schema: Any, pyarrow: Any) -> list[str]:

@@ -31,7 +31,7 @@ NumberedRow = tuple[int, RowCells]
 TableLine = tuple[int, list[str]]
 # An object's number and its fields.
 NumberedObject = tuple[int, dict[str, Any]]
-# Told where a row is that cannot be used, and what is wrong with it, without a full stop.
+# Called with the source location of a bad row, and what is wrong with it, without a full stop.
 OnBadRow = Callable[[str, str], None]
 
 
@@ -63,17 +63,9 @@ class Table:
         first: NumberedRow = (self.doubtful, self.names)
         return replace(self, names=("",) * len(self.names), rows=[first, *self.rows], doubtful=None)
 
-    def column(self, number: int) -> list[Any]:
-        """The cells of a column, counted from 1."""
-        return [cells[number - 1] for _, cells in self.rows]
-
 
 def refuse_row(source_location: str, message: str) -> None:
-    """Refuses a file because of a row that cannot be used.
-
-    Args:
-        source_location: The file and the row.
-        message: What is wrong and what to do, without a full stop.
+    """Refuses a file because of a row that cannot be used; the message has no full stop.
 
     Raises:
         InputError: Always.
@@ -87,7 +79,7 @@ class TableReader:
     Args:
         path: A file with one of `TABLE_SUFFIXES`, compressed or not.
         encoding: What it is written in.
-        on_bad_row: Told about rows that cannot be used, which are left out if it returns.
+        on_bad_row: Called for rows that cannot be used, which are left out if it returns.
 
     Attributes:
         head: The first rows, to find out what the columns are.
@@ -101,7 +93,7 @@ class TableReader:
         self, path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
     ) -> None:
         self._size = 1
-        self._bytes_read = 0
+        self._bytes_read = self._rows_given = 0
         self._lines = LineReader(path, encoding)
         self.head, self._rest = _opened(path, self._lines, on_bad_row, _first_rows, self._note)
         if not self.head.names:
@@ -114,11 +106,17 @@ class TableReader:
         Args:
             head: The first rows as they are to be given, if not as they are: `without_header`.
         """
-        return chain((head or self.head).rows, self._rest)
+        self.head = head or self.head
+        for row in chain(self.head.rows, self._rest):
+            self._rows_given += 1
+            yield row
 
     def fraction_read(self) -> float:
         """The fraction of the file that has been given."""
-        return self._bytes_read / self._size if self._bytes_read else self._lines.fraction_read()
+        read = self._bytes_read / self._size if self._bytes_read else self._lines.fraction_read()
+        # The first rows are read ahead: a small file is read before one of them is given.
+        ahead = read >= 1 and self._rows_given < len(self.head.rows)
+        return self._rows_given / len(self.head.rows) if ahead else read
 
     def _note(self, bytes_read: int) -> None:
         self._bytes_read = bytes_read
@@ -127,15 +125,12 @@ class TableReader:
 def read_table(
     path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
 ) -> Table:
-    """Reads a whole table.
+    """Reads a whole table; it has no columns if every row was left out.
 
     Args:
         path: A file with one of `TABLE_SUFFIXES`, compressed or not.
         encoding: What it is written in.
-        on_bad_row: Told about rows that cannot be used, which are left out if it returns.
-
-    Returns:
-        The table; it has no columns if every row was left out.
+        on_bad_row: Called for rows that cannot be used, which are left out if it returns.
 
     Raises:
         InputError: If the file cannot be read, or holds no rows.
@@ -156,20 +151,9 @@ def _opened(
     hold: Callable[[Iterator[NumberedRow]], list[NumberedRow]],
     position: Position | None,
 ) -> tuple[Table, Iterator[NumberedRow]]:
-    """Opens a table.
-
-    Args:
-        path: The file.
-        lines: Its lines, if it is a text file.
-        on_bad_row: Told about rows that cannot be used.
-        hold: Takes as many rows as are needed at once.
-        position: Told how far a file without lines has been read.
-
-    Returns:
-        The rows that `hold` took, and those that follow them.
-    """
+    """Opens a table: the rows that `hold` takes, as many as are needed at once, and the rest."""
     origin = printable(path)
-    suffix = check_format(path, TABLE_SUFFIXES, "rename or convert the file")
+    suffix = check_format(path, TABLE_SUFFIXES)
     if suffix == ".parquet":
         rows = parquet_rows(path, position)
         _, names = next(rows)
@@ -197,12 +181,9 @@ def _opened(
     if not whole and not refused:
         raise nothing(origin)
     fields = tuple(dict.fromkeys(name for _, (value, *_) in whole for name in value))
-    return (
-        Table(
-            origin, unit, fields, [(n, [value.get(f) for f in fields]) for n, (value, *_) in whole]
-        ),
-        ((number, [value.get(name) for name in fields]) for number, value in objects),
-    )
+    held = [(number, [value.get(name) for name in fields]) for number, (value, *_) in whole]
+    rest = ((number, [value.get(name) for name in fields]) for number, value in objects)
+    return Table(origin, unit, fields, held), rest
 
 
 def _first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:
@@ -220,17 +201,11 @@ def _first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:
 def json_objects(
     lines: Iterator[str], origin: str, suffix: str, on_bad_row: OnBadRow = refuse_row
 ) -> tuple[str, Iterator[NumberedObject]]:
-    """Reads the objects of a JSON file. A string counts as an object with the field `text`.
+    """The objects of a JSON file with their numbers, and what an object is called.
 
-    Args:
-        lines: The lines of the file.
-        origin: How messages name it.
-        suffix: `.jsonl`, one object per line, or `.json`, a list of objects. A `.json` file may
-            also have one object per line.
-        on_bad_row: Told about values that are not objects, which are left out if it returns.
-
-    Returns:
-        What an object is called, and the objects with their numbers.
+    A string counts as an object with the field `text`. A `.jsonl` file has one object per line, a
+    `.json` file a list of objects, or also one object per line. For values that are not
+    objects `on_bad_row` is called; they are left out if it returns.
 
     Raises:
         InputError: If the file is one JSON value, and not a list of objects.
@@ -298,10 +273,6 @@ def _json_list(lines: Sequence[str], origin: str) -> list[object]:
 def json_document(lines: Iterable[str], origin: str) -> object:
     """Reads a file that is one JSON value.
 
-    Args:
-        lines: The lines of the file.
-        origin: How messages name it.
-
     Raises:
         InputError: If it is not one JSON value.
     """
@@ -324,11 +295,7 @@ def json_document(lines: Iterable[str], origin: str) -> object:
 
 
 def one_object_per_line(lines: Sequence[str]) -> bool:
-    """Whether a file that is called `.json` is in truth a `.jsonl` file.
-
-    Args:
-        lines: The lines of the file.
-    """
+    """Whether a file that is called `.json` is in truth a `.jsonl` file."""
     used = [line for line in lines if line.strip()]
     if len(used) < 2 or not used[0].lstrip().startswith("{"):
         return False
@@ -340,23 +307,16 @@ def one_object_per_line(lines: Sequence[str]) -> bool:
 
 
 def separated_rows(lines: Iterator[str], origin: str, suffix: str) -> Iterator[TableLine]:
-    """Reads the rows of a csv or tsv file; a line without any cell counts but is not a row.
+    """Reads the rows of a csv file, whose cells may be quoted, or of a tsv file, without quoting.
 
-    Args:
-        lines: The lines of the file.
-        origin: How messages name it.
-        suffix: `.csv`, where cells may be quoted, or `.tsv`, where they are not.
+    A line without any cell counts but is not a row.
 
     Raises:
         InputError: If quotation marks do not match, or a row does not fit in memory.
     """
-    return _csv_rows(lines, origin) if suffix == ".csv" else _tsv_rows(lines)
-
-
-def _tsv_rows(lines: Iterator[str]) -> Iterator[TableLine]:
-    for number, line in enumerate(lines, start=1):
-        if line:
-            yield number, line.split("\t")
+    if suffix == ".csv":
+        return _csv_rows(lines, origin)
+    return ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line)
 
 
 def _csv_rows(lines: Iterator[str], origin: str) -> Iterator[TableLine]:
@@ -401,15 +361,7 @@ def even_rows(
     suffix: str,
     on_bad_row: OnBadRow = refuse_row,
 ) -> Iterator[TableLine]:
-    """Gives the rows that have as many cells as the first.
-
-    Args:
-        rows: All rows after the first.
-        width: The cells of the first.
-        origin: How messages name the file.
-        suffix: `.csv` or `.tsv`.
-        on_bad_row: Told about other rows, which are left out if it returns.
-    """
+    """Gives the rows with as many cells as the first; `on_bad_row` is called for the others."""
     for number, cells in rows:
         if len(cells) == width:
             yield number, cells
@@ -421,18 +373,12 @@ def even_rows(
             else "take tabs and line ends out of the texts"
         )
         on_bad_row(
-            f"{origin}, row {number:,}",
-            f"there {amount}; the first row has {width:,}; {advice}",
+            f"{origin}, row {number:,}", f"there {amount}; the first row has {width:,}; {advice}"
         )
 
 
 def check_separator(first: Sequence[str], where: str, suffix: str) -> None:
-    """Insists that a table of one column is one.
-
-    Args:
-        first: The cells of the first row.
-        where: How messages name that row.
-        suffix: `.csv` or `.tsv`.
+    """Insists that a table whose first row has one cell has one column.
 
     Raises:
         InputError: If its cells seem to be separated by something else.

@@ -5,7 +5,7 @@ Every text remembers its source location, so that a later message can say which 
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,12 +14,7 @@ from typing import BinaryIO, NamedTuple, overload
 from clozeworks.data.files.compression import Position, check_format
 from clozeworks.data.files.encodings import check_characters, printable
 from clozeworks.data.files.fields import TEXT_COLUMN, absent, column_index, not_a_string
-from clozeworks.data.files.lines import (
-    DEFAULT_ENCODING,
-    STANDARD_INPUT,
-    read_lines,
-    stream_lines,
-)
+from clozeworks.data.files.lines import DEFAULT_ENCODING, STANDARD_INPUT, read_lines, stream_lines
 from clozeworks.data.files.parquet import parquet_texts
 from clozeworks.data.files.tables import (
     NumberedObject,
@@ -29,7 +24,7 @@ from clozeworks.data.files.tables import (
     json_objects,
     separated_rows,
 )
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import SET, InputError, SettingError
 
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".tsv", ".txt")
 HEADER_SUFFIXES = (".csv", ".tsv")
@@ -50,16 +45,19 @@ class TextRows(NamedTuple):
     rows: Iterator[NumberedTexts]
 
 
-class TextLocations(Sequence[str]):
+class SourceLocations(Sequence[str]):
     """Says where each text came from: `reviews.csv, row 8,412`.
 
     The sentence is made when it is asked for; what is kept is one number per text.
+
+    Args:
+        numbers: A number of each text.
+        describe: Makes the sentence from it.
     """
 
-    def __init__(self, origin: str, unit: str, numbers: Sequence[int]) -> None:
-        self.origin = origin
-        self.unit = unit
+    def __init__(self, numbers: Sequence[int], describe: Callable[[int], str]) -> None:
         self.numbers = numbers
+        self.describe = describe
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -67,11 +65,11 @@ class TextLocations(Sequence[str]):
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, index: slice) -> "TextLocations": ...
-    def __getitem__(self, index: int | slice) -> "str | TextLocations":
+    def __getitem__(self, index: slice) -> "SourceLocations": ...
+    def __getitem__(self, index: int | slice) -> "str | SourceLocations":
         if isinstance(index, slice):
-            return TextLocations(self.origin, self.unit, self.numbers[index])
-        return f"{self.origin}, {self.unit} {self.numbers[index]:,}"
+            return SourceLocations(self.numbers[index], self.describe)
+        return self.describe(self.numbers[index])
 
 
 @dataclass(frozen=True)
@@ -102,21 +100,16 @@ def read_texts(
     encoding: str = DEFAULT_ENCODING,
     skip_blank: bool = False,
 ) -> Texts:
-    """Reads every text of a file or of standard input.
+    """Reads every text of a file, or of a stream, which has one per line.
 
-    The suffix of a file chooses its format, as `text_rows` says. A stream has one text per line.
+    The settings are those of `text_rows`.
 
     Args:
         source: A file, or an open stream.
-        column: The column or field that holds the text, by name or number. The default is `text`,
-            or the only column of strings.
+        column: The column or field that holds the text.
         header: Whether the first row of csv and tsv is a header; it is if not given.
-        encoding: The encoding of the characters. A byte order mark is recognised and dropped; the
-            default gives way to it.
+        encoding: The encoding of the characters.
         skip_blank: Whether to leave out blank texts rather than to stop at them.
-
-    Returns:
-        The texts with their source locations.
 
     Raises:
         InputError: If any of it cannot be used as it is.
@@ -127,54 +120,46 @@ def read_texts(
     if isinstance(source, Path):
         check_header([source], header)
         columns = None if column is None else [column]
-        found = text_rows(source, columns=columns, header=header, encoding=encoding)
+        rows = text_rows(source, columns=columns, header=header, encoding=encoding)
     else:
         if column is not None or header is not None:
             name = "--header" if column is None else "--column"
-            raise SettingError(
-                f"{name} is given, but {origin} has no columns; each line is a text; leave {name} "
-                "out."
-            )
+            rule = f"{origin} has no columns, each line is a text"
+            raise SettingError(name, SET, rule, f"leave {name} out")
         lines = chain.from_iterable(stream_lines(source, encoding=encoding, origin=origin))
-        found = _line_rows(lines)
+        rows = _line_rows(lines)
     texts: list[str] = []
     numbers = array("q")
     skipped = 0
-    for number, (text,) in found.rows:
+    for number, (text,) in rows.rows:
         if text is None or not text or text.isspace():
             if not skip_blank:
                 raise InputError(
-                    f"{origin}, {found.unit} {number:,}: the text is blank; fill it in, or leave "
-                    f"out such {found.unit}s with --skip-blank."
+                    f"{origin}, {rows.unit} {number:,}: the text is blank; fill it in, or leave "
+                    f"out such {rows.unit}s with --skip-blank."
                 )
             skipped += 1
             continue
         texts.append(text)
         numbers.append(number)
     if not texts:
-        what = f"only blank {found.unit}s" if skipped else "no texts"
+        what = f"only blank {rows.unit}s" if skipped else "no texts"
         raise InputError(f"{origin} holds {what}; there must be at least one text; check the file.")
-    return Texts(texts, TextLocations(origin, found.unit, numbers), origin, skipped)
+    locations = SourceLocations(numbers, lambda number: f"{origin}, {rows.unit} {number:,}")
+    return Texts(texts, locations, origin, skipped)
 
 
 def check_header(files: Iterable[Path], header: bool | None) -> None:
-    """Insists that a setting about headers has an effect.
-
-    Args:
-        files: The files that will be read.
-        header: Whether the first rows of csv and tsv files are headers; None if nobody said so.
+    """Insists that `header` has an effect: that one of the files can have a header.
 
     Raises:
-        SettingError: If somebody said so and there is no such file.
+        SettingError: If `header` is given and there is no such file.
     """
-    files = list(files)
-    suffixes = {check_format(path, TEXT_SUFFIXES, "rename or convert the file") for path in files}
+    suffixes = {check_format(path, TEXT_SUFFIXES) for path in files}
     if header is not None and not suffixes & set(HEADER_SUFFIXES):
         option = "--header" if header else "--no-header"
-        raise SettingError(
-            f"{option} is given, but no input is a .csv or .tsv file, and no other has a header; "
-            f"leave {option} out."
-        )
+        rule = "no input is a .csv or .tsv file, and no other has a header"
+        raise SettingError(option, SET, rule, f"leave {option} out")
 
 
 def text_rows(
@@ -204,14 +189,14 @@ def text_rows(
             `text`, or the only column of strings.
         header: Whether the first row of csv and tsv is a header; it is if not given.
         encoding: The encoding of the characters, as for `read_lines`.
-        position: Told now and then how many bytes of the file have been read.
+        position: Called now and then with the bytes of the file read so far.
 
     Raises:
         InputError: If the file cannot be used as it is; while it is read, with the line.
         MissingExtra: If its format needs a library that is not installed.
     """
     origin = printable(path)
-    suffix = check_format(path, TEXT_SUFFIXES, "rename or convert the file")
+    suffix = check_format(path, TEXT_SUFFIXES)
     if suffix == ".parquet":
         rows = parquet_texts(path, columns, position)
         return TextRows("row", (row for row in rows if row[0]))
@@ -271,11 +256,7 @@ def _guessed_field(value: dict[str, object]) -> str:
 
 
 def _separated(
-    rows: Iterator[TableLine],
-    origin: str,
-    suffix: str,
-    columns: Sequence[str] | None,
-    header: bool,
+    rows: Iterator[TableLine], origin: str, suffix: str, columns: Sequence[str] | None, header: bool
 ) -> Iterator[NumberedTexts]:
     first_number, first = next(rows, (1, []))
     names = first if header else [str(number) for number in range(1, len(first) + 1)]

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeworks.data.files.encodings import lone_surrogate
-from clozeworks.errors import InputError, MissingExtra, OutputError
+from clozeworks.data.files.parquet import pyarrow_modules
+from clozeworks.errors import InputError, OutputError
 from clozeworks.storage.atomic import atomic_file
 
 PARQUET_ROWS = 16_384  # rows in one group; bounds the memory that a long file takes to write
@@ -50,11 +50,11 @@ def _check_output(path: Path, overwrite: bool, suffixes: Sequence[str], name: st
         raise OutputError(f"{path} is a folder; name a file, such as {example}.")
     suffix = path.suffix.lower()
     if suffix not in suffixes:
-        found = f"has the suffix {path.suffix!r}" if suffix else "has no suffix"
+        ending = f"has the suffix {path.suffix!r}" if suffix else "has no suffix"
         near = get_close_matches(suffix, suffixes, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise OutputError(
-            f"{path} {found}; known: {', '.join(suffixes)}; the suffix chooses the format, "
+            f"{path} {ending}; known: {', '.join(suffixes)}; the suffix chooses the format, "
             f"so end the name in one of them.{hint}"
         )
     if path.exists() and not overwrite:
@@ -77,7 +77,7 @@ def _check_output(path: Path, overwrite: bool, suffixes: Sequence[str], name: st
             "choose another place, or change its permissions."
         )
     if suffix == ".parquet":
-        _pyarrow()
+        pyarrow_modules("Writing parquet")
 
 
 def write_vectors(
@@ -141,7 +141,7 @@ def write_jsonl(file: IO[bytes], matrix: NDArray[np.float32], texts: Sequence[st
 
 
 def _write_parquet(file: IO[bytes], matrix: NDArray[np.float32], texts: Sequence[str]) -> None:
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = pyarrow_modules("Writing parquet")
     width = matrix.shape[1]
     schema = pyarrow.schema(
         [("text", pyarrow.string()), ("vector", pyarrow.list_(pyarrow.float32(), width))]
@@ -165,15 +165,6 @@ def _check_text(text: str, number: int) -> None:
             f"Text {number:,} holds the lone surrogate {surrogate}; that is half a character and "
             "cannot be written; fix the text, or write a .npy file."
         )
-
-
-def _pyarrow() -> tuple[ModuleType, ModuleType]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtra("Writing parquet", "pyarrow", "parquet") from error
-    return pyarrow, parquet
 
 
 _WRITERS: dict[str, Callable[[IO[bytes], NDArray[np.float32], Sequence[str]], None]] = {

@@ -42,11 +42,7 @@ class BadRows:
         self.repaired: list[BadRow] = []
 
     def add(self, source_location: str, what: str) -> None:
-        """Notes a bad row.
-
-        Args:
-            source_location: The file and the row.
-            what: What is wrong and what to do, without a full stop.
+        """Notes a bad row; the message says what is wrong and what to do, without a full stop.
 
         Raises:
             InputError: If they are not to be dropped and there are many by now.
@@ -60,10 +56,7 @@ class BadRows:
         self.repaired.append(BadRow(source_location, what))
 
     def finish(self, *, complete: bool = True) -> None:
-        """Ends the reading.
-
-        Args:
-            complete: Whether all rows have been looked at.
+        """Ends the reading, perhaps before all rows have been looked at.
 
         Raises:
             InputError: If there are bad rows and they are not to be dropped.

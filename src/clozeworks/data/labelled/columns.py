@@ -61,15 +61,11 @@ class Column:
 
 
 def parse_columns(written: str, item: type[Item]) -> dict[str, str]:
-    """Reads `text=review,label=stars`.
-
-    Args:
-        written: Roles with the names of columns, or their numbers counted from 1.
-        item: What rows become; it knows the roles.
+    """Reads `text=review,label=stars`: roles with names of columns, or numbers counted from 1.
 
     Raises:
         SettingError: If it is not written so, or names a role twice.
-        UnknownName: If a task has no such role.
+        UnknownName: If such items have no such role.
     """
     roles = [role.name for role in item.roles]
     named: dict[str, str] = {}
@@ -77,14 +73,13 @@ def parse_columns(written: str, item: type[Item]) -> dict[str, str]:
         role, equals, column = (piece.strip() for piece in part.partition("="))
         if not equals or not column:
             example = ",".join(f"{name}={number}" for number, name in enumerate(roles[:3], 1))
-            raise SettingError(
-                f"--columns is {written!r}; it must name columns or their numbers; write it like "
-                f"--columns {example}."
-            )
+            rule = "it must name columns or their numbers"
+            raise SettingError("--columns", written, rule, f"write it like --columns {example}")
         if role not in roles:
             raise UnknownName(f"--columns for {item.command}", role, roles)
         if role in named:
-            raise SettingError(f"--columns names {role!r} twice; a role has one column.")
+            rule = f"it names {role!r} twice, and a role has one column"
+            raise SettingError("--columns", written, rule)
         named[role] = column
     return named
 
@@ -102,7 +97,7 @@ def find_columns(
         header: Whether the first row of csv or tsv is a header; None to find out.
 
     Returns:
-        The table, in which the first row is data if it is, and its columns.
+        The table, whose rows begin with the first one if that is data, and its columns.
 
     Raises:
         InputError: If a column is not there, or the first row seems to be data.
@@ -111,20 +106,20 @@ def find_columns(
         header = _has_header(table, item, named)
     if not header and table.doubtful is not None:
         table = table.without_header()
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for role, column in named.items():
         number = _number(table, role, column)
-        other = next((each.role for each in found.values() if each.number == number), None)
+        other = next((each.role for each in columns.values() if each.number == number), None)
         if other is not None:
             raise InputError(
                 f"--columns gives column {column} of {table.origin} to {other} and to {role}; a "
                 "column has one role; correct --columns."
             )
-        found[role] = Column(role, number, table.names[number - 1], "named")
+        columns[role] = Column(role, number, table.names[number - 1], "named")
     if any(table.names):
-        _find_known(table, item, found)
-    _find_by_content(table, item, found)
-    return table, tuple(found[role.name] for role in item.roles if role.name in found)
+        _find_known(table, item, columns)
+    _find_by_content(table, item, columns)
+    return table, tuple(columns[role.name] for role in item.roles if role.name in columns)
 
 
 def _number(table: Table, role: str, column: str) -> int:
@@ -146,43 +141,44 @@ def _number(table: Table, role: str, column: str) -> int:
     )
 
 
-def _find_known(table: Table, item: type[Item], found: dict[str, Column]) -> None:
-    numbers: dict[str, int] = {}
-    for number, name in enumerate(table.names, start=1):
-        numbers.setdefault(_plain(name), number)
+def _find_known(table: Table, item: type[Item], columns: dict[str, Column]) -> None:
+    names = [_plain(name) for name in table.names]
+    numbers = {name: names.index(name) + 1 for name in names}
 
     def take(role: str, name: str) -> None:
         number = numbers[name]
-        found[role] = Column(role, number, table.names[number - 1], "known")
+        columns[role] = Column(role, number, table.names[number - 1], "known")
 
     # Names that go together are found together, or not at all.
     paired = [role.name for role in item.roles[:2]] if item.known_pairs else []
-    if paired and not {*paired} & {*found}:
+    if paired and not {*paired} & {*columns}:
         for pair in item.known_pairs:
             if all(name in numbers for name in pair):
                 for role_name, name in zip(paired, pair, strict=True):
                     take(role_name, name)
                 break
     for role in item.roles:
-        if role.name in found or role.name in paired:
+        if role.name in columns or role.name in paired:
             continue
-        taken = {column.number for column in found.values()}
+        taken = {column.number for column in columns.values()}
         for name in role.known:
             if numbers.get(name, 0) and numbers[name] not in taken:
                 take(role.name, name)
                 break
 
 
-def _find_by_content(table: Table, item: type[Item], found: dict[str, Column]) -> None:
+def _find_by_content(table: Table, item: type[Item], columns: dict[str, Column]) -> None:
     required = {role.name for role in item.roles if role.required}
     for role in item.roles:
-        if role.name in found or any(each.suffices and each.name in found for each in item.roles):
+        if role.name in columns or any(
+            each.suffices and each.name in columns for each in item.roles
+        ):
             continue
-        taken = {column.number for column in found.values()}
+        taken = {column.number for column in columns.values()}
         free = [n for n in range(1, len(table.names) + 1) if n not in taken]
         number = 0
         if role.holds == "text" and role.partner:
-            alone = role.partner in found
+            alone = role.partner in columns
             pair = sorted(_texts(table, free)[: 1 if alone else 2])
             both = role.partner in required and not alone
             number = pair[0] if len(pair) > both else 0
@@ -191,7 +187,7 @@ def _find_by_content(table: Table, item: type[Item], found: dict[str, Column]) -
         elif role.holds == "label":
             number = _labels(table, free)
         if number:
-            found[role.name] = Column(role.name, number, table.names[number - 1], "content")
+            columns[role.name] = Column(role.name, number, table.names[number - 1], "content")
         elif role.required:
             raise InputError(
                 f"{table.origin} has no column that looks like the {role.name}; {_listed(table)}; "
@@ -264,14 +260,14 @@ def _example(table: Table, roles: Sequence[Role]) -> str:
     numbers = list(range(1, len(whole.names) + 1))
     wanted = [role.name for role in roles if role.holds == "text"]
     texts = sorted(_texts(whole, numbers)[: len(wanted)])
-    given = dict(zip(wanted, texts, strict=False))
+    example = dict(zip(wanted, texts, strict=False))
     rest = [number for number in numbers if number not in texts]
     label = next((role.name for role in roles if role.holds == "label"), None)
     if rest and label is not None:
-        given[label] = min(rest, key=lambda number: len(set(map(repr, _some(whole, number)))))
-    if not given:
-        given = {role.name: number for number, role in enumerate(roles, start=1)}
-    return ",".join(f"{role}={number}" for role, number in given.items())
+        example[label] = min(rest, key=lambda number: len(set(map(repr, _some(whole, number)))))
+    if not example:
+        example = {role.name: number for number, role in enumerate(roles, start=1)}
+    return ",".join(f"{role}={number}" for role, number in example.items())
 
 
 def is_number(cell: object) -> bool:

@@ -10,16 +10,16 @@ scored.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.tables import TABLE_SUFFIXES
+from clozeworks.data.files.texts import SourceLocations
+from clozeworks.data.labelled.bad_rows import BadRows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.reading import FileItems, Reading
     from clozeworks.data.labelled.written_rows import WrittenFile
 
@@ -63,7 +63,7 @@ class TextEditor(Protocol):
     def text_with_spans(
         self, text: str, spans: Sequence[Span], name: str
     ) -> tuple[str, list[Span]]:
-        """A changed text whose given spans stay as they are, and where they are now."""
+        """A changed text whose spans stay as they are, and where they are now."""
         ...
 
     def words(
@@ -238,7 +238,7 @@ class Item:
             origin: The file, for messages.
             suffix: What the file's name ends in.
             named: The columns a person named, by role.
-            refuse: Called with the place of a line that cannot be used, and why.
+            refuse: Called with the source location of a line that cannot be used, and why.
 
         Returns:
             The items and a sentence about the layout; or the lines, if it has none of its own.
@@ -246,13 +246,13 @@ class Item:
         return lines
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: "BadRows") -> "Item":
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "Item":
         """An item from the cells of a row, by role.
 
         Args:
             row: The cells of the columns that were found.
             source_location: Where the row stands.
-            bad: Told about what was fixed on the way.
+            bad: Collects what was repaired on the way.
 
         Raises:
             ValueError: If the row cannot be used; the message says why and what to do.
@@ -266,21 +266,21 @@ class Item:
 
     @classmethod
     def read_file(
-        cls, path: "Path", suffix: str, reading: "Reading", bad: "BadRows"
+        cls, path: Path, suffix: str, reading: "Reading", bad: BadRows
     ) -> "FileItems | None":
         """The items of a file with a layout of its own; None if it is a table."""
         return None
 
     @classmethod
     def written_file(
-        cls, path: "Path", suffix: str, encoding: str, source_locations: Collection[str]
+        cls, path: Path, suffix: str, encoding: str, source_locations: Collection[str]
     ) -> "WrittenFile | None":
         """The rows of a file with a layout of its own as they were written; None for a table."""
         return None
 
     @classmethod
     def settle(
-        cls, items: Sequence["Item"], reading: "Reading", bad: "BadRows"
+        cls, items: Sequence["Item"], reading: "Reading", bad: BadRows
     ) -> tuple[Sequence["Item"], str]:
         """The items with their labels read, now that all files are, and the kind of the labels."""
         known = any(item.gold is not None for item in items)
@@ -297,7 +297,7 @@ class Item:
         return False
 
     @classmethod
-    def missing_labels(cls, items: Sequence["Item"], purpose: str) -> str | None:
+    def missing_labels(cls, items: Sequence["Item"]) -> str | None:
         """A clause that says why there are no labels and what to do; None for the usual one."""
         return None
 
@@ -316,24 +316,13 @@ def wrong_text(text: object, what: str) -> str:
     return ""
 
 
-class ItemLocations(Sequence[str]):
+class ItemLocations(SourceLocations):
     """Says where each item came from, or its number; the sentence is made when it is asked for."""
 
     def __init__(self, items: Sequence[Any], what: str = "item") -> None:
-        self.items = items
-        self.what = what
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        return self.items[index].source_location or f"{self.what} {index + 1:,}"
+        super().__init__(
+            range(len(items)), lambda index: items[index].source_location or f"{what} {index + 1:,}"
+        )
 
 
 def _shown(gold: object) -> str:

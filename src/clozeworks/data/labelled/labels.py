@@ -43,27 +43,20 @@ class Learnable:
 
 
 def kind_of_labels(values: Sequence[Any], separator: str | None = None) -> LabelKind:
-    """Decides what kind of labels a column holds.
+    """Decides what kind of labels the cells of a column hold; none if every cell is empty.
 
-    Lists, or a separator, make several labels. Numbers of which at least one is not whole are
-    numbers; a few that cannot be read as such are then mistakes. Anything else is one label, also
-    `0` and `1`.
-
-    Args:
-        values: The cells.
-        separator: What stands between several labels of one cell.
-
-    Returns:
-        The kind; none if every cell is empty.
+    Lists, or a separator between several labels of one cell, make several labels. Numbers of which
+    at least one is not whole are numbers; a few that cannot be read as such are then mistakes.
+    Anything else is one label, also `0` and `1`.
     """
-    given = [value for value in values if not is_empty(value)]
-    if not given:
+    filled = [value for value in values if not is_empty(value)]
+    if not filled:
         return "none"
-    if separator is not None or 2 * sum(isinstance(v, list | tuple) for v in given) > len(given):
+    if separator is not None or 2 * sum(isinstance(v, list | tuple) for v in filled) > len(filled):
         return "several"
-    numbers = [float(value) for value in given if not isinstance(value, bool) and is_number(value)]
+    numbers = [float(value) for value in filled if not isinstance(value, bool) and is_number(value)]
     fractions = any(math.isfinite(number) and number != int(number) for number in numbers)
-    return "numbers" if fractions and len(numbers) >= _MOSTLY * len(given) else "one"
+    return "numbers" if fractions and len(numbers) >= _MOSTLY * len(filled) else "one"
 
 
 def is_empty(value: object) -> bool:
@@ -74,12 +67,7 @@ def is_empty(value: object) -> bool:
 
 
 def read_label(value: Any, kind: LabelKind, separator: str | None = None) -> Label:
-    """Reads a cell that is not empty.
-
-    Args:
-        value: The cell.
-        kind: What kind of label it holds.
-        separator: What stands between several labels.
+    """Reads a cell that is not empty; a separator may stand between several labels.
 
     Raises:
         ValueError: If it is of another kind; the message says so.
@@ -135,13 +123,6 @@ def label_set(items: Iterable[Item]) -> tuple[str, ...]:
 def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     """Insists that something can be learned from labels, and that development data asks no more.
 
-    Args:
-        train: What is trained on.
-        dev: What the model is judged by.
-
-    Returns:
-        The labels, and warnings.
-
     Raises:
         InputError: If there are no labels, only one, or one that only the development data has.
     """
@@ -149,22 +130,16 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     if not item.labels_needed:
         return Learnable(())
     if train.kind == NO_LABELS:
-        why = item.missing_labels(train.items, "training")
-        if why is not None:
-            raise InputError(
-                f"{named} has no {item.gold_word}, and training needs {why} {train.found}"
-            )
+        usual = f"them; name their column with --columns {item.label_role}=NAME."
+        needed = item.missing_labels(train.items) or usual
         raise InputError(
-            f"{named} has no {item.gold_word}, and training needs them; name their column with "
-            f"--columns {item.label_role}=NAME. {train.found}"
+            f"{named} has no {item.gold_word}, and training needs {needed} {train.description}"
         )
-    if dev is not None and dev.kind == NO_LABELS:
-        why = item.missing_labels(dev.items, "judging")
-        if why is not None:
-            raise InputError(
-                f"{', '.join(dev.files)} has no {item.gold_word}, and judging a model needs {why} "
-                f"{dev.found}"
-            )
+    if dev is not None and dev.kind == NO_LABELS and (why := item.missing_labels(dev.items)):
+        raise InputError(
+            f"{', '.join(dev.files)} has no {item.gold_word}, and judging a model needs {why} "
+            f"{dev.description}"
+        )
     if dev is not None and dev.kind != train.kind:
         kinds = item.label_kinds
         raise InputError(
@@ -183,10 +158,11 @@ def check_labels(train: "Labelled", dev: "Labelled | None" = None) -> Learnable:
     labels = label_set(train.items)
     # One of several labels may apply or not, so there one label can be learned.
     if len(labels) < (1 if train.kind == "several" else 2):
-        said = f"the only label is {labels[0]!r}" if labels else "no row has any label"
+        present = f"the only label is {labels[0]!r}" if labels else "no row has any label"
+        needed = "one" if train.kind == "several" else "two"
         raise InputError(
-            f"{named}: {said}; there must be at least "
-            f"{'one' if train.kind == 'several' else 'two'} to learn from; add rows with others."
+            f"{named}: {present}; there must be at least {needed} to learn from; add rows with "
+            "others."
         )
     if dev is not None:
         _check_known(train, dev)
@@ -201,10 +177,10 @@ def _warnings(train: "Labelled", named: str) -> tuple[str, ...]:
         return ()
     what, unit = train.item.label_word, train.item.unit
     if len(once) == 1:
-        said = f"The {what} {once[0]!r} stands in one {unit} of {named}"
+        rare = f"The {what} {once[0]!r} stands in one {unit} of {named}"
     else:
-        said = f"These {what}s stand in one {unit} each of {named}: {shown(once)}"
-    return (f"{said}; that is too little to learn from.",)
+        rare = f"These {what}s stand in one {unit} each of {named}: {shown(once)}"
+    return (f"{rare}; that is too little to learn from.",)
 
 
 # What a person calls the kinds of labels that texts may have.
@@ -233,10 +209,10 @@ def read_labels(
     """Reads the label cells of all rows, whose kind is decided together.
 
     Args:
-        cells: The cell of each row, and where the row stands.
+        cells: The cell of each row, and its source location.
         asked: The kind a person named.
         separator: What stands between several labels of one cell.
-        bad: Told about rows whose label cannot be used.
+        bad: Collects rows whose label cannot be used.
 
     Returns:
         The label of each row, whether the row can be used, and the kind.

@@ -11,40 +11,32 @@ exactly, so no task is lucky. The loader shuffles the examples of an epoch.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 
 from clozeworks.arrays import Int64Array
-from clozeworks.errors import SettingError
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import FINITE, AtLeast, PositiveInt, spec
 
-_PASSES = 64  # orders of items that are kept at hand
+_PASSES = 64  # orders of items that are held
 
 
 @spec
 class Mixture:
     """How tasks are mixed."""
 
-    limit: int | None = None
+    limit: PositiveInt | None = None
     """A task counts as if it had at most so many items; no limit if not given."""
-    temperature: float = 1.0
+    temperature: Annotated[float, FINITE, AtLeast(1)] = 1.0
     """1 shows tasks by their size; the higher, the more alike."""
-
-    def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise SettingError(f"mixture.limit is {self.limit}; it must be at least 1.")
-        if not 1 <= self.temperature < math.inf:
-            raise SettingError(
-                f"mixture.temperature is {self.temperature}; it must be a number of at least 1."
-            )
 
     def limited(self, sizes: Sequence[int]) -> list[int]:
         """How many items each task counts for."""
         return [size if self.limit is None else min(size, self.limit) for size in sizes]
 
     def rates(self, sizes: Sequence[int]) -> list[float]:
-        """The share of each task: first the limit, then the power."""
+        """The fraction of each task: first the limit, then the power."""
         weights = [math.exp(math.log(size) / self.temperature) for size in self.limited(sizes)]
         return [weight / sum(weights) for weight in weights]
 
@@ -68,8 +60,8 @@ class Mixed:
         for index, name in enumerate(tasks):
             positions.setdefault(name, []).append(index)
         self.names = tuple(positions)
-        self._items = [np.array(own, np.int64) for own in positions.values()]
-        sizes = [len(own) for own in self._items]
+        self._items = [np.array(indices, np.int64) for indices in positions.values()]
+        sizes = list(map(len, self._items))
         self.size = sum(mixture.limited(sizes))
         ends = np.rint(np.cumsum(mixture.rates(sizes)) * self.size).astype(np.int64)
         self._begins = np.concatenate([[0], ends[:-1]])
@@ -87,11 +79,11 @@ class Mixed:
 
     def chosen(self, epoch: int, indices: Int64Array) -> Int64Array:
         """The item of each example of an epoch, (B,)."""
-        found = np.empty(len(indices), np.int64)
+        items = np.empty(len(indices), np.int64)
         for position, (task, index) in enumerate(
             zip(self.task_of(indices).tolist(), indices.tolist(), strict=True)
         ):
             shown = epoch * int(self.counts[task]) + index - int(self._begins[task])
             number, at = divmod(shown, len(self._items[task]))
-            found[position] = self._items[task][self._order(task, number)[at]]
-        return found
+            items[position] = self._items[task][self._order(task, number)[at]]
+        return items

@@ -57,29 +57,18 @@ class Finding:
 
 
 def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, ...]:
-    """Looks for what is odd in training data, and between it and development data.
-
-    Args:
-        items: What is trained on.
-        dev: What the model is judged by.
-
-    Returns:
-        What was found, without what was not.
-    """
-    return tuple(
-        finding
-        for finding in (*repeated(items), *_shared(items, dev), *_debris(items))
-        if finding.count
-    )
+    """Looks for what is odd in training data, and between it and development data."""
+    possible = (*repeated(items), *_shared(items, dev), *_debris(items))
+    return tuple(finding for finding in possible if finding.count)
 
 
-def _finding(name: str, what: str, found: Sequence[tuple[Item, str]]) -> Finding:
+def _finding(name: str, what: str, rows: Sequence[tuple[Item, str]]) -> Finding:
     """Makes a finding of items and notes about them."""
     examples = tuple(
         OddRow(item.source_location, " | ".join(item.texts), note)
-        for item, note in found[:_EXAMPLES]
+        for item, note in rows[:_EXAMPLES]
     )
-    return Finding(name, what, len(found), examples)
+    return Finding(name, what, len(rows), examples)
 
 
 def key_of(item: Item) -> tuple[str, ...]:
@@ -88,7 +77,7 @@ def key_of(item: Item) -> tuple[str, ...]:
 
 
 def _beside(item: Item, other: Item) -> str:
-    """The place of another item, without the file if it is the same."""
+    """The source location of another item, without the file if it is the same."""
     file = item.source_location.rpartition(", ")[0]
     return other.source_location.removeprefix(f"{file}, ")
 
@@ -135,26 +124,21 @@ def _debris(items: Sequence[Item]) -> Iterator[Finding]:
     def with_any(test: Callable[[str], object]) -> list[tuple[Item, str]]:
         return [(item, "") for item, several in texts if any(map(test, several))]
 
-    yield _finding(
-        "very long",
-        f"at least {_TIMES} times as long as usual",
-        [
-            (item, "")
-            for item in items
-            if any(len(text) > most for text, most in zip(item.texts, long, strict=True))
-        ],
-    )
+    very_long = [
+        (item, "")
+        for item in items
+        if any(len(text) > limit for text, limit in zip(item.texts, long, strict=True))
+    ]
+    yield _finding("very long", f"at least {_TIMES} times as long as usual", very_long)
     yield _finding("control characters", "control characters", with_any(_CONTROL.search))
-    yield _finding(
-        "replacement", "U+FFFD, where characters were lost", with_any(lambda text: "\ufffd" in text)
-    )
+    lost = with_any(lambda text: "\ufffd" in text)
+    yield _finding("replacement", "U+FFFD, where characters were lost", lost)
     yield _finding("html", "remains of HTML", with_any(_HTML.search))
     if items and items[0].is_prose:
         # Of tagged text the words are cut apart already, and tables are usual among the sentences.
         yield _finding("no letters", "mostly no letters", with_any(_mostly_no_letters))
-        yield _finding(
-            "outer spaces", "white space at the beginning or the end", with_any(_has_outer_space)
-        )
+        outer = with_any(lambda text: text[:1].isspace() or text[-1:].isspace())
+        yield _finding("outer spaces", "white space at the beginning or the end", outer)
 
 
 def _once(items: Sequence[Item]) -> Iterator[tuple[Item, tuple[str, ...]]]:
@@ -172,7 +156,3 @@ def _once(items: Sequence[Item]) -> Iterator[tuple[Item, tuple[str, ...]]]:
 def _mostly_no_letters(text: str) -> bool:
     characters = len(text) - sum(map(str.isspace, text))
     return characters >= _FEW and 2 * sum(map(str.isalpha, text)) < characters
-
-
-def _has_outer_space(text: str) -> bool:
-    return text[:1].isspace() or text[-1:].isspace()

@@ -7,17 +7,17 @@ file finds columns, walks over rows, and collects those that cannot be used.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
-from clozeworks.data.files.compression import COMPRESSIONS
-from clozeworks.data.files.encodings import open_file, printable
+from clozeworks.data.files.compression import check_format
+from clozeworks.data.files.encodings import printable
 from clozeworks.data.files.lines import DEFAULT_ENCODING
 from clozeworks.data.files.tables import read_table
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns
 from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.labels import AskedKind
-from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.errors import InputError, SettingError, Stated, UnknownName
 from clozeworks.wording import counted
 
 
@@ -44,12 +44,10 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.separator == "":
-            raise SettingError("--separator is empty; it must be a character such as |.")
+            raise SettingError("--separator", Stated("empty"), "it must be a character such as |")
         if self.separator is not None and self.labels not in (None, "several"):
-            raise SettingError(
-                f"--separator is {self.separator!r} and --labels is {self.labels!r}; a separator "
-                "stands between several labels; leave one of them out."
-            )
+            rule = f"it stands between several labels, and --labels is {self.labels!r}"
+            raise SettingError("--separator", self.separator, rule, "leave one of them out")
 
     def refuse_columns(self, why: str) -> None:
         """Insists that no column was named, where there are none.
@@ -59,9 +57,8 @@ class Reading:
         """
         if self.columns:
             named = ",".join(f"{role}={column}" for role, column in self.columns.items())
-            raise SettingError(
-                f"--columns is {named!r}; {why}, and there are no columns; leave --columns out."
-            )
+            rule = f"{why}, and there are no columns"
+            raise SettingError("--columns", named, rule, "leave --columns out")
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class FileItems:
     Attributes:
         items: The items.
         columns: What its columns were taken to be; none where it has another layout.
-        has_header: Whether its columns have names, or it is no table.
+        has_header: Whether its columns have names, or it is not a table.
         layout: What its layout is, in a sentence; empty for tables.
     """
 
@@ -92,7 +89,7 @@ class Labelled:
         kind: What kind of labels they have; one of the item's.
         columns: What the columns of the first file were taken to be.
         tables: The same for each file.
-        found: The same for people, in sentences, for all files.
+        description: The same for people, in sentences, for all files.
         reading: How files that go with them are to be read: as these, their kind of labels settled.
         bad: The rows that were dropped, and those that were repaired.
     """
@@ -103,7 +100,7 @@ class Labelled:
     kind: str
     columns: tuple[Column, ...]
     tables: tuple[tuple[Column, ...], ...]
-    found: str
+    description: str
     reading: Reading
     bad: BadRows
 
@@ -155,10 +152,8 @@ def read_items(
         reading.labels or reading.separator
     ):
         name = "--labels" if reading.labels else "--separator"
-        raise SettingError(
-            f"{name} is {(reading.labels or reading.separator)!r}; only texts and pairs have "
-            f"labels of several kinds, and the task is {item.command}; leave it out."
-        )
+        rule = f"only texts and pairs have labels of several kinds, and the task is {item.command}"
+        raise SettingError(name, reading.labels or reading.separator, rule, "leave it out")
     paths = [Path(file) for file in ([files] if isinstance(files, Path | str) else files)]
     if not paths:
         raise InputError("there are no files; name at least one.")
@@ -173,10 +168,10 @@ def read_items(
             if bad.rows
             else f"{', '.join(origins)}: there are no rows below the header; add some."
         )
-    found = [_sentence(part, kind, item) for part in parts]
-    if len(set(found)) > 1:
-        found = [f"{origin}: {said}" for origin, said in zip(origins, found, strict=True)]
-    if kind == "one" or kind == "several" or kind == "numbers":
+    sentences = [_sentence(part, kind, item) for part in parts]
+    if len(set(sentences)) > 1:
+        sentences = [f"{origin}: {text}" for origin, text in zip(origins, sentences, strict=True)]
+    if kind in get_args(AskedKind):
         reading = replace(reading, labels=cast(AskedKind, kind))
     return Labelled(
         item,
@@ -185,39 +180,14 @@ def read_items(
         kind,
         parts[0].columns,
         tuple(part.columns for part in parts),
-        " ".join(dict.fromkeys(found)),
+        " ".join(dict.fromkeys(sentences)),
         reading,
         bad,
     )
 
 
-def suffix_of(path: Path, suffixes: Sequence[str], task: str) -> str:
-    """The suffix that says what is in a file, below that of its packing.
-
-    Args:
-        path: The file.
-        suffixes: Those that can be read.
-        task: What for, in messages.
-
-    Raises:
-        InputError: If the file has another one.
-    """
-    packed = path.suffix.lower() in COMPRESSIONS
-    suffix = (Path(path.stem) if packed else path).suffix.lower()
-    if suffix in suffixes and not (packed and suffix == ".parquet"):
-        return suffix
-    with open_file(path):  # that a file is missing is worse news than its suffix
-        pass
-    shown_suffix = "".join(path.suffixes[-2:] if packed else path.suffixes[-1:])
-    has = f"has the suffix {shown_suffix!r}" if shown_suffix else "has no suffix"
-    raise InputError(
-        f"{printable(path)} {has}; for {task} the known are {', '.join(suffixes)}, all but "
-        f".parquet also with {', '.join(COMPRESSIONS)}; rename or convert the file."
-    )
-
-
 def _read_file(path: Path, item: type[Item], reading: Reading, bad: BadRows) -> FileItems:
-    suffix = suffix_of(path, item.suffixes, item.command)
+    suffix = check_format(path, item.suffixes, purpose=item.command)
     special = item.read_file(path, suffix, reading, bad)
     if special is not None:
         return special
@@ -240,8 +210,8 @@ def _sentence(part: FileItems, kind: str, item: type[Item]) -> str:
     """Says what was taken for what."""
     if not part.columns:
         return part.layout
-    said = f"Columns: {', '.join(map(str, part.columns))}"
+    columns = f"Columns: {', '.join(map(str, part.columns))}"
     if not part.has_header:
-        said += "; there is no header"
+        columns += "; there is no header"
     has_label = any(column.role == item.label_role for column in part.columns)
-    return f"{said}{item.described_labels(has_label, kind)}."
+    return f"{columns}{item.described_labels(has_label, kind)}."

@@ -11,6 +11,7 @@ from clozeworks.data.labelled.labels import check_labels, ordered
 from clozeworks.data.labelled.oddities import Finding, findings
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError, SettingError
+from clozeworks.spec import PositiveInt, check
 from clozeworks.text.characters import words_of
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -72,7 +73,7 @@ class DataPart:
 
     Attributes:
         files: The files.
-        found: What was taken for what.
+        description: What was taken for what, in sentences.
         kind: What kind of labels there is.
         unit: What a row is called.
         labels_title: What its labels are called together.
@@ -91,7 +92,7 @@ class DataPart:
     """
 
     files: tuple[str, ...]
-    found: str
+    description: str
     kind: str
     unit: str
     labels_title: str
@@ -144,19 +145,13 @@ def report_on(
         tokenizer: Counts tokens, special ones among them.
         window: The most tokens that the model takes at once; as the tokenizer says if not given.
 
-    Returns:
-        What was found.
-
     Raises:
-        SettingError: If the window is no length, or there is no tokenizer to fill it.
+        SettingError: If the window is below 1, or there is no tokenizer to count its tokens.
     """
-    if window is not None and window < 1:
-        raise SettingError(f"--window is {window}; it must be at least 1.")
+    check("--window", window, PositiveInt | None)
     if window is not None and tokenizer is None:
-        raise SettingError(
-            f"--window is {window:,}, and nothing counts tokens; name a tokenizer or a model with "
-            "--tokenizer."
-        )
+        advice = "name a tokenizer or a model with --tokenizer"
+        raise SettingError("--window", window, "nothing counts tokens", advice)
     if window is None and tokenizer is not None:
         window = tokenizer.max_length
     warnings: tuple[str, ...] = ()
@@ -188,9 +183,12 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Da
         if window is not None:
             count = sum(length > window for length in tokens)
             over = Amount(f"over {window:,} tokens", count, count / len(tokens))
+    labels = Counter(label for item in items for label in item.labels)
+    types = Counter(name for item in items for name in item.entities)
+    numbers = [item.gold for item in items if isinstance(item.gold, float)]
     return DataPart(
         data.files,
-        data.found,
+        data.description,
         data.kind,
         data.item.unit,
         data.item.labels_title,
@@ -199,12 +197,12 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Da
         tuple(map(str, data.bad.rows[:_LISTED])),
         len(data.bad.repaired),
         tuple(map(str, data.bad.repaired[:_LISTED])),
-        _labels(items),
-        _types(items),
-        _numbers(items),
+        _amounts(labels, labels.total() if data.item.labels_by_word else len(items)),
+        _amounts(types, types.total()),
+        Spread.of("label", numbers) if numbers else None,
         tuple(lengths),
         over,
-        _answers(items),
+        _amounts(Counter(item.gold_state for item in items if item.gold_state), len(items)),
     )
 
 
@@ -212,40 +210,17 @@ def _amounts(counts: Counter[str], total: int) -> tuple[Amount, ...]:
     return tuple(Amount(name, counts[name], counts[name] / total) for name in ordered(counts))
 
 
-def _labels(items: Sequence[Item]) -> tuple[Amount, ...]:
-    counts = Counter(label for item in items for label in item.labels)
-    total = counts.total() if items[0].labels_by_word else len(items)
-    return _amounts(counts, total) if counts else ()
-
-
-def _types(items: Sequence[Item]) -> tuple[Amount, ...]:
-    counts = Counter(name for item in items for name in item.entities)
-    return _amounts(counts, counts.total()) if counts else ()
-
-
-def _numbers(items: Sequence[Item]) -> Spread | None:
-    numbers = [item.gold for item in items if isinstance(item.gold, float)]
-    return Spread.of("label", numbers) if numbers else None
-
-
-def _length_names(item: Item) -> list[str]:
-    """What stands before "characters", "words" and "tokens" of each text; a text has no name."""
-    return ["" if name == "text" else f"{name} " for name in item.text_names]
-
-
 def _lengths(items: Sequence[Item]) -> Iterable[Spread]:
     columns = zip(*(item.texts for item in items), strict=True)
-    for name, column in zip(_length_names(items[0]), columns, strict=True):
+    for text_name, column in zip(items[0].text_names, columns, strict=True):
+        name = "" if text_name == "text" else f"{text_name} "
         yield Spread.of(f"{name}characters", map(len, column))
-        given = [item.word_count for item in items if item.word_count is not None]
-        if given:
-            yield Spread.of("words", given)
+        known = [item.word_count for item in items if item.word_count is not None]
+        if known:
+            yield Spread.of("words", known)
             continue
-        counted: dict[str, int] = {}
-        for text in column:  # one context has many questions
-            if text not in counted:
-                counted[text] = len(words_of(text))
-        yield Spread.of(f"{name}words", (counted[text] for text in column))
+        counts = {text: len(words_of(text)) for text in set(column)}  # one context, many questions
+        yield Spread.of(f"{name}words", (counts[text] for text in column))
     gold, name = _gold_texts(items), items[0].gold_text_name
     if gold:
         yield Spread.of(f"{name} characters", map(len, gold))
@@ -265,8 +240,3 @@ def _tokens(items: Sequence[Item], tokenizer: Tokenizer) -> list[int]:
         pairs = columns[1] if len(columns) > 1 else None
         lengths.extend(map(len, tokenizer.encode(columns[0], pairs)))
     return lengths
-
-
-def _answers(items: Sequence[Item]) -> tuple[Amount, ...]:
-    counts = Counter(item.gold_state for item in items if item.gold_state)
-    return _amounts(counts, len(items)) if counts else ()

@@ -1,21 +1,29 @@
-"""Takes development items out of training items.
+"""Splits labelled items: dev items from training items, or all into train, dev and test.
 
-Which items are taken is a function of the seed, the share and the items in their order, nothing
-else. Labels keep their shares: the items of each label are split on their own, of several labels
+Which items are taken is a function of the seed, the fraction and the items in their order, nothing
+else. Labels keep their fractions: the items of each label are split on their own, of several labels
 and of tags the rarest one of an item counts, numbers are not looked at. A label with one item stays
 in training. Questions are split by context: no context stands in both parts.
+
+`parted` makes files of their own: items with the same text stay together, and questions about one
+article, or at least about one context, so that nothing that was learned is asked again. A group
+counts as its first item does. A label that training would then lack takes its group with it into
+training.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 from clozeworks.data.labelled.items import Item
+from clozeworks.data.labelled.oddities import key_of
 from clozeworks.errors import InputError, SettingError
 from clozeworks.rng import RandomStream
 from clozeworks.wording import counted
 
 AnyItem = TypeVar("AnyItem", bound=Item)
+Together = Literal["text", "context", "article"]
 
 
 def split(
@@ -29,19 +37,19 @@ def split(
 
     Args:
         items: All items.
-        fraction: The share of the second part, above 0 and below 1.
+        fraction: The fraction of the second part, above 0 and below 1.
         seed: Another seed gives another choice.
 
     Returns:
         The part to train on, and the part to develop with.
 
     Raises:
-        SettingError: If the share is not between 0 and 1.
+        SettingError: If the fraction is not between 0 and 1.
         InputError: If the second part would be empty.
     """
     if not 0 < fraction < 1:
         raise SettingError(
-            f"the share of development data is {fraction}; it must be above 0 and below 1."
+            "the fraction of development data", fraction, "it must be above 0 and below 1"
         )
     rng = RandomStream(seed, "split")
     if items and items[0].shared_text is not None:
@@ -50,17 +58,11 @@ def split(
         taken = _stratified(_strata(items), fraction, rng)
     if not taken:
         raise InputError(
-            f"no development data can be taken from {_described(items)}; there must be two items "
-            "of a label, or two contexts; add some, or name a development file."
+            f"no development data can be taken from {counted(len(items), 'item')}; there must be "
+            "two items of a label, or two contexts; add some, or name a development file."
         )
-    return (
-        [item for index, item in enumerate(items) if index not in taken],
-        [item for index, item in enumerate(items) if index in taken],
-    )
-
-
-def _described(items: Sequence[Item]) -> str:
-    return counted(len(items), "item")
+    rest = [item for index, item in enumerate(items) if index not in taken]
+    return rest, [items[index] for index in sorted(taken)]
 
 
 def _strata(items: Sequence[Item]) -> list[str]:
@@ -100,9 +102,175 @@ def _whole_contexts(contexts: Sequence[str], fraction: float, rng: RandomStream)
     groups = list(_grouped(contexts).values())
     wanted = max(1, round(fraction * len(contexts)))
     taken: set[int] = set()
-    # One context is left for training, whatever the share.
+    # One context is left for training, whatever the fraction.
     for number in rng.stream("contexts").permutation(0, len(groups))[:-1].tolist():
         if len(taken) >= wanted:
             break
         taken.update(groups[number])
     return taken
+
+
+@dataclass(frozen=True)
+class SplitFractions:
+    """How large the parts are that are not trained on.
+
+    Attributes:
+        dev: To choose by; 0 for none.
+        test: To be measured on once; 0 for none.
+    """
+
+    dev: float = 0.1
+    test: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, fraction in (("--dev", self.dev), ("--test", self.test)):
+            if not 0 <= fraction < 1:
+                raise SettingError(name, fraction, "it must be at least 0 and below 1")
+        if not 0 < self.dev + self.test < 1:
+            rule = "one must be above 0" if not self.dev + self.test else "some must be left"
+            rule = f"--test is {self.test}, and {rule}"
+            raise SettingError("--dev", self.dev, rule, "write for example --dev 0.1 --test 0.1")
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Items in parts.
+
+    Attributes:
+        parts: train, dev and test, without one that was not asked for; in the order of the items.
+        together: What stands in one part only.
+    """
+
+    parts: Mapping[str, Sequence[Item]]
+    together: Together
+
+
+def parted(
+    items: Sequence[Item],
+    fractions: SplitFractions,
+    seed: int,
+    titles: Mapping[str, str] | None = None,
+) -> Parted:
+    """Parts items; the result is a function of the arguments.
+
+    Args:
+        items: All items; their source locations differ.
+        fractions: How large the parts are, about: groups are not cut.
+        seed: Another seed gives another choice.
+        titles: By source location, the article that a question is about.
+
+    Raises:
+        InputError: If a part would be empty.
+    """
+    keys, together = _keys(items, fractions, titles or {})
+    numbers: dict[Hashable, int] = {}
+    groups = [numbers.setdefault(key, len(numbers)) for key in keys]
+    left = _standing(items, groups)
+    fraction_left = 1.0
+    chosen: dict[int, str] = {}
+    for name, fraction in (("test", fractions.test), ("dev", fractions.dev)):
+        if fraction:
+            try:
+                left, taken = split(left, fraction / fraction_left, seed)
+            except InputError as error:
+                raise _too_few(name, len(items)) from error
+            chosen |= {int(item.source_location): name for item in taken}
+            fraction_left -= fraction
+    _keep_labels(items, groups, chosen)
+    names = ["train", *(name for name in ("dev", "test") if getattr(fractions, name))]
+    parts: dict[str, list[Item]] = {name: [] for name in names}
+    for item, group in zip(items, groups, strict=True):
+        parts[chosen.get(group, "train")].append(item)
+    for name, some in parts.items():
+        if not some:
+            raise _too_few(name, len(items))
+    return Parted(parts, together)
+
+
+def _too_few(name: str, count: int) -> InputError:
+    return InputError(
+        f"nothing is left for the part {name!r}: there are {count:,} items; for each part there "
+        "must be another text with the same label, or another context; add some."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing(Item):
+    """Stands for a group of items, whose number is its source location."""
+
+    source_location: str
+    names: tuple[str, ...]
+    context: str | None
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def shared_text(self) -> str | None:
+        return self.context
+
+
+def _standing(items: Sequence[Item], groups: Sequence[int]) -> list[_Standing]:
+    """What is split in the place of items.
+
+    Of texts one for each group, as its first item is; of questions one for each item, so that a
+    context counts as often as it is asked about.
+    """
+    if items[0].shared_text is not None:
+        return [_Standing(str(group), (), str(group)) for group in groups]
+    first: dict[int, Item] = {}
+    for item, group in zip(items, groups, strict=True):
+        first.setdefault(group, item)
+    return [_Standing(str(group), item.label_names, None) for group, item in first.items()]
+
+
+def _keep_labels(items: Sequence[Item], groups: Sequence[int], chosen: dict[int, str]) -> None:
+    """Takes groups back into training that have a label which it lacks."""
+    by_group: dict[int, set[str]] = {}
+    for item, group in zip(items, groups, strict=True):
+        by_group.setdefault(group, set()).update(item.label_names)
+    known = {name for group, names in by_group.items() if group not in chosen for name in names}
+    for group, names in by_group.items():
+        if group in chosen and not names <= known:
+            del chosen[group]
+            known |= names
+
+
+def _keys(
+    items: Sequence[Item], fractions: SplitFractions, titles: Mapping[str, str]
+) -> tuple[Sequence[Hashable], Together]:
+    """What must be the same in items of one group, and what to call it."""
+    if items[0].shared_text is None:
+        return [key_of(item) for item in items], "text"
+    contexts = [(item.shared_text or "").strip() for item in items]
+    if all(item.source_location in titles for item in items):
+        articles = _joined([titles[item.source_location] for item in items], contexts)
+        # With fewer articles a part could only be much larger than it should be.
+        if len(set(articles)) * min(filter(None, (fractions.dev, fractions.test))) >= 1:
+            return articles, "article"
+    return contexts, "context"
+
+
+def _joined(titles: Sequence[str], contexts: Sequence[str]) -> list[str]:
+    """Articles, of which those that share a context are one."""
+    above: dict[str, str] = {}
+
+    def top(title: str) -> str:
+        while title in above:
+            title = above[title]
+        return title
+
+    holder: dict[str, str] = {}
+    for title, context in zip(titles, contexts, strict=True):
+        here, there = top(title), top(holder.setdefault(context, title))
+        if here != there:
+            above[here] = there
+    return [top(title) for title in titles]
+
+
+def counts_of(items: Sequence[Item]) -> Counter[str]:
+    """How many items have each label, type of tag, or kind of answer."""
+    if items and items[0].shared_text is not None:
+        return Counter(item.gold_state for item in items if item.gold is not None)
+    return Counter(name for item in items for name in set(item.label_names))

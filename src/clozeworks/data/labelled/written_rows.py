@@ -1,23 +1,26 @@
 r"""The rows of labelled files as they were written, so that some of them can be written again.
 
-What was read from a row says its place, and a row is found by it here. Text is written as it stood,
-in UTF-8 with `\n` behind each line: rows of csv and tsv with all their cells, lines of JSON,
+An item knows its source location, and a row is found by it here. Text is written as it stood, in
+UTF-8 with `\n` after each line: rows of csv and tsv with all their cells, lines of JSON,
 sentences with their comments. A file in the layout of SQuAD keeps its articles and paragraphs, a
 list of JSON objects becomes one object per line, parquet stays parquet.
 """
 
 import json
+import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
+from clozeworks.data.files.compression import check_format
 from clozeworks.data.files.encodings import lone_surrogate, open_file, printable
 from clozeworks.data.files.lines import read_lines
 from clozeworks.data.files.tables import json_document, one_object_per_line, separated_rows
 from clozeworks.data.labelled.columns import Column
-from clozeworks.data.labelled.reading import Labelled, suffix_of
+from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError
 
 _TITLE = "title"
@@ -32,7 +35,7 @@ class WrittenFile:
         shape: What must be the same in files that are joined, in words.
         head: What stands before the rows: a header, a table, a document.
         width: The columns of a table without a header; 0 for anything else.
-        rows: Each row by its place.
+        rows: Each row by its source location.
         titles: The article a row belongs to, where that is known.
         format: What must be the same in files that are joined: the suffix, or what several share.
         write: Makes a file of some rows; None for one after the other.
@@ -62,7 +65,7 @@ class WrittenRows:
 
     Attributes:
         suffix: Of the files that `some` gives.
-        titles: By place, the article a row belongs to; empty where rows name none.
+        titles: By source location, the article a row belongs to; empty where rows name none.
         header: The names that were given to columns which had none.
     """
 
@@ -72,27 +75,16 @@ class WrittenRows:
     _files: Sequence[WrittenFile]
 
     def some(self, source_locations: Collection[str]) -> bytes:
-        """A file with the rows that stand at some positions, in their order."""
+        """A file with the rows at some source locations, in their order."""
         chosen = [
-            (
-                file,
-                [
-                    row
-                    for source_location, row in file.rows.items()
-                    if source_location in source_locations
-                ],
-            )
+            (file, [row for location, row in file.rows.items() if location in source_locations])
             for file in self._files
         ]
         return (self._files[0].write or _text)(chosen)
 
 
 def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
-    """Reads labelled files once more, to keep their rows as they were written.
-
-    Args:
-        data: What was read from them.
-        files: The files, as they were named for `data`.
+    """Reads the files of some labelled data once more, to keep their rows as they were written.
 
     Raises:
         InputError: If a file was named twice, or their rows do not fit into one file.
@@ -117,9 +109,7 @@ def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
         # Without one, whether the first row is data would be guessed anew for each part.
         header = _header(data.columns, first.width)
         first.head = ("," if first.suffix == ".csv" else "\t").join(header) + "\n"
-    titles = {
-        source_location: title for file in read for source_location, title in file.titles.items()
-    }
+    titles = {location: title for file in read for location, title in file.titles.items()}
     return WrittenRows(first.suffix, titles, header, read)
 
 
@@ -135,7 +125,7 @@ def _header(columns: Sequence[Column], width: int) -> tuple[str, ...]:
 
 
 def _read(path: Path, data: Labelled) -> WrittenFile:
-    suffix = suffix_of(path, data.item.suffixes, data.task)
+    suffix = check_format(path, data.item.suffixes, purpose=data.task)
     kept = {item.source_location for item in data.items}
     special = data.item.written_file(path, suffix, data.reading.encoding, kept)
     if special is not None:
@@ -145,9 +135,8 @@ def _read(path: Path, data: Labelled) -> WrittenFile:
         return _parquet_rows(path, origin)
     lines = read_lines(path, encoding=data.reading.encoding)
     if suffix in (".csv", ".tsv"):
-        return _separated(
-            lines, origin, suffix, kept | {row.source_location for row in data.bad.rows}
-        )
+        read = kept | {row.source_location for row in data.bad.rows}
+        return _separated(lines, origin, suffix, read)
     if suffix == ".json":
         held = list(lines)
         if not one_object_per_line(held):
@@ -155,10 +144,10 @@ def _read(path: Path, data: Labelled) -> WrittenFile:
         lines = iter(held)
     file = WrittenFile(".jsonl", "has one object per line")
     for number, line in enumerate(lines, start=1):
-        source_location = f"{origin}, line {number:,}"
-        if source_location in kept:
-            file.rows[source_location] = f"{line}\n"
-            file.add_title(source_location, json.loads(line).get(_TITLE))
+        location = f"{origin}, line {number:,}"
+        if location in kept:
+            file.rows[location] = f"{line}\n"
+            file.add_title(location, json.loads(line).get(_TITLE))
     return file
 
 
@@ -175,15 +164,11 @@ def _separated(
     file = WrittenFile(suffix)
     titled: int | None = None
     for number, cells in separated_rows(noted(), origin, suffix):
-        source_location = f"{origin}, row {number:,}"
-        begin = next(
-            at for at, line in enumerate(held) if line
-        )  # rows without any cell come before
-        written = "\n".join(held[begin:]) + "\n"
+        location = f"{origin}, row {number:,}"
+        # Lines without any cell come before the row.
+        written = "\n".join(dropwhile(operator.not_, held)) + "\n"
         held.clear()
-        if (
-            not file.shape and source_location not in known
-        ):  # it became neither an item nor a bad row
+        if not file.shape and location not in known:  # it became neither an item nor a bad row
             file.shape = f"has the columns {', '.join(cells)}"
             file.head = written
             names = [cell.casefold().strip() for cell in cells]
@@ -192,9 +177,9 @@ def _separated(
         if not file.shape:
             file.width = len(cells)
             file.shape = f"has {file.width:,} columns and no header"
-        file.rows[source_location] = written
+        file.rows[location] = written
         if titled is not None and titled < len(cells):
-            file.add_title(source_location, cells[titled])
+            file.add_title(location, cells[titled])
     return file
 
 
@@ -203,9 +188,9 @@ def _list(value: Any, origin: str) -> WrittenFile:
     file = WrittenFile(".jsonl", "has one object per line")
     objects = value["data"] if isinstance(value, dict) else value
     for number, each in enumerate(objects, start=1):
-        source_location = f"{origin}, object {number:,}"
-        file.rows[source_location] = json_line(each)
-        file.add_title(source_location, each.get(_TITLE) if isinstance(each, dict) else None)
+        location = f"{origin}, object {number:,}"
+        file.rows[location] = json_line(each)
+        file.add_title(location, each.get(_TITLE) if isinstance(each, dict) else None)
     return file
 
 
@@ -215,14 +200,12 @@ def _parquet_rows(path: Path, origin: str) -> WrittenFile:
     with open_file(path) as opened:
         table = parquet.read_table(opened)
     columns = ", ".join(f"{each.name} ({each.type})" for each in table.schema)
-    source_locations = [f"{origin}, row {number:,}" for number in range(1, len(table) + 1)]
+    locations = [f"{origin}, row {number:,}" for number in range(1, len(table) + 1)]
     file = WrittenFile(".parquet", f"has the columns {columns}", table, write=_parquet)
-    file.rows.update(zip(source_locations, range(len(table)), strict=True))
+    file.rows.update(zip(locations, range(len(table)), strict=True))
     if table.schema.names.count(_TITLE) == 1:
-        for source_location, title in zip(
-            source_locations, table.column(_TITLE).to_pylist(), strict=True
-        ):
-            file.add_title(source_location, title)
+        for location, title in zip(locations, table.column(_TITLE).to_pylist(), strict=True):
+            file.add_title(location, title)
     return file
 
 

@@ -73,7 +73,7 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
     reading = data.reading()
     train = kind.read(data.train, recipe.task, reading, bad)
     dev = kind.read(data.dev, recipe.task, reading, bad, train=train) if data.dev else None
-    said = [train.found]
+    said = [train.description]
     if bad.rows:
         dropped = counted(len(bad.rows), "bad row was", "bad rows were")
         said.append(f"{dropped} dropped; the first: {bad.rows[0]}.")

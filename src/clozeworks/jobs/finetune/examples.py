@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from clozeworks.arrays import Int64Array
+from clozeworks.data.examples import Examples
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.data.examples.examples import Examples
 from clozeworks.data.labelled.mixing import Mixed
 from clozeworks.errors import InputError
 from clozeworks.tasks.spans.windows import by_item

@@ -276,7 +276,7 @@ class FinetuneRun:
             examples,
             self._cutter(model, workers),
             seed=self.seed,
-            examples=self.plan.batch_size,
+            batch_size=self.plan.batch_size,
             rank=self.ranks.rank,
             ranks=self.ranks.count,
         )
@@ -292,7 +292,7 @@ class FinetuneRun:
             examples,
             self._cutter(model, workers),
             seed=self.seed,
-            examples=len(self.data.dev),
+            batch_size=len(self.data.dev),
             rank=self.ranks.rank,
             ranks=self.ranks.count,
             workers=0,

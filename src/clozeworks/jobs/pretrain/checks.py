@@ -59,7 +59,7 @@ def preflight(
     count = sum(parameter.numel() for parameter in network.parameters())
     steps = stages.steps
     each = [
-        tokens or round(stage.loader.examples * stage.loader.arrangement.mean_length)
+        tokens or round(stage.loader.batch_size * stage.loader.examples.mean_length)
         for tokens, stage in zip(recipe.batch_tokens(), stages.stages, strict=True)
     ]
     total = sum(size * stage.steps for size, stage in zip(each, stages.stages, strict=True))
@@ -70,7 +70,7 @@ def preflight(
     callback.on_message(
         f"{count:,} parameters, {weights}; {counted(steps, 'step')} of {sizes} tokens, "
         f"{total / 1e6:,.1f} million in all, "
-        f"{stages.epoch_of(steps):,.1f} epochs; {counted(loader.examples, 'example')} a step on "
+        f"{stages.epoch_of(steps):,.1f} epochs; {counted(loader.batch_size, 'example')} a step on "
         f"{counted(workers.count, 'thread')}."
     )
     if recipe.objective.couples_examples and loader.ranks > 1:
@@ -81,7 +81,7 @@ def preflight(
     _room(folder, count, recipe.checkpointing.keep, callback)
     _memory(count, recipe, workers.count, callback)
     # Rates of a few examples say little.
-    looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
+    looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.batch_size))
     pieces = [piece for step in range(looked) for piece in loader.batch(step)]
     for sentence in asked(pieces, looked, loader.ranks):
         callback.on_message(sentence)

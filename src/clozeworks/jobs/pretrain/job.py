@@ -142,7 +142,7 @@ class _Run:
                         workers,
                         self._arranged("train", stage),
                         tokens=tokens,
-                        examples=recipe.training.batch_size,
+                        batch_size=recipe.training.batch_size,
                     ),
                     steps,
                     f"texts of up to {length} tokens",
@@ -264,16 +264,16 @@ class _Run:
         part: str,
         objective: Objective,
         workers: MicroBatchThreads,
-        arrangement: Examples,
+        examples: Examples,
         *,
         tokens: int | None = None,
-        examples: int | None = None,
+        batch_size: int | None = None,
     ) -> Loader[MicroBatches]:
         recipe, split = self.recipe, self.corpus.split(part)
-        if examples is None and tokens is not None and tokens < arrangement.mean_length:
+        if batch_size is None and tokens is not None and tokens < examples.mean_length:
             raise SettingError(
                 f"training.batch_tokens is {tokens:,}; one example has "
-                f"{arrangement.mean_length:,.0f} on average, and a step needs at "
+                f"{examples.mean_length:,.0f} on average, and a step needs at "
                 "least one; raise it, or shorten the examples."
             )
         source = Vocabularies.of(self.corpus.tokenizer, split)
@@ -281,11 +281,11 @@ class _Run:
             objective, recipe.seed, source, recipe.training.micro_batch_tokens, workers.count
         )
         return Loader(
-            arrangement,
+            examples,
             cutter,
             seed=recipe.seed,
-            tokens=tokens if examples is None else None,
-            examples=examples,
+            batch_tokens=tokens if batch_size is None else None,
+            batch_size=batch_size,
             rank=self.ranks.rank,
             ranks=self.ranks.count,
         )
@@ -294,13 +294,13 @@ class _Run:
         """This rank's share of the text a model is measured on: the same at every step."""
         if VALIDATION not in self.corpus.splits:
             return []
-        arrangement = self._arranged(VALIDATION, objective)
-        wanted = round((self.recipe.evaluation.tokens or 0) / arrangement.mean_length)
-        size = arrangement.size(0)
+        examples = self._arranged(VALIDATION, objective)
+        wanted = round((self.recipe.evaluation.tokens or 0) / examples.mean_length)
+        size = examples.size(0)
         if size < self.ranks.count:
             return []
         wanted = max(1, min(max(self.ranks.count, wanted), size))
-        loader = self._loader(VALIDATION, objective, workers, arrangement, examples=wanted)
+        loader = self._loader(VALIDATION, objective, workers, examples, batch_size=wanted)
         return loader.batch(0)
 
     def _written(self) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def read_texts(
     parts = [
         _read(Path(file), name, task, reading, bad) for file, name in zip(files, tasks, strict=True)
     ]
-    found = [f"{name}: {part.found}" for part in parts for name in part.files]
+    found = [f"{name}: {part.description}" for part in parts for name in part.files]
     return replace(
         parts[0],
         item=WritingItem,
@@ -85,7 +85,7 @@ def read_texts(
         items=[item for part in parts for item in part.items],
         kind="targets" if all(part.kind != "none" for part in parts) else "none",
         tables=tuple(table for part in parts for table in part.tables),
-        found=parts[0].found if len(parts) == 1 else " ".join(found),
+        description=parts[0].description if len(parts) == 1 else " ".join(found),
         reading=reading,
     )
 
@@ -103,8 +103,8 @@ def _read(path: Path, name: str, task: TextToText, reading: Reading, bad: BadRow
     found = read_items([path], item_type, reading, bad=bad)
     items: list[Item] = [_written(item, form, name) for item in found.items]
     if form is not None and form.item_type is not WritingItem:
-        said = f"{found.found} They are written as {form.name!r} asks for."
-        found = replace(found, found=said.strip())
+        said = f"{found.description} They are written as {form.name!r} asks for."
+        found = replace(found, description=said.strip())
     return replace(found, items=items)
 
 

@@ -119,7 +119,7 @@ class WritingItem(Item):
         return [item for item in items if item.gold is not None], "targets"
 
     @classmethod
-    def missing_labels(cls, items: Sequence[Item], purpose: str) -> str | None:
+    def missing_labels(cls, items: Sequence[Item]) -> str | None:
         """What chats lack in which the assistant does not speak last."""
         return NO_TURN if are_chats(items) else None
 

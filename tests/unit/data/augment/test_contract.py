@@ -111,6 +111,4 @@ def test_chances_are_above_0_and_at_most_1(ways, value):
         }:
             with pytest.raises(SettingError) as caught:
                 dataclasses.replace(spec, **{name: value})
-            assert str(caught.value) == (
-                f"augment.{name} is {value}; it must be above 0 and at most 1."
-            )
+            assert str(caught.value) == (f"{name} is {value}; it must be above 0 and at most 1.")

@@ -109,7 +109,7 @@ def test_two_entities_would_become_one_if_all_between_them_were_deleted():
     assert left == {("Ann", "and", "Bob"), ("Ann", "then", "Bob")}
     # The usual mistake is to delete all that is tagged O.
     careless = dataclasses.replace(
-        Passage.of_words(longer.text, longer.spans, longer.tags), kept=()
+        Passage.of_words(longer.text, longer.spans, longer.tags), keep_one_of=()
     )
     assert set(Delete(fraction=1.0)._changes(careless, Draw(CHANCE, 0, 0))) == {0, 2, 3}
 

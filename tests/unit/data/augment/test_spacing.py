@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeworks.data.augment.edits import Edited
+from clozeworks.data.augment.edits import Edited, rewrites
 from clozeworks.data.augment.passage import Passage, is_word
-from clozeworks.data.augment.spacing import rewrites
 from clozeworks.tasks.tagging.items import WordsItem
 
 LETTERS = "ab1 \t\n.,(\"!é我京😀-'"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def found(file, text):
-    return Synonyms.of({}, str(file)).found(Passage.of_text(text))
+    return Synonyms.of({}, str(file)).matches(Passage.of_text(text))
 
 
 def refusal(call, *arguments, error=ClozeworksError, **options):
@@ -166,14 +166,13 @@ def test_a_file_without_permission(save):
 
 def test_settings_that_cannot_be_used():
     assert refusal(Replace, error=SettingError) == (
-        "augment has no words to put in; give it synonyms or file."
+        "synonyms is missing; there are no words to put in; give it, or `file`."
     )
     assert refusal(Insert, words=(), error=SettingError) == (
-        "augment has no words to put in; give it words or synonyms or file."
+        "words is missing; there are no words to put in; give it, or `synonyms` or `file`."
     )
     assert refusal(Insert, words=("a",), file="near.tsv", error=SettingError) == (
-        "augment.words and augment.file are both given; words come from one of them; leave out the "
-        "others."
+        "file is set; words come from one source, and `words` is one; leave out one of them."
     )
     assert refusal(Insert(words=("a", " ")).build) == (
         "augment.words: a word is ' '; it must have a visible character; fill it in, or leave it "
@@ -187,7 +186,7 @@ def test_settings_that_cannot_be_used():
         "which is 'near'; it must be 'any' or 'neighbours'."
     )
     assert refusal(Several, parts=(), error=SettingError) == (
-        "parts is empty; it must hold at least one way; add for example {kind = 'delete'}."
+        "parts is empty; it must be non-empty; add for example {kind = 'delete'}."
     )
     assert refusal(Several.eda, file="near.tsv", copies=0, error=SettingError) == (
         "copies is 0; it must be at least 1."
@@ -199,8 +198,8 @@ def test_settings_that_cannot_be_used():
 
 def test_a_guess_needs_a_model(rng):
     needed = (
-        "augment.kind is 'replace_by_model', and there is no model that guesses; it needs a masked "
-        "language model; hand one in with build(guess=...), or choose another kind."
+        "augment.kind is 'replace_by_model'; it needs a masked language model, and there is none; "
+        "hand one in with build(guess=...), or choose another kind."
     )
     assert refusal(ReplaceByModel().build, error=SettingError) == needed
     assert refusal(Several(parts=(Delete(), ReplaceByModel())).build, error=SettingError) == needed

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeworks.data.corpus.corpus import Split, in_memory
+from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.corpus.shards import Shard, ShardEntry
 from clozeworks.text.tokenizer.styles import ByteLevelStyle
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ def roberta() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def numbered():
+def numbered(in_memory):
     """Makes a split of given sentence lengths by document; token i has the id FIRST + i."""
 
     def make(lengths) -> Split:
@@ -99,7 +99,7 @@ def cut_into_shards():
 @pytest.fixture(scope="session")
 def everything():
     """All examples of an epoch in one batch."""
-    return lambda arrangement, epoch=0: arrangement.take(epoch, np.arange(arrangement.size(epoch)))
+    return lambda examples, epoch=0: examples.take(epoch, np.arange(examples.size(epoch)))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What every arrangement of the folder promises."""
+"""What every examples of the folder promises."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def spec(request):
 
 @pytest.fixture(scope="session")
 def usual(drawn):
-    """Splits that every arrangement can use: groups of three for `given`, any for others."""
+    """Splits that every examples can use: groups of three for `given`, any for others."""
     groups = drawn(200, (3, 3), (1, 50))
     others = drawn(60, (1, 30), (1, 50))
     return lambda spec: groups if registry.kind(type(spec)) == GIVEN else others
@@ -54,10 +54,10 @@ def test_specs_go_through_json(spec):
 
 def test_any_order_gives_the_same_examples(spec, usual, bert):
     split = usual(spec)
-    arrangement = spec.arrange(split, bert, seed=1)
-    size = arrangement.size(0)
+    examples = spec.arrange(split, bert, seed=1)
+    size = examples.size(0)
     assert size > 20
-    whole = arrangement.take(0, np.arange(size))
+    whole = examples.take(0, np.arange(size))
     order = np.random.default_rng(0).permutation(size)
     fresh = spec.arrange(split, bert, seed=1)
     pieces = [fresh.take(0, order[begin : begin + 7]) for begin in range(0, size, 7)]
@@ -65,11 +65,11 @@ def test_any_order_gives_the_same_examples(spec, usual, bert):
     shuffled = ExampleArrays.join(pieces)
     assert same(
         whole,
-        ExampleArrays.join([pick(shuffled, number, arrangement.views) for number in back]),
+        ExampleArrays.join([pick(shuffled, number, examples.views) for number in back]),
     )
-    twice = arrangement.take(0, np.array([5, 5, 0]))
+    twice = examples.take(0, np.array([5, 5, 0]))
     assert same(
-        twice, ExampleArrays.join([pick(whole, number, arrangement.views) for number in (5, 5, 0)])
+        twice, ExampleArrays.join([pick(whole, number, examples.views) for number in (5, 5, 0)])
     )
 
 
@@ -89,34 +89,34 @@ def pick(arranged: ExampleArrays, number: int, views: int) -> ExampleArrays:
 
 
 def test_examples_are_numbered_and_fit(spec, usual, bert):
-    arrangement = spec.arrange(usual(spec), bert, seed=1)
-    arranged = arrangement.take(7, np.arange(arrangement.size(7)))
-    assert len(arranged) == arrangement.size(7) * arrangement.views
+    examples = spec.arrange(usual(spec), bert, seed=1)
+    arranged = examples.take(7, np.arange(examples.size(7)))
+    assert len(arranged) == examples.size(7) * examples.views
     assert arranged.indices.tolist() == [*range(len(arranged))]
-    assert (arranged.epochs == 7).all() and arranged.views == arrangement.views
+    assert (arranged.epochs == 7).all() and arranged.views == examples.views
     assert len(arranged.ids) == arranged.lengths.sum()
-    assert arranged.lengths.max() <= arrangement.longest == 32
+    assert arranged.lengths.max() <= examples.longest == 32
     # Something can be hidden in every sequence, and special tokens are never a word's beginning.
     assert (np.add.reduceat((~arranged.special).astype(int), arranged.starts) >= 1).all()
     assert ((arranged.ids >= 1000) == ~arranged.special).all()
     assert not (arranged.word_starts & arranged.special).any()
     for name in ("ids", "types", "lengths", "epochs", "indices"):
         assert getattr(arranged, name).dtype == np.int64
-    first = arrangement.take(0, np.arange(arrangement.size(0)))
-    assert np.isclose(first.lengths.sum() / arrangement.size(0), arrangement.mean_length)
+    first = examples.take(0, np.arange(examples.size(0)))
+    assert np.isclose(first.lengths.sum() / examples.size(0), examples.mean_length)
 
 
 def test_epochs_repeat_after_the_copies(spec, usual, bert):
     split = usual(spec)
-    arrangement = spec.arrange(split, bert, seed=1)
+    examples = spec.arrange(split, bert, seed=1)
     some = np.arange(20)
-    copies = arrangement.copies
-    first, again = arrangement.take(0, some), arrangement.take(copies, some)
-    assert arrangement.size(0) == arrangement.size(copies)
+    copies = examples.copies
+    first, again = examples.take(0, some), examples.take(copies, some)
+    assert examples.size(0) == examples.size(copies)
     assert (again.epochs == copies).all()
     assert same(first, dataclasses.replace(again, epochs=first.epochs))
     if copies > 1:
-        assert not np.array_equal(first.ids, arrangement.take(1, some).ids)
+        assert not np.array_equal(first.ids, examples.take(1, some).ids)
         assert not np.array_equal(first.ids, spec.arrange(split, bert, seed=2).take(0, some).ids)
 
 
@@ -137,9 +137,9 @@ def test_an_empty_batch(spec, usual, bert):
 
 @pytest.mark.parametrize("wrong", [-1, 10**9])
 def test_a_number_that_no_example_has(spec, wrong, usual, bert):
-    arrangement = spec.arrange(usual(spec), bert, seed=1)
+    examples = spec.arrange(usual(spec), bert, seed=1)
     with pytest.raises(IndexError, match="outside 0 to"):
-        arrangement.take(0, np.array([0, wrong]))
+        examples.take(0, np.array([0, wrong]))
 
 
 @pytest.mark.parametrize(
@@ -150,19 +150,19 @@ def test_a_number_that_no_example_has(spec, wrong, usual, bert):
 def test_small_and_odd_splits(spec, lengths, numbered, bert):
     if registry.kind(type(spec)) == "single_sequences" and lengths == [[500, 500]]:
         pytest.skip("long sentences are left out by design")
-    arrangement = spec.arrange(numbered(lengths), bert, seed=0)
+    examples = spec.arrange(numbered(lengths), bert, seed=0)
     for epoch in range(3):
-        arranged = arrangement.take(epoch, np.arange(arrangement.size(epoch)))
+        arranged = examples.take(epoch, np.arange(examples.size(epoch)))
         assert len(arranged) >= 1 and arranged.lengths.max() <= 32
 
 
 def test_a_single_word(spec, numbered, bert):
     if registry.kind(type(spec)) in ("neighbours", "given"):
         pytest.skip("needs two sentences")
-    arrangement = spec.arrange(numbered([[1]]), bert, seed=0)
-    assert arrangement.size(0) == 1
-    text = ~arrangement.take(0, np.array([0])).special
-    assert text.sum() == (1 if arrangement.copies == 1 else 2) * arrangement.views
+    examples = spec.arrange(numbered([[1]]), bert, seed=0)
+    assert examples.size(0) == 1
+    text = ~examples.take(0, np.array([0])).special
+    assert text.sum() == (1 if examples.copies == 1 else 2) * examples.views
 
 
 @pytest.mark.parametrize("kind", ["documents", "sentences", "tokens", "shards"])
@@ -176,8 +176,8 @@ def test_nothing_to_arrange(spec, kind, numbered, bert):
     with pytest.raises(InputError) as caught:
         spec.arrange(split, bert, seed=0)
     assert str(caught.value) == (
-        "the train part has no tokens; an arrangement needs at least one; build the corpus from "
-        "texts that are not empty."
+        "the train part has no tokens; examples need at least one; build the corpus from texts "
+        "that are not empty."
     )
 
 
@@ -190,6 +190,6 @@ def test_a_tokenizer_without_special_tokens(spec, usual):
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     plain = Tokenizer(Backend(WordLevel({"a": 0, "b": 1}, unk_token="a")))
-    arrangement = spec.arrange(usual(spec), plain, seed=0)
-    arranged = arrangement.take(0, np.arange(arrangement.size(0)))
+    examples = spec.arrange(usual(spec), plain, seed=0)
+    arranged = examples.take(0, np.arange(examples.size(0)))
     assert not arranged.special.any() and arranged.lengths.max() <= 32

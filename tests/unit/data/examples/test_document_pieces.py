@@ -38,13 +38,13 @@ def reference(lengths, length, opening, end):
 def test_pieces_are_those_of_the_loop(length, style, opening, end, numbered, everything):
     rng = np.random.default_rng(length)
     lengths = [rng.integers(0, 20, rng.integers(0, 5)).tolist() for _ in range(60)] + [[1]]
-    arrangement = DocumentPieces(length=length).arrange(numbered(lengths), byte_level(style), 0)
-    arranged = everything(arrangement)
+    examples = DocumentPieces(length=length).arrange(numbered(lengths), byte_level(style), 0)
+    arranged = everything(examples)
     rows = [row.tolist() for row in np.split(arranged.ids, np.cumsum(arranged.lengths)[:-1])]
     assert rows == reference(lengths, length, opening, end)
-    assert arranged.lengths.max() <= length == arrangement.longest
+    assert arranged.lengths.max() <= length == examples.longest
     assert (arranged.special == (arranged.ids < FIRST)).all()
-    assert np.isclose(arrangement.mean_length, arranged.lengths.mean())
+    assert np.isclose(examples.mean_length, arranged.lengths.mean())
 
 
 def test_what_cannot_be_arranged(numbered, bert):
@@ -60,5 +60,5 @@ def test_what_cannot_be_arranged(numbered, bert):
         DocumentPieces(length=8).arrange(numbered([[3]]), nameless, 0)
     assert str(caught.value) == (
         "the tokenizer's last token is None; it says where a document ends; use a tokenizer that "
-        "has one, such as GPT-2's, or arrange blocks."
+        "has one, such as GPT-2's, or blocks as examples."
     )

@@ -26,8 +26,8 @@ def split(drawn):
     return drawn(60, (1, 30), (1, 50))
 
 
-def ids(arrangement, epoch=0):
-    return arrangement.take(epoch, np.arange(arrangement.size(epoch))).ids
+def ids(examples, epoch=0):
+    return examples.take(epoch, np.arange(examples.size(epoch))).ids
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
@@ -55,13 +55,13 @@ def test_a_file_is_written_once_and_used(spec, split, bert, tmp_path, monkeypatc
 
 
 def test_files_are_per_copy_and_made_when_asked_for(split, bert, tmp_path):
-    arrangement = NextSentencePairs(length=32, copies=3).arrange(split, bert, 0, tmp_path)
+    examples = NextSentencePairs(length=32, copies=3).arrange(split, bert, 0, tmp_path)
     assert not list(tmp_path.iterdir())
-    arrangement.size(1)
-    arrangement.take(4, np.array([0]))
+    examples.size(1)
+    examples.take(4, np.array([0]))
     assert len(list(tmp_path.iterdir())) == 1
-    arrangement.size(2)
-    assert arrangement.mean_length > 0
+    examples.size(2)
+    assert examples.mean_length > 0
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -130,9 +130,9 @@ def test_a_folder_that_cannot_be_written_is_no_error(split, bert, tmp_path):
     expected = ids(spec.arrange(split, bert, 0))
     (tmp_path / "file").write_text("here is no folder")
     for cache in (tmp_path / "file", tmp_path / "file" / "below"):
-        arrangement = spec.arrange(split, bert, 0, cache)
-        assert np.array_equal(ids(arrangement), expected)
-        assert np.array_equal(ids(arrangement, epoch=10), expected)
+        examples = spec.arrange(split, bert, 0, cache)
+        assert np.array_equal(ids(examples), expected)
+        assert np.array_equal(ids(examples, epoch=10), expected)
     blocked = tmp_path / "blocked"
     path = spec.arrange(split, bert, 0, blocked)._index.path(0)
     path.mkdir(parents=True)  # a folder stands where the file should be
@@ -140,25 +140,25 @@ def test_a_folder_that_cannot_be_written_is_no_error(split, bert, tmp_path):
 
 
 def test_few_copies_are_held_in_memory_and_all_sizes_are_known(split, bert):
-    arrangement = NextSentencePairs(length=32).arrange(split, bert, 0)
-    sizes = [arrangement.size(copy) for copy in range(10)]
+    examples = NextSentencePairs(length=32).arrange(split, bert, 0)
+    sizes = [examples.size(copy) for copy in range(10)]
     assert len(set(sizes)) > 1
-    assert len(arrangement._index._held) == HELD
-    first = ids(arrangement, 0)
-    assert [arrangement.size(copy) for copy in range(10)] == sizes
-    assert len(arrangement._index._held) == HELD
-    assert np.array_equal(first, ids(arrangement, 0))
+    assert len(examples._index._held) == HELD
+    first = ids(examples, 0)
+    assert [examples.size(copy) for copy in range(10)] == sizes
+    assert len(examples._index._held) == HELD
+    assert np.array_equal(first, ids(examples, 0))
 
 
 def test_many_threads_build_each_copy_once(split, bert):
-    arrangement = NextSentencePairs(length=32, copies=2).arrange(split, bert, 0)
+    examples = NextSentencePairs(length=32, copies=2).arrange(split, bert, 0)
     expected = [
         ids(NextSentencePairs(length=32, copies=2).arrange(split, bert, 0), e) for e in (0, 1)
     ]
-    build, built = arrangement._index._build, []
-    arrangement._index._build = lambda copy: built.append(copy) or build(copy)
+    build, built = examples._index._build, []
+    examples._index._build = lambda copy: built.append(copy) or build(copy)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda epoch: ids(arrangement, epoch), [0, 1] * 20))
+        found = list(pool.map(lambda epoch: ids(examples, epoch), [0, 1] * 20))
     assert all(np.array_equal(one, expected[i % 2]) for i, one in enumerate(found))
     assert sorted(built) == [0, 1]
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from clozeworks.data.examples.chain import chain
-from clozeworks.data.examples.outline import Outline
+from clozeworks.data.examples.outline import Outline, chain
 from clozeworks.data.examples.pair_loop import (
     NextSentenceLoop,
     SentenceOrderLoop,
@@ -41,11 +40,11 @@ def document_of(outline, tokens):
 
 @pytest.mark.parametrize("spec", [NextSentencePairs, SentenceOrderPairs])
 def test_the_form_of_every_pair(spec, mixed, bert, everything):
-    arrangement = spec(length=LENGTH).arrange(mixed, bert, seed=0)
-    arranged = everything(arrangement)
+    examples = spec(length=LENGTH).arrange(mixed, bert, seed=0)
+    arranged = everything(examples)
     assert len(arranged) >= 10_000
     count = lambda mask: np.add.reduceat(mask.astype(int), arranged.starts)  # noqa: E731
-    assert arranged.lengths.max() == LENGTH == arrangement.longest
+    assert arranged.lengths.max() == LENGTH == examples.longest
     assert (count(arranged.ids == CLS) == 1).all()
     assert (count(arranged.ids == SEP) == 2).all()
     assert (count(arranged.special) == 3).all()
@@ -55,7 +54,7 @@ def test_the_form_of_every_pair(spec, mixed, bert, everything):
     assert (np.diff(arranged.types) == 1).sum() == len(arranged)
     second = count(arranged.types == 1)
     assert (second >= 2).all() and (arranged.lengths - second >= 3).all()
-    assert np.isclose(arranged.lengths.mean(), arrangement.mean_length)
+    assert np.isclose(arranged.lengths.mean(), examples.mean_length)
     assert set(arranged.labels) == {0, 1}
 
 
@@ -236,14 +235,14 @@ def test_settings_that_cannot_be(numbered, bert):
 
 
 def test_the_documents_of_texts_are_known(mixed, bert, everything):
-    arrangement = SentenceOrderPairs(length=LENGTH).arrange(mixed, bert, seed=0)
-    arranged = everything(arrangement)
-    found = arrangement.documents(0, np.arange(len(arranged)))
+    examples = SentenceOrderPairs(length=LENGTH).arrange(mixed, bert, seed=0)
+    arranged = everything(examples)
+    found = examples.documents(0, np.arange(len(arranged)))
     assert found.shape == (len(arranged), 2)
     one = found[:, 0] == found[:, 1]
     assert one[arranged.labels == 0].all()
     wrong = arranged.labels == 1
     assert (one & wrong).any() and (~one & wrong).any(), "swapped ones, and random ones"
     bounds = mixed.sentence_offsets[mixed.document_offsets]
-    begins = np.stack([arrangement._index.copy(0)[name] for name in ("first", "second")], axis=1)
+    begins = np.stack([examples._index.copy(0)[name] for name in ("first", "second")], axis=1)
     assert (bounds[found] <= begins).all() and (begins < bounds[found + 1]).all()

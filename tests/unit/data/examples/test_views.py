@@ -26,46 +26,46 @@ LENGTHS = [[3, 20, 1], [0], [], [2], [0, 5, 0, 4], [7, 7, 7, 7]]
 
 
 def test_a_sentence_twice(numbered, bert, everything, texts):
-    arrangement = Twice(length=8).arrange(numbered(LENGTHS), bert, seed=0)
-    arranged = everything(arrangement)
+    examples = Twice(length=8).arrange(numbered(LENGTHS), bert, seed=0)
+    arranged = everything(examples)
     documents = sentences_of(LENGTHS, 6)
     expected = [[sentence] for document in documents for sentence in document for _ in range(2)]
     assert texts(arranged) == expected
-    assert (arrangement.views, arranged.views, arrangement.longest) == (2, 2, 8)
-    check(arranged, arrangement)
+    assert (examples.views, arranged.views, examples.longest) == (2, 2, 8)
+    check(arranged, examples)
 
 
 def test_a_sentence_and_the_next_one(numbered, bert, everything, texts):
-    arrangement = Neighbours(length=8).arrange(numbered(LENGTHS), bert, seed=0)
-    arranged = everything(arrangement)
+    examples = Neighbours(length=8).arrange(numbered(LENGTHS), bert, seed=0)
+    arranged = everything(examples)
     expected = []
     for document in sentences_of(LENGTHS, 6):
         for pair in pairwise(document):
             expected += [[sentence] for sentence in pair]
     assert texts(arranged) == expected
-    assert arrangement.size(0) == 2 + 1 + 3
-    check(arranged, arrangement)
+    assert examples.size(0) == 2 + 1 + 3
+    check(arranged, examples)
 
 
 @pytest.mark.parametrize("views", [2, 3])
 def test_given_groups(views, numbered, bert, everything, texts):
     lengths = [[3, 9, 2][:views], [], [1, 0, 1, 1][: views + 1], [5, 5, 5][:views]]
-    arrangement = Given(length=8).arrange(numbered(lengths), bert, seed=0)
-    arranged = everything(arrangement)
+    examples = Given(length=8).arrange(numbered(lengths), bert, seed=0)
+    arranged = everything(examples)
     expected = [[text] for document in sentences_of(lengths, 6) for text in document]
     assert texts(arranged) == expected
-    assert (arrangement.views, arranged.views, arrangement.size(0)) == (views, views, 3)
-    check(arranged, arrangement)
+    assert (examples.views, arranged.views, examples.size(0)) == (views, views, 3)
+    check(arranged, examples)
 
 
-def check(arranged, arrangement):
-    count = arrangement.size(0) * arrangement.views
+def check(arranged, examples):
+    count = examples.size(0) * examples.views
     assert arranged.indices.tolist() == [*range(count)]
     assert (arranged.special.sum(), len(arranged)) == (2 * count, count)
     assert (arranged.ids[arranged.starts] == 2).all()
-    assert np.isclose(arrangement.mean_length, arranged.lengths.sum() / arrangement.size(0))
-    chosen = arrangement.take(3, np.array([1, 0]))
-    size = arrangement.views
+    assert np.isclose(examples.mean_length, arranged.lengths.sum() / examples.size(0))
+    chosen = examples.take(3, np.array([1, 0]))
+    size = examples.views
     assert chosen.indices.tolist() == [*range(size, 2 * size), *range(size)]
     assert (chosen.epochs == 3).all()
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_arranged(numbered, bert):
         Neighbours(length=8).arrange(numbered([[1], [2, 0]]), bert, seed=0)
     assert str(caught.value) == (
         "the train part gives no examples; neighbours are two sentences of one document, and every "
-        "document has only one; build the corpus from longer documents, or arrange each sentence "
+        "document has only one; build the corpus from longer documents, or use each sentence "
         "twice."
     )
     for spec in (Twice, Neighbours, Given):

@@ -73,8 +73,8 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_blocks_are_those_of_the_rule(spec, shape, numbered, roberta, everything):
     lengths = SHAPES[shape](np.random.default_rng(1))
-    arrangement = spec.arrange(numbered(lengths), roberta, seed=0)
-    arranged = everything(arrangement)
+    examples = spec.arrange(numbered(lengths), roberta, seed=0)
+    arranged = everything(examples)
     expected = reference(spec, lengths)
     assert blocks_of(arranged) == expected
     assert arranged.lengths.max() <= spec.length
@@ -82,7 +82,7 @@ def test_blocks_are_those_of_the_rule(spec, shape, numbered, roberta, everything
     assert not arranged.word_starts[arranged.special].any()
     assert arranged.word_starts[~arranged.special].all()
     assert not arranged.types.any()
-    assert np.isclose(arrangement.mean_length, np.mean([len(block) for block in expected]))
+    assert np.isclose(examples.mean_length, np.mean([len(block) for block in expected]))
 
 
 @pytest.fixture(scope="module")
@@ -162,5 +162,5 @@ def test_a_tokenizer_without_a_separator_is_refused(numbered):
         FullSentences(length=9).arrange(numbered([[5]]), plain, seed=0)
     assert str(caught.value) == (
         "the tokenizer's last token is None; whole sentences are separated by it; use a tokenizer "
-        "that has one, such as BERT's or RoBERTa's, or arrange blocks."
+        "that has one, such as BERT's or RoBERTa's, or blocks as examples."
     )

@@ -29,7 +29,7 @@ def test_what_a_person_writes():
     assert str(caught.value) == (
         "--columns for classify is 'txt'; known: label, text. Did you mean 'text'?"
     )
-    with pytest.raises(SettingError, match=r"^--columns names 'text' twice; a role has one column"):
+    with pytest.raises(SettingError, match=r"it names 'text' twice, and a role has one column"):
         parse_columns("text=1,text=2", TextItem)
 
 
@@ -46,7 +46,7 @@ def test_names_and_numbers(labelled):
     content = "stars,summary,review\n1,bad,It broke.\n5,good,It works.\n"
     read = labelled("a.csv", content, columns={"text": "summary", "label": "1"})
     assert roles(read) == {"text": (2, "named"), "label": (1, "named")}
-    assert read.found == (
+    assert read.description == (
         "Columns: text=summary (as named), label=stars (as named); the label is one name."
     )
     # What is not named is found, and never the same column twice.
@@ -92,7 +92,7 @@ def test_by_what_they_hold(labelled, wrong):
     )
     read = labelled("a.csv", "nummer,kommentar,urteil\n" + rows)
     assert roles(read) == {"text": (2, "content"), "label": (3, "content")}
-    assert "text=kommentar (by what it holds)" in read.found
+    assert "text=kommentar (by what it holds)" in read.description
     rows = "".join(f"{n % 2},left text {n},right text {n}\n" for n in range(4))
     read = labelled("a.csv", "urteil,links,rechts\n" + rows, "compare")
     assert roles(read) == {
@@ -115,7 +115,7 @@ def test_by_what_they_hold(labelled, wrong):
 def test_numbers_of_rows_are_no_labels(labelled):
     read = labelled("a.csv", "id,text\n1,one\n1,two\n2,three\n")
     assert (read.kind, [item.label for item in read.items]) == ("none", [None] * 3)
-    assert read.found == "Columns: text=text (by its name); no column looks like the label."
+    assert read.description == "Columns: text=text (by its name); no column looks like the label."
 
 
 class TestHeaders:
@@ -147,7 +147,7 @@ class TestHeaders:
         numbers = {"first": "3", "second": "4", "label": "1"}
         read = labelled("a.tsv", SNLI, "compare", columns=numbers)
         assert (len(read.items), read.items[0].source_location) == (3, "a.tsv, row 1")
-        assert read.found == (
+        assert read.description == (
             "Columns: first=3 (as named), second=4 (as named), label=1 (as named); there is no "
             "header; the label is one name."
         )

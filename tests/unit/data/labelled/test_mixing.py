@@ -86,10 +86,10 @@ def test_an_example_depends_on_seed_epoch_and_number_alone():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"limit": 0}, "mixture.limit is 0; it must be at least 1."),
-        ({"temperature": 0.5}, "mixture.temperature is 0.5; it must be a number of at least 1."),
-        ({"temperature": math.inf}, "mixture.temperature is inf; it must be a number of at least"),
-        ({"temperature": math.nan}, "mixture.temperature is nan; it must be a number of at least"),
+        ({"limit": 0}, "limit is 0; it must be at least 1."),
+        ({"temperature": 0.5}, "temperature is 0.5; it must be a finite number and at least 1."),
+        ({"temperature": math.inf}, "temperature is inf; it must be a finite number"),
+        ({"temperature": math.nan}, "temperature is nan; it must be a finite number"),
     ],
 )
 def test_settings_that_make_no_sense_are_said(settings, sentence):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeworks.data.labelled.parting import SplitFractions, counts_of, parted
+from clozeworks.data.labelled.splitting import SplitFractions, counts_of, parted
 from clozeworks.errors import InputError, SettingError
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.compare import PairItem
@@ -162,8 +162,8 @@ def test_questions_about_an_article_are_in_one_part():
         (1, 0.1, "--dev is 1; it must be at least 0 and below 1."),
         (0.1, -0.1, "--test is -0.1; it must be at least 0 and below 1."),
         (float("nan"), 0, "--dev is nan; it must be at least 0 and below 1."),
-        (0, 0, "--dev is 0 and --test is 0; one must be above 0; {}"),
-        (0.5, 0.5, "--dev is 0.5 and --test is 0.5; some must be left; {}"),
+        (0, 0, "--dev is 0; --test is 0, and one must be above 0; {}"),
+        (0.5, 0.5, "--dev is 0.5; --test is 0.5, and some must be left; {}"),
     ],
 )
 def test_shares_that_are_none(dev, test, sentence):

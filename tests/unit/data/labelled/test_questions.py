@@ -44,7 +44,7 @@ def test_squad(labelled):
     )
     assert (second.answers, second.impossible) == ((), True)
     assert (third.answers, third.impossible) == ((AnswerSpan("罗马", 24),), False)
-    assert (read.kind, read.found) == ("answers", "The layout is SQuAD's.")
+    assert (read.kind, read.description) == ("answers", "The layout is SQuAD's.")
 
 
 def test_squad_has_no_columns(wrong):

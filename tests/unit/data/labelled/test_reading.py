@@ -43,7 +43,7 @@ def test_formats(labelled, name):
     read = labelled(name, TABLES[name])
     assert pairs(read) == TEXTS
     assert (read.kind, read.files, read.task) == ("one", (name,), "classify")
-    assert read.found == (
+    assert read.description == (
         "Columns: text=text (by its name), label=label (by its name); the label is one name."
     )
 
@@ -161,7 +161,7 @@ def test_texts_to_fill(labelled, wrong):
         GapItem("one", None, "a.txt, line 1"),
         GapItem(" two ", None, "a.txt, line 3"),
     ]
-    assert (read.kind, read.found) == ("none", "Each line is a text.")
+    assert (read.kind, read.description) == ("none", "Each line is a text.")
     read = labelled("a.csv", "sentence,label\nx,1\n", "fill")
     assert read.items == [GapItem("x", None, "a.csv, row 2")]
     wrong(
@@ -175,12 +175,12 @@ def test_texts_to_fill(labelled, wrong):
 
 def test_unknown_suffixes_tasks_and_roles(wrong, folder):
     packings = "all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the file."
-    known = f"for classify the known are .csv, .tsv, .jsonl, .json, .parquet, {packings}"
+    known = f"classify reads .csv, .tsv, .jsonl, .json, .parquet, {packings}"
     wrong(f"a.txt has the suffix '.txt'; {known}", "a.txt", "x")
     wrong(f"a has no suffix; {known}", "a", "x")
     wrong(f"a.parquet.gz has the suffix '.parquet.gz'; {known}", "a.parquet.gz", "x")
     wrong(
-        "a.csv has the suffix '.csv'; for tag the known are .conll, .bio, .bioes, .bmes, .iob, "
+        "a.csv has the suffix '.csv'; tag reads .conll, .bio, .bioes, .bmes, .iob, "
         f".iob2, .tsv, .txt, .conllu, .jsonl, .json, .parquet, {packings}",
         *("a.csv", "x", "tag"),
     )
@@ -210,11 +210,11 @@ def test_several_files_share_the_kind_of_labels(save, folder):
     read = read_labelled(["a.csv", "b.csv"], "classify")
     assert [item.label for item in read.items] == [1.0, 2.0, 2.5]
     assert (read.kind, read.files) == ("numbers", ("a.csv", "b.csv"))
-    assert read.found == (
+    assert read.description == (
         "Columns: text=text (by its name), label=score (by its name); the label is a number."
     )
     save("c.csv", "review,score\nx,1\n")
-    assert read_labelled(["a.csv", "c.csv"], "classify").found == (
+    assert read_labelled(["a.csv", "c.csv"], "classify").description == (
         "a.csv: Columns: text=text (by its name), label=score (by its name); the label is one "
         "name. c.csv: Columns: text=review (by its name), label=score (by its name); the label is "
         "one name."
@@ -233,8 +233,8 @@ def test_separators(labelled):
     with pytest.raises(SettingError) as caught:
         Reading(separator="|", labels="one")
     assert str(caught.value) == (
-        "--separator is '|' and --labels is 'one'; a separator stands between several labels; "
-        "leave one of them out."
+        "--separator is '|'; it stands between several labels, and --labels is 'one'; leave one of "
+        "them out."
     )
 
 

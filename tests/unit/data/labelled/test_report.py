@@ -171,5 +171,5 @@ def test_tokens(labelled):
     with pytest.raises(SettingError) as caught:
         report_on(train, window=5)
     assert str(caught.value) == (
-        "--window is 5, and nothing counts tokens; name a tokenizer or a model with --tokenizer."
+        "--window is 5; nothing counts tokens; name a tokenizer or a model with --tokenizer."
     )

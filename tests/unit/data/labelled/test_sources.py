@@ -48,7 +48,9 @@ def test_csv_columns_by_name_by_content_and_by_number(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("en,de\nA man sleeps.,Ein Mann schläft.\nA dog runs.,Ein Hund rennt.\n")
     found = read_labelled(path, TASK)
-    assert found.found == "Columns: source=en (by what it holds), target=de (by what it holds)."
+    assert (
+        found.description == "Columns: source=en (by what it holds), target=de (by what it holds)."
+    )
     other = read_labelled(path, TASK, Reading({"source": "de", "target": "1"}))
     assert other.items[0] == SourceItem(
         "Ein Mann schläft.", "A man sleeps.", source_location=f"{path}, row 2"

@@ -130,7 +130,7 @@ def test_shares_that_are_none(share):
     with pytest.raises(SettingError) as caught:
         split(texts("a", "a"), share, 0)
     assert str(caught.value) == (
-        f"the share of development data is {share}; it must be above 0 and below 1."
+        f"the fraction of development data is {share}; it must be above 0 and below 1."
     )
 
 

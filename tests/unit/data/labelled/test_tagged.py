@@ -35,7 +35,7 @@ def test_columns(labelled, name):
     read = labelled(name, CONLL, "tag")
     assert sentences(read) == [[("EU", "B-ORG"), ("rejects", "O")], [("Peter", "B-PER")]]
     assert [item.source_location for item in read.items] == [f"{name}, line 3", f"{name}, line 6"]
-    assert (read.kind, read.found) == (
+    assert (read.kind, read.description) == (
         *("tags", "Columns: words=1 (by its place), tags=4 (by its place)."),
     )
 
@@ -43,7 +43,7 @@ def test_columns(labelled, name):
 def test_columns_by_number(labelled):
     read = labelled("a.conll", CONLL, "tag", columns={"words": "2", "tags": "3"})
     assert sentences(read)[0] == [("NNP", "B-NP"), ("VBZ", "B-VP")]
-    assert read.found == "Columns: words=2 (as named), tags=3 (as named)."
+    assert read.description == "Columns: words=2 (as named), tags=3 (as named)."
 
 
 def test_tabs_and_odd_spaces(labelled):
@@ -73,7 +73,7 @@ def test_conllu(labelled, name):
     read = labelled(name, CONLLU, "tag")
     assert sentences(read) == [[("I", "PRON"), ("do", "AUX"), ("n't", "PART")], [("#", "SYM")]]
     assert [item.source_location for item in read.items] == [f"{name}, line 3", f"{name}, line 10"]
-    assert read.found == "Columns: words=form (by its place), tags=upos (by its place)."
+    assert read.description == "Columns: words=form (by its place), tags=upos (by its place)."
     read = labelled(name, CONLLU, "tag", columns={"tags": "XPOS"})
     assert sentences(read)[1] == [("#", "NN")]
     assert labelled(name, CONLLU, "tag", columns={"tags": "8"}).items[1].tags == ("root",)
