@@ -172,7 +172,7 @@ class DisentangledModule(PositionModule):
     def forward(self, attention: Any, context: ForwardContext) -> Relate:
         """The attention and the flow to what `attend` calls for each group."""
         layout = context.layout if context.source is None else context.source.layout
-        reach: int = layout.once(
+        reach = layout.once(
             ("reach", self.distances.span, self.distances.farthest),
             lambda: self.distances.reach(layout.longest),
         )
@@ -223,8 +223,7 @@ class DisentangledModule(PositionModule):
     def _rows(self, group: Group, distances: Any, reach: int) -> Tensor:
         """The row of each distance, (T,)."""
         key = ("disentangled", distances, self.distances.span, self.distances.farthest, reach)
-        rows: Tensor = group.once(key, lambda: self.distances.rows(distances(group), reach))
-        return rows
+        return group.once(key, lambda: self.distances.rows(distances(group), reach))
 
     def _uneven(
         self,
