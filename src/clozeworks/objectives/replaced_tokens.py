@@ -52,7 +52,7 @@ from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layers.convolution import Convolution
 from clozeworks.core.layers.feed_forward import GatedMlp, Mlp
 from clozeworks.core.layers.norm import LayerNorm
-from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.core.model import Model, hidden_states_at

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from clozeworks.core.attention.attend import attend
 from clozeworks.core.attention.masks import Full, MaskSpec
 from clozeworks.core.context import ForwardContext
-from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.spec import spec
 
@@ -180,9 +180,9 @@ class CrossAttentionModule(AttentionModule):
                 self,
                 q,
                 lambda: self.keys_and_values(source.tokens),
-                queries=context.layout,
-                keys=source.layout,
-                scale=self.scale,
+                context.layout,
+                source.layout,
+                self.scale,
             )
             return self.joined(mixed)
         k, v = self.keys_and_values(source.tokens)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from clozeworks.core.context import ForwardContext
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
-from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.core.layout import Layout
 from clozeworks.spec import spec
 

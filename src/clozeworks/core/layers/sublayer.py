@@ -16,8 +16,18 @@ from torch import Tensor, nn
 from clozeworks.core.context import ForwardContext
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.norm import NormSpec
-from clozeworks.core.layers.part import PartSpec
 from clozeworks.spec import Slot, spec
+
+
+class PartSpec(Slot):
+    """Slot: what a sub-layer computes. `role` names its weights within the layer."""
+
+    is_slot: ClassVar[bool] = True
+    role: ClassVar[str]
+
+    def build(self, width: int) -> nn.Module:
+        """Makes the module: tokens (N, W) and the context of the pass to tokens (N, W)."""
+        raise NotImplementedError
 
 
 class SublayerSpec(Slot):
@@ -28,7 +38,7 @@ class SublayerSpec(Slot):
     part: PartSpec
 
     def build(self, width: int) -> nn.Module:
-        """Makes the module: tokens (N, W) and the flow to tokens (N, W)."""
+        """Makes the module: tokens (N, W) and the context of the pass to tokens (N, W)."""
         raise NotImplementedError
 
 
