@@ -21,7 +21,7 @@ from clozeworks.core.context import ForwardContext
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.errors import SettingError
-from clozeworks.spec import Slot, spec
+from clozeworks.spec import PositiveFloat, Slot, spec
 
 # The cosine of every angle, and its sine with the sign that the turn needs, (N, 1, D) each.
 Angles = tuple[Tensor, Tensor]
@@ -79,19 +79,15 @@ class Rotary(PositionSpec):
 
     paper: ClassVar[str] = "Su et al. 2021"
 
-    theta: float
+    theta: PositiveFloat
     """How slowly the last pair turns."""
     scaling: RotaryScaling | None = None
 
     def build(self, width: int, heads: int, head_width: int) -> "RotaryModule":
         """Makes the module."""
         if head_width % 2:
-            raise SettingError(
-                f"a head is {head_width} wide; rotary positions turn pairs of numbers, so it must "
-                f"be even; change the width or the heads."
-            )
-        if not self.theta > 0:
-            raise SettingError(f"positions.theta is {self.theta}; it must be above 0.")
+            rule = "rotary positions turn pairs of numbers, so it must be even"
+            raise SettingError("head_width", head_width, rule, "change the width or the heads")
         return RotaryModule(head_width, self.theta, self.scaling)
 
 
