@@ -57,12 +57,7 @@ class MaskDecoderModule(nn.Module):
         self.passes = passes
 
     def forward(
-        self,
-        tower: TowerModule,
-        x: Tensor,
-        layout: Layout,
-        types: Tensor | None,
-        asked: Tensor,
+        self, tower: TowerModule, x: Tensor, layout: Layout, types: Tensor | None, asked: Tensor
     ) -> Tensor:
         """Embedded tokens (N, W) to vectors of the asked ones (n,) in ascending order, (n, W)."""
         *below, last = tower.order

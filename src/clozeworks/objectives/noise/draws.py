@@ -8,12 +8,14 @@ Shapes: B examples, L the longest example, n draws.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clozeworks.arrays import Int64Array, Uint32Array
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.rng import RandomStream
+from clozeworks.rng import RandomStream, uniforms
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class Draws:
     def four(self, name: str, rows: Int64Array, within: Int64Array) -> Uint32Array:
         """Four further draws for each of some tokens, by example and position in it, (n, 4)."""
         return self.rng.stream(name).four(self.epochs[rows], self.indices[rows], within)
+
+
+def drawn_lengths(weights: NDArray[np.floating[Any]], draws: Uint32Array) -> Int64Array:
+    """A length from 1 for each draw, in proportion to the weights."""
+    limits = np.cumsum(weights[:-1] / weights.sum())
+    return 1 + np.searchsorted(limits, uniforms(draws), side="right")
 
 
 def seeds_of(clean: ExampleArrays, rng: RandomStream) -> Int64Array:
