@@ -33,6 +33,7 @@ from clozeworks.core.layout import Group, Layout
 
 # Makes packed keys and values of what an encoder made, (M, K, D) each.
 Project = Callable[[], tuple[Tensor, Tensor]]
+Scale = float | None
 
 
 class KVCache(ABC):
@@ -54,20 +55,14 @@ class KVCache(ABC):
 
     @abstractmethod
     def attend_source(
-        self,
-        attention: Hashable,
-        q: Tensor,
-        project: Project,
-        queries: Layout,
-        keys: Layout,
-        scale: float | None,
+        self, owner: Hashable, q: Tensor, make: Project, queries: Layout, keys: Layout, scale: Scale
     ) -> Tensor:
         """Attends to what an encoder made, whose keys and values are projected once.
 
         Args:
-            attention: The attention, as a key for what is kept.
+            owner: The attention, as a key for what is kept.
             q: Packed queries, (N, H, D).
-            project: Makes packed keys and values, (M, K, D).
+            make: Makes packed keys and values, (M, K, D).
             queries: Where the texts of q begin and end.
             keys: The same for keys and values.
             scale: What scores are multiplied by; 1 / sqrt(D) if not given.
@@ -187,29 +182,22 @@ class GrowingCache(KVCache):
             rows, k_rows, bias = relate(rows, k_rows, group)
         allowed = mask.allowed(group)  # (1, Lq, L)
         real = _real(self.begins, group.keys.at)  # (B, 1, L)
-        if allowed is None or real is None:
-            allowed = real if allowed is None else allowed
-        else:
+        if allowed is not None and real is not None:
             allowed = allowed & real
+        allowed = real if allowed is None else allowed
         both = merged(bias, None if allowed is None else allowed[:, None])
         return _mixed(rows, k_rows, v_rows, both, rest.get("scale"))
 
     def attend_source(
-        self,
-        attention: Hashable,
-        q: Tensor,
-        project: Project,
-        queries: Layout,
-        keys: Layout,
-        scale: float | None,
+        self, owner: Hashable, q: Tensor, make: Project, queries: Layout, keys: Layout, scale: Scale
     ) -> Tensor:
         """Attends to what an encoder made; several rows may belong to one text."""
         if not self.used:
-            k, v = project()
-            self._sources[attention] = LayerKeysValues(k, v, keys, keys.longest)
+            k, v = make()
+            self._sources[owner] = LayerKeysValues(k, v, keys, keys.longest)
             self._source_begins = tuple(keys.longest - length for length in keys.lengths)
             return attend(q, k, v, queries=queries, keys=keys, scale=scale)
-        kept = self._sources[attention]
+        kept = self._sources[owner]
         rows = q.view(len(kept.k), -1, *q.shape[1:]).transpose(1, 2)  # (B, H, rows of it, D)
         real = _real(self._source_begins, torch.arange(kept.k.shape[2], device=q.device))
         return _mixed(rows, kept.k, kept.v, None if real is None else real[:, None], scale)
@@ -287,22 +275,16 @@ class PrefixCache(KVCache):
         return attend(q, k, v, queries=queries, keys=keys, **rest)
 
     def attend_source(
-        self,
-        attention: Hashable,
-        q: Tensor,
-        project: Project,
-        queries: Layout,
-        keys: Layout,
-        scale: float | None,
+        self, owner: Hashable, q: Tensor, make: Project, queries: Layout, keys: Layout, scale: Scale
     ) -> Tensor:
         """Attends to what an encoder made, all answers to a text together."""
 
-        def make() -> Layout:
+        def joined() -> Layout:
             lengths = iter(queries.lengths)
             return Layout([sum(islice(lengths, count)) for count in self._counts])
 
-        k, v = project()
-        together = queries.once(("together", self._counts), make)
+        k, v = make()
+        together = queries.once(("together", self._counts), joined)
         return attend(q, k, v, queries=together, keys=keys, scale=scale)
 
     def _both(self, endings: Layout, device: torch.device) -> tuple[Layout, Tensor]:

@@ -37,13 +37,9 @@ class TransformedTokenClasses(HeadSpec):
 
     def build(self, width: int, embeddings: Embeddings) -> "TransformedClassesModule":
         """Makes the module: tokens (n, W) to logits (n, C)."""
+        norm = self.norm.build(width)
         return TransformedClassesModule(
-            width,
-            self.count,
-            self.dropout,
-            norm=self.norm.build(width),
-            activation=self.activation,
-            bias=self.bias,
+            width, self.count, self.dropout, norm, self.activation, self.bias
         )
 
 
@@ -63,13 +59,9 @@ class TransformedTextClasses(HeadSpec):
 
     def build(self, width: int, embeddings: Embeddings) -> TextClassesModule:
         """Makes the module: tokens (N, W) and their layout to logits (B, C)."""
+        norm = self.norm.build(width)
         classes = TransformedClassesModule(
-            width,
-            self.count,
-            self.dropout,
-            norm=self.norm.build(width),
-            activation=self.activation,
-            bias=self.bias,
+            width, self.count, self.dropout, norm, self.activation, self.bias
         )
         return TextClassesModule(PlainPooling(self.pooling), classes)
 
@@ -78,14 +70,7 @@ class TransformedClassesModule(ClassesModule):
     """Transforms, normalises, projects."""
 
     def __init__(
-        self,
-        width: int,
-        count: int,
-        dropout: float,
-        *,
-        norm: nn.Module,
-        activation: str,
-        bias: bool,
+        self, width: int, count: int, dropout: float, norm: nn.Module, activation: str, bias: bool
     ) -> None:
         super().__init__(width, count, dropout)
         self.dense = nn.Linear(width, width, bias=bias)

@@ -53,14 +53,14 @@ class TransitionsModule(nn.Module):
         return learned if allowed is None else learned.forbid(allowed)
 
     def forward(
-        self, scores: Tensor, labels: Tensor, layout: Layout, allowed: MoveTensors | None = None
+        self, logits: Tensor, labels: Tensor, layout: Layout, allowed: MoveTensors | None = None
     ) -> Tensor:
         """The sum over sequences of log p(right labels), in float32 or wider.
 
         Args:
-            scores: What another head says of each word, (N, K).
+            logits: Those of another head for each word, (N, K).
             labels: The right label of each word, (N,). They must be allowed themselves.
             layout: Where the sequences of words begin and end.
             allowed: What a tag scheme allows, as masks; None allows everything.
         """
-        return log_likelihoods(scores, labels, layout, self.moves(allowed)).sum()
+        return log_likelihoods(logits, labels, layout, self.moves(allowed)).sum()

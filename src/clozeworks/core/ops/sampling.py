@@ -4,9 +4,9 @@ Paper: Gumbel 1954: the entry with the highest score + noise, with noise -log(-l
 from the softmax of the scores.
 The idea: each text has a seed of its own, so what is drawn for it depends on nothing but its scores
 and that seed: neither on its neighbours nor on how a batch is cut.
-Trap: looking up one random number among the summed shares needs less noise, but where scores differ
-in their last digit (as in a batch that is cut differently) one draw in a few thousand becomes
-another entry. The highest of noisy scores changes only where two are equal to all digits.
+Trap: looking up one random number among summed probabilities needs less noise, but where logits
+differ in their last digit (as in a batch that is cut differently) one draw in a few thousand
+becomes another entry. The highest of noisy logits changes only where two are equal to all digits.
 
 Shapes: n tokens, E width of the table, V vocabulary, B texts.
 """
@@ -29,32 +29,29 @@ def drawn_entries(
     Args:
         x: What the decoder reads, text by text, (n, E).
         weight: The vectors of all entries, (V, E).
-        bias: Added to the scores, (V,).
+        bias: Added to the logits, (V,).
         counts: Tokens of each text, (B,).
         seeds: One for each text, (B,).
     """
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     with torch.no_grad():
-        found = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        entries = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         best = torch.full((len(x),), -torch.inf, device=x.device)
         for begin in range(0, len(weight), _SLICE):
             part = slice(begin, begin + _SLICE)
-            scores = F.linear(x, weight[part], bias[part])
-            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-            noise = gumbel(counts, scores.shape[1], generators).to(scores.device)
-            highest, position = (scores + noise).max(dim=1)
-            found = torch.where(highest > best, position + begin, found)
+            logits = F.linear(x, weight[part], bias[part])
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            noise = gumbel(counts, logits.shape[1], generators).to(logits.device)
+            highest, position = (logits + noise).max(dim=1)
+            entries = torch.where(highest > best, position + begin, entries)
             best = torch.maximum(highest, best)
-    return found
+    return entries
 
 
 def gumbel(counts: Sequence[int], columns: int, generators: Sequence[torch.Generator]) -> Tensor:
     """Gumbel noise in float32, (n, columns), the rows of each text from its own generator.
 
-    Args:
-        counts: Rows of each text, (B,).
-        columns: Values of a row.
-        generators: One for each text, on the CPU, so that a seed means the same on every device.
+    Generators are on the CPU, so that a seed means the same on every device.
     """
     # Two values need one random number of 64 bits, which takes a fraction of the time of torch's
     # own exponential numbers.
