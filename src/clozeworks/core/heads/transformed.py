@@ -1,7 +1,7 @@
 """Classes of texts or tokens after one more transformation, as a masked model's logits have.
 
 Paper: Warner et al. 2024 (ModernBERT).
-The idea: a masked language model transforms a token once more before it names it, and that layer
+The idea: a masked language model transforms a token once more before it predicts, and that layer
 was trained with all the rest. A classifier that has the same layer can begin with what it learned;
 only the last projection is fresh.
 Used by: ModernBERT.

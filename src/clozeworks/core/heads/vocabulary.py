@@ -37,11 +37,11 @@ class VocabularyHead(Head):
     decoder: nn.Linear
 
     def transform(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
+        """Hidden states of the targets (n, W) to what the decoder reads (n, E)."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to logits (n, V)."""
+        """Hidden states of the targets (n, W) to logits (n, V)."""
         logits: Tensor = self.decoder(self.transform(x))
         return logits
 
@@ -99,7 +99,7 @@ class VocabularyModule(VocabularyHead):
         self.decoder = decoder
 
     def transform(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
+        """Hidden states of the targets (n, W) to what the decoder reads (n, E)."""
         transformed: Tensor = self.norm(self.activation(self.dense(x)))
         return transformed
 
@@ -138,6 +138,6 @@ class PlainVocabularyModule(VocabularyHead):
         self.scale = scale
 
     def transform(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions, as the decoder reads them, (n, W)."""
+        """Hidden states of the targets, as the decoder reads them, (n, W)."""
         kept: Tensor = self.dropout(x)
         return kept if self.scale == 1.0 else kept * self.scale

@@ -63,7 +63,7 @@ def _path_scores(logits: Tensor, labels: Tensor, layout: Layout, moves: MoveTens
     rows = layout.rows(logits.device)  # (N,)
     first = layout.positions(logits.device) == 0
     last = layout.positions(logits.device) == (layout.sizes(logits.device) - 1)[rows]
-    previous = labels.roll(1)  # at a first word another sequence's label, which is not looked at
+    previous = labels.roll(1)  # at a first word another sequence's label, which is not used
     steps = torch.where(first, moves.start[labels], moves.move[previous, labels])
     steps = steps + torch.where(last, moves.end[labels], torch.zeros_like(steps))
     steps = steps + logits.gather(1, labels[:, None])[:, 0]

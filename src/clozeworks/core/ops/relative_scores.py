@@ -2,7 +2,7 @@
 
 Paper: Dai et al. 2019 (Transformer-XL) for the shift.
 The idea: a score that depends on a query and on how far away a key stands is one product with a
-table of all distances, (Lq, T). Row i of it, begun one place earlier than row i - 1, is the row of
+table of all distances, (Lq, T). Row i of it, begun one column earlier than row i - 1, is the row of
 scores by key: a view, where gathering by index would cost more than the product.
 Used by: DeBERTa, XLNet.
 

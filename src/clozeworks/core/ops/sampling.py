@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Entries of the vocabulary that are looked at at once: what belongs to them stays in the cache.
+# Entries of the vocabulary that are computed at once: what belongs to them stays in the cache.
 _SLICE = 1024
 
 
@@ -60,6 +60,6 @@ def gumbel(counts: Sequence[int], columns: int, generators: Sequence[torch.Gener
     for rows, generator in zip(torch.split(words, list(counts)), generators, strict=True):
         rows.random_(-(2**63), None, generator=generator)
     halves = words.view(torch.int32)[:, :columns]
-    # High noise comes from shares near 0, where float32 is finest; hence 1 - u, and never 0.
+    # High noise comes from numbers near 0, where float32 is finest; hence 1 - u, and never 0.
     uniforms = halves.bitwise_and(0x7FFFFFFF).to(torch.float32).add_(0.5).mul_(2.0**-31)
     return uniforms.neg_().log1p_().neg_().log_().neg_()

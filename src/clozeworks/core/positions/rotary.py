@@ -1,10 +1,10 @@
-"""Rotary positions: queries and keys are turned by an angle that grows with their place.
+"""Rotary positions: queries and keys are turned by an angle that grows with their position.
 
 Paper: Su et al. 2021 (RoFormer).
-The idea: numbers i and i + D/2 of a head are a point in a plane, turned by place * theta^(-2i/D).
-The product of a turned query and a turned key depends on how far apart they stand and on nothing
-else, so no text is too long for a table. A larger theta turns more slowly and tells positions apart
-over longer distances.
+The idea: numbers i and i + D/2 of a head are a point in a plane, turned by an angle of
+position * theta^(-2i/D). The product of a turned query and a turned key depends on how far apart
+they stand and on nothing else, so no text is too long for a table. A larger theta turns more slowly
+and tells positions apart over longer distances.
 Where paper and code differ: the paper pairs neighbours, 2i and 2i + 1; checkpoints in the Hugging
 Face layout pair the two halves of a head.
 Used by: ModernBERT, LLaMA.
@@ -105,14 +105,14 @@ class RotaryModule(PositionModule):
         return f"{self.head_width}, theta={self.theta}"
 
     def turned(self, q: Tensor, k: Tensor, context: ForwardContext) -> tuple[Tensor, Tensor]:
-        """Each query and each key turned by the angles of its place."""
+        """Each query and each key turned by the angles of its position."""
         return (
             self._turned(q, context.layout, context.query_at(q.device)),
             self._turned(k, context.seen_layout, context.seen_layout.positions(k.device)),
         )
 
     def _turned(self, x: Tensor, layout: Layout, positions: Tensor) -> Tensor:
-        """Packed heads (N, H, D), each turned by the angles of its place."""
+        """Packed heads (N, H, D), each turned by the angles of its position."""
         key = ("angles", positions, self.theta, self.scaling, self.head_width, x.dtype)
         cosine, sine = layout.once(key, lambda: self._angles(positions, x.dtype))
         half = x.shape[-1] // 2

@@ -3,7 +3,7 @@
 Paper: Dai et al. 2019 (Transformer-XL); Yang et al. 2019 (XLNet adds segments).
 The idea: a score has three terms, (q + u)·k for what the key says, (q + v)·r for how far away it
 stands, r a projection of sinusoids of the distance, and (q + w)·s for whether it belongs to another
-segment. Nothing depends on a place as such, so any length can be read, also after a memory.
+segment. Nothing depends on a position as such, so any length can be read, also after a memory.
 Where paper and code differ: the sines and cosines of a distance stand as two halves, not in turns.
 The code drops values of the sinusoids once for all layers and anew for each text; here each layer
 drops its own, the same for all texts. First values of u, v and w are 0 here, as of every bias.
