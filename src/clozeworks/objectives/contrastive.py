@@ -34,8 +34,8 @@ from torch import Tensor
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import Projection
 from clozeworks.core.heads.pooling import check_modes, pool
-from clozeworks.core.heads.projection import Projection
 from clozeworks.core.loss import LossTerm, LossTerms
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec

@@ -132,10 +132,10 @@ PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
 
 
 def written(text: str, length: int | None = None) -> Objective:
-    """An objective as a person writes it: a name, or a table as in a recipe.
+    """An objective as a person writes it: a name such as `bert`, or a table as in a recipe.
 
     Args:
-        text: `bert`, or `{kind = "masked_lm", examples = {kind = "blocks", length = 64}}`.
+        text: The name or the table.
         length: The most tokens of an example, for a name.
 
     Raises:
@@ -166,11 +166,7 @@ def written(text: str, length: int | None = None) -> Objective:
 
 
 def published(name: str, length: int | None = None) -> Objective:
-    """An objective as its paper has it.
-
-    Args:
-        name: One of the names above.
-        length: The most tokens of an example; the paper's if not given.
+    """The objective of a paper, for examples of some length or of that of the paper.
 
     Raises:
         UnknownName: If no objective has this name.

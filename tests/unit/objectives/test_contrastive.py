@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core.heads.projection import Projection
+from clozeworks.core.heads.pooled import Projection
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.loss import LossTerm
