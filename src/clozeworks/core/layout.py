@@ -48,12 +48,7 @@ class Layout(Derived):
     """The lengths of the texts in a packed batch, and what follows from them; it is immutable."""
 
     def __init__(self, lengths: Sequence[int], before: Sequence[int] | None = None) -> None:
-        """Takes the length of each text.
-
-        Args:
-            lengths: How many tokens of each text are in the batch.
-            before: How many of its tokens came in earlier passes; none if not given.
-        """
+        """Takes the length of each text, and how many of its tokens came in earlier passes."""
         super().__init__()
         self.lengths = tuple(int(length) for length in lengths)
         assert all(length >= 0 for length in self.lengths), "a text cannot have a negative length"

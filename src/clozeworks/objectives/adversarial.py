@@ -111,11 +111,7 @@ class Adversarial(Wrapper):
         builder.targets[self.name] = {ANSWERS: answers, SEEDS: seeds}
 
     def check(self, blueprint: Blueprint) -> None:
-        """Checks what the wrapped objective needs, and that embeddings have a norm.
-
-        Raises:
-            SettingError: If something is missing.
-        """
+        """Checks what the wrapped objective needs, and that embeddings have a norm."""
         super().check(blueprint)
         if blueprint.embeddings.norm is None:
             raise SettingError(
@@ -148,17 +144,10 @@ class Adversarial(Wrapper):
     def worst_move(self, model: Model, clean: Tensor, tensors: BatchTensors) -> Tensor:
         """The move of each token's vector, in spreads of that vector, (N, E).
 
-        Args:
-            model: The model; its gradients stay as they are.
-            clean: The logits without a move, (n, C).
-            tensors: The batch.
+        `clean` are the logits without a move, (n, C). The model's gradients stay as they are.
         """
-        first = first_move(
-            tensors.targets[self.name][SEEDS].tolist(),
-            tensors.layout,
-            model.embeddings.tokens.weight,
-            self.move.spread,
-        )
+        seeds, table = tensors.targets[self.name][SEEDS].tolist(), model.embeddings.tokens.weight
+        first = first_move(seeds, tensors.layout, table, self.move.spread)
         delta = first.requires_grad_(True)
         change = symmetric_kl(self._moved(model, delta, tensors), clean).sum()
         (grad,) = torch.autograd.grad(change, delta)

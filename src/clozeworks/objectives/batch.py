@@ -166,16 +166,7 @@ class BatchBuilder:
 
 @dataclass(frozen=True)
 class BatchTensors:
-    """A batch on its device.
-
-    Attributes:
-        ids: Token ids, (N,).
-        types: Segment types, (N,).
-        layout: Where each example begins and ends.
-        targets: What is predicted, by the name of the objective.
-        views: How many neighbouring examples belong together.
-        step: The step of training it belongs to; None in an evaluation.
-    """
+    """A `Batch` on its device, for a step of training; `step` is None in an evaluation."""
 
     ids: Tensor
     types: Tensor

@@ -68,11 +68,7 @@ class DecodedLM(MaskedLM):
 
 
 def check_decodable(blueprint: Blueprint) -> None:
-    """Complains about towers whose last layer cannot be a decoder.
-
-    Raises:
-        SettingError: If it reads the embeddings again, or normalises first.
-    """
+    """Complains about a last layer that reads the embeddings again, or normalises first."""
     tower = blueprint.encoder
     last = tower.layers[tower.running_order()[-1]]
     if any(isinstance(sub.part, Convolution) for sub in last):

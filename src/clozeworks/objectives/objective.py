@@ -91,11 +91,7 @@ class Objective(Slot):
         return Batch.of(builder)
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """The parts beside the encoder that a model must be made with.
-
-        Args:
-            available: The parts its family knows.
-        """
+        """The parts beside the encoder that a model must have, of those its family knows."""
         return frozenset()
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
@@ -103,11 +99,7 @@ class Objective(Slot):
         return {}
 
     def companions(self, network: Model) -> dict[str, Model]:
-        """Networks among the heads it brought that are worth saving, by the name of their folder.
-
-        Args:
-            network: What was trained.
-        """
+        """Networks among the trained heads that are worth saving, by the name of their folder."""
         return {}
 
     def settle(self, network: Model, model: Model) -> None:

@@ -75,11 +75,7 @@ class CorruptedSpans(TeacherForced):
         }
 
     def check(self, blueprint: Blueprint) -> None:
-        """Complains about a model without a decoder.
-
-        Raises:
-            SettingError: If the model has no decoder.
-        """
+        """Complains about a model without a decoder."""
         if blueprint.decoder is None:
             raise SettingError(
                 "objective.kind",
@@ -122,7 +118,6 @@ def sentinel_ids(kind: Sentinels, source: Vocabularies) -> Int64Array:
     """The ids of the sentinels, the first to be used first.
 
     Raises:
-        TokenizerError: If the tokenizer has no sentinels.
         SettingError: If the ids of the tokenizer are not those of bytes.
     """
     if kind == "named":

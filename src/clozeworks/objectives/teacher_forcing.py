@@ -74,11 +74,7 @@ def decoded(
 ) -> Tensor:
     """The decoder's hidden states at all tokens of the targets, (n, W).
 
-    Args:
-        model: A model with a decoder.
-        tensors: The texts.
-        part: The targets.
-        read: What the decoder reads instead of the right tokens, (n,).
+    It reads the right tokens of `part`, or others in their place, (n,).
     """
     encoded = AttentionSource(model(tensors.ids, tensors.layout, tensors.types), tensors.layout)
     read = part[READ] if read is None else read

@@ -105,11 +105,7 @@ def attend(
 
 
 def _check_memory(q: Tensor, k: Tensor) -> None:
-    """Complains where a score for every pair of positions would fill the memory.
-
-    Raises:
-        InputError: If a text is too long.
-    """
+    """Complains where a score for every pair of positions would fill the memory."""
     size = q.shape[1] * q.shape[2] * k.shape[2] * q.element_size()
     if size < _LARGE:
         return

@@ -57,15 +57,9 @@ class KVCache(ABC):
     def attend_source(
         self, owner: Hashable, q: Tensor, make: Project, queries: Layout, keys: Layout, scale: Scale
     ) -> Tensor:
-        """Attends to what an encoder made, whose keys and values are projected once.
+        """Attends to what an encoder made: packed queries, (N, H, D), keys and values, (M, K, D).
 
-        Args:
-            owner: The attention, as a key for what is kept.
-            q: Packed queries, (N, H, D).
-            make: Makes packed keys and values, (M, K, D).
-            queries: Where the texts of q begin and end.
-            keys: The same for keys and values.
-            scale: What scores are multiplied by; 1 / sqrt(D) if not given.
+        These are projected once and kept for the attention that owns them.
         """
 
 
