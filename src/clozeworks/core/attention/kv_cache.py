@@ -289,8 +289,8 @@ class PrefixCache(KVCache):
             before = self._prefixes.sizes(device).repeat_interleave(counts)
             first = self._prefixes.first(device).repeat_interleave(counts)
             # An ending stands after all prefixes, and its first position is that after its own.
-            own = self._prefixes.total + endings.first(device) - before
+            shift = self._prefixes.total + endings.first(device) - before
             rows, positions = both.rows(device), both.positions(device)
-            return both, positions + torch.where(positions < before[rows], first[rows], own[rows])
+            return both, positions + torch.where(positions < before[rows], first[rows], shift[rows])
 
         return endings.once(("both", self._prefixes, device), make)

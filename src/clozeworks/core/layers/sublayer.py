@@ -42,6 +42,16 @@ class SublayerSpec(Slot):
         raise NotImplementedError
 
 
+class NormedModule(nn.Module):
+    """A part and a norm, wherever it stands."""
+
+    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.part = part
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+
+
 @spec
 class PostNorm(SublayerSpec):
     """norm(x + part(x))."""
@@ -57,14 +67,8 @@ class PostNorm(SublayerSpec):
         return PostNormModule(self.part.build(width), self.norm.build(width), self.dropout)
 
 
-class PostNormModule(nn.Module):
+class PostNormModule(NormedModule):
     """Adds, then normalises."""
-
-    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.part = part
-        self.norm = norm
-        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""
@@ -87,14 +91,8 @@ class PreNorm(SublayerSpec):
         return PreNormModule(self.part.build(width), self.norm.build(width), self.dropout)
 
 
-class PreNormModule(nn.Module):
+class PreNormModule(NormedModule):
     """Normalises what the part sees; the stream itself stays as it is."""
-
-    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.part = part
-        self.norm = norm
-        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""

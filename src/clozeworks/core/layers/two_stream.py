@@ -165,7 +165,7 @@ class _Before:
 
     def __init__(self, memory: Memory | None, layout: Layout, device: torch.device) -> None:
         self.device = device
-        self.own = layout
+        self.texts = layout
         self.count = memory.layout.total if memory is not None else 0
         self._index: Tensor | None = None
         self.layout = layout
@@ -182,16 +182,16 @@ class _Before:
         self._index = from_memory.where(within < ahead, from_text)
         self._ahead = memory.layout.sizes(device)
 
-    def joined(self, memory: Tensor, own: Tensor) -> Tensor:
+    def joined(self, memory: Tensor, texts: Tensor) -> Tensor:
         """Values of the memory (K, …) and of the texts (N, …), each memory before its text."""
-        return own if self._index is None else torch.cat([memory, own])[self._index]
+        return texts if self._index is None else torch.cat([memory, texts])[self._index]
 
     def positions(self, tokens: Tensor) -> Tensor:
         """Where some tokens stand among the keys of their texts, (n,)."""
-        positions = self.own.positions(self.device)[tokens]
+        positions = self.texts.positions(self.device)[tokens]
         if self._index is None:
             return positions
-        return positions + self._ahead[self.own.rows(self.device)[tokens]]
+        return positions + self._ahead[self.texts.rows(self.device)[tokens]]
 
     def order(self, ranks: PermutationRanks | None, targets: Tensor | None) -> MaskSpec | None:
         """Who sees whom: all tokens and themselves, or the targets and not themselves."""

@@ -73,8 +73,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 of_x.append(grad @ weight)
                 of_weight = grad.T @ rows if of_weight is None else of_weight.addmm_(grad.T, rows)
                 if bias is not None:
-                    own = grad.sum(dim=0)
-                    of_bias = own if of_bias is None else of_bias.add_(own)
+                    summed = grad.sum(dim=0)
+                    of_bias = summed if of_bias is None else of_bias.add_(summed)
         correct = torch.stack(counts).sum()
         ctx.mark_non_differentiable(correct)
         if wanted:

@@ -1,8 +1,8 @@
 """An entry drawn from a large vocabulary, each as often as its softmax says.
 
-Paper: Gumbel 1954: the entry with the highest score + noise, with noise -log(-log(u)), is a draw
-from the softmax of the scores.
-The idea: each text has a seed of its own, so what is drawn for it depends on nothing but its scores
+Paper: Gumbel 1954: the entry with the highest logit + noise, with noise -log(-log(u)), is a draw
+from the softmax of the logits.
+The idea: each text has a seed of its own, so what is drawn for it depends on nothing but its logits
 and that seed: neither on its neighbours nor on how a batch is cut.
 Trap: looking up one random number among summed probabilities needs less noise, but where logits
 differ in their last digit (as in a batch that is cut differently) one draw in a few thousand

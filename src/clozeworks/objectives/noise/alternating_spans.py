@@ -69,7 +69,7 @@ class AlternatingSpans(ChoiceSpec):
         masked, kept = draws.more("hidden spans", count), draws.more("kept spans", count)
         mask = self.mask(lengths, masked, kept)
         if self.roll:
-            mask = _rolled(mask, lengths, draws.own)
+            mask = _rolled(mask, lengths, draws.examples)
         return text[mask]
 
     def mask(self, lengths: Int64Array, of_masked: Uint32Array, of_kept: Uint32Array) -> BoolArray:

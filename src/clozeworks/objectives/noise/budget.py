@@ -63,7 +63,7 @@ class Counted(BudgetSpec):
 
     def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The first tokens in a random order, as many as the budget says."""
-        counts = self.counts(clean, draws.own)
+        counts = self.counts(clean, draws.examples)
         highest = int(counts.max(initial=0))
         # A token's position in the low half keeps equal draws apart; a special token comes last.
         keys = draws.hide.astype(np.uint64) << _HALF
@@ -78,7 +78,7 @@ class Counted(BudgetSpec):
     def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Whole words in a random order; one that would exceed the budget is passed over."""
         # Paper: a word is skipped, not cut, and smaller words after it may still fit.
-        counts = self.counts(clean, draws.own).tolist()
+        counts = self.counts(clean, draws.examples).tolist()
         order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
         sizes = (words.ends - words.starts).tolist()
         taken = bytearray(len(sizes))

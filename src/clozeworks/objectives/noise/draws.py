@@ -23,7 +23,7 @@ class Draws:
     """32 random bits for every decision; each a function of the example's epoch and index.
 
     Attributes:
-        own: One for each example, (B,).
+        examples: One for each example, (B,).
         hide: One for each position in an example, to choose by, (B, L).
         show: One for each position, to decide what is shown there, (B, L).
         rng: Where they come from.
@@ -31,7 +31,7 @@ class Draws:
         indices: Its number, (B,).
     """
 
-    own: Uint32Array
+    examples: Uint32Array
     hide: Uint32Array
     show: Uint32Array
     rng: RandomStream

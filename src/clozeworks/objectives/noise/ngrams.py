@@ -44,7 +44,7 @@ class NGrams(ChoiceSpec):
         words = TextWords.of(clean)
         order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
         lengths = draws.more("lengths", draws.hide.shape[1])[words.rows, words.begins]
-        counts = self.budget.counts(clean, draws.own)
+        counts = self.budget.counts(clean, draws.examples)
         return words.positions(_visit(words, order, self.lengths(lengths), counts))
 
 

@@ -50,7 +50,7 @@ class SpacedSpans(ChoiceSpec):
 
     def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to predict."""
-        counts = self.budget.counts(clean, draws.own).tolist()
+        counts = self.budget.counts(clean, draws.examples).tolist()
         begins = segment_begins(clean)
         word = (begins | clean.word_starts).tolist()
         segment = np.cumsum(begins).tolist()

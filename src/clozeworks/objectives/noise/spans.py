@@ -52,7 +52,7 @@ class Spans(ChoiceSpec):
 
     def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The tokens to mask."""
-        counts = self.budget.counts(clean, draws.own).tolist()
+        counts = self.budget.counts(clean, draws.examples).tolist()
         possible = _Possible(clean)
         # Two draws for each span. A masked anchor costs two more, so there is no limit to their
         # number; this is nearly always enough.
