@@ -14,8 +14,7 @@ from clozeworks import registry
 from clozeworks.core.attention.masks import MaskSpec
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.norm import NormSpec
-from clozeworks.core.layers.part import PartSpec
-from clozeworks.core.layers.sublayer import SublayerSpec
+from clozeworks.core.layers.sublayer import PartSpec, SublayerSpec
 from clozeworks.core.positions import InputPositionSpec, PositionSpec
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.engine.optimizers import OptimizerSpec

@@ -355,7 +355,7 @@ def test_whether_texts_were_swapped_or_one_is_random(command, built, tokenizer_f
         (["--objective", "{kind = "], "it is not a table"),
         (["--objective", '{kind = "masked_ml"}'], "Did you mean 'masked_lm'?"),
         (["--objective", '{kind = "masked_lm"}', "--length", 9], "the objective is written out"),
-        (["--objective", '{kind = "masked_lm"}'], "it must say what stands side by side"),
+        (["--objective", '{kind = "masked_lm"}'], "it must say what forms an example"),
     ],
 )
 def test_an_objective_written_wrongly(command, built, options, sentence):

@@ -26,10 +26,10 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import BudgetSpec
 from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.teacher_forcing_schedule import TeacherForcingSchedule
+from clozeworks.objectives.scheduled_sampling import TeacherForcingSchedule
 from clozeworks.text.tokenizer.templates import Template
 
-HEADINGS = ("Paper:", "Data:", "Hides and asks:", "Loss:", "Relations:", "Example:")
+HEADINGS = ("Paper:", "Data:", "Masks and predicts:", "Loss:", "Relations:", "Example:")
 SLOTS = (Objective, ChoiceSpec, BudgetSpec, ExamplesSpec, TeacherForcingSchedule)
 NAMES = {cls.__name__: cls for slot in SLOTS for cls in registry.specs(slot).values()}
 SPECIAL, MASK, TEXT, VOCABULARY = (0, 1, 2, 3, 4), 4, 90, 150

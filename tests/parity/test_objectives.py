@@ -201,7 +201,7 @@ def test_multiple_negatives_ranking(views):
     mine, other = (vectors.clone().requires_grad_() for _ in range(2))
     loss = losses.MultipleNegativesRankingLoss(model=None, scale=20.0)
     expected = loss.compute_loss_from_embeddings(list(other.unbind(1)), torch.zeros(7))
-    scores = Contrastive(projection=None).scores(mine)
+    scores = Contrastive(projection=None).logits(mine)
     value = torch.nn.functional.cross_entropy(scores, torch.arange(7), reduction="sum") / 7
     assert abs(value.item() - expected.item()) <= 1e-5
     value.backward()

@@ -205,7 +205,7 @@ def test_both_streams_in_every_layer(lengths, mode, peer, batch, tmp_path):
     )
     streams = two_streams(
         model, data["ids"], layout, data["types"],
-        asked=asked_of(model, targets, lengths, 3), ranks=ranks,
+        targets=asked_of(model, targets, lengths, 3), ranks=ranks,
     )  # fmt: skip
     real = data["mask"].bool()
     assert len(expected.hidden_states) == 8
@@ -254,7 +254,7 @@ def test_a_memory_over_three_segments(mem_len, peer, batch, tmp_path):
         )  # fmt: skip
         streams = two_streams(
             model, data["ids"], layout, data["types"],
-            asked=asked_of(model, targets, lengths, 4), ranks=ranks, memory=memory,
+            targets=asked_of(model, targets, lengths, 4), ranks=ranks, memory=memory,
         )  # fmt: skip
         for step in range(4):
             close(streams.content[step], expected.hidden_states[2 * step].flatten(0, 1))

@@ -69,7 +69,7 @@ def test_a_missing_setting_is_named():
 
 
 def test_not_json():
-    with pytest.raises(SettingError, match=r"^blueprint, line 1: .*; it must be JSON.$"):
+    with pytest.raises(SettingError, match=r"^blueprint is wrong in line 1: .*; it must be JSON.$"):
         Blueprint.from_json("{")
 
 

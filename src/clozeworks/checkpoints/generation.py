@@ -8,7 +8,7 @@ from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.errors import CheckpointError
-from clozeworks.objectives.span_targets import Sentinels
+from clozeworks.objectives.span_corruption import Sentinels
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 FILE = "generation_config.json"

@@ -17,8 +17,8 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.initialize import Undrawn
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.tower import Tower, sublayer_names
-from clozeworks.errors import SettingError
-from clozeworks.spec import spec
+from clozeworks.errors import SettingError, Stated
+from clozeworks.spec import DropoutRate, PositiveInt, check, spec
 
 if TYPE_CHECKING:
     from clozeworks.core.model import Model
@@ -41,24 +41,24 @@ class Blueprint:
 
     def check(self) -> "Blueprint":
         """Returns itself, or says which rule is broken and where."""
-        _at_least("width", self.width, 1)
-        _at_least("embeddings.tokens", self.embeddings.tokens, 1)
+        check("width", self.width, PositiveInt)
+        check("embeddings.tokens", self.embeddings.tokens, PositiveInt)
         longest = self.max_length()
         if longest is not None and longest < 1:
+            room = Stated(f"a table with room for {longest} tokens")
             raise SettingError(
-                f"embeddings.positions has room for {longest} tokens; it needs at least 1; "
-                f"raise count or lower offset."
+                "embeddings.positions",
+                room,
+                "it needs room for at least 1",
+                "raise count or lower offset",
             )
         for name, tower in self.towers().items():
             self._check_tower(name, tower)
         for path, value in _dropouts(config.plain(self)):
-            if not 0 <= value < 1:
-                raise SettingError(f"{path} is {value}; it must be at least 0 and below 1.")
+            check(path, value, DropoutRate)
         for name, head in self.heads.items():
             if head.reads_pooler and self.pooler is None:
-                raise SettingError(
-                    f"heads.{name} reads the pooled text, but there is no pooler; add the pooler."
-                )
+                raise SettingError("pooler", None, f"`heads.{name}` reads it", "add the pooler")
         return self
 
     def towers(self) -> dict[str, Tower]:
@@ -73,14 +73,11 @@ class Blueprint:
 
     @property
     def can_generate(self) -> bool:
-        """Whether it can write a text from its beginning to its end.
-
-        So it is if no token of the tower that is asked for words sees a later one.
-        """
+        """Whether it can generate: no token of the tower that predicts sees a later one."""
         tower = self.decoder or self.encoder
         parts = [sub.part for layer in tower.layers for sub in layer]
-        looking = [part for part in parts if isinstance(part, SelfAttention)]
-        return bool(looking) and all(isinstance(part.mask, Causal) for part in looking)
+        attentions = [part for part in parts if isinstance(part, SelfAttention)]
+        return bool(attentions) and all(isinstance(part.mask, Causal) for part in attentions)
 
     def _check_tower(self, name: str, tower: Tower) -> None:
         for index, layer in enumerate(tower.layers):
@@ -90,30 +87,28 @@ class Blueprint:
                     self._check_heads(f"{where}.{role}", sub.part)
                 if isinstance(sub.part, CrossAttention) and name == "encoder":
                     raise SettingError(
-                        f"{where}.{role} looks at what an encoder made; an encoder cannot; put it "
-                        f"into the decoder."
+                        f"{where}.{role}",
+                        Stated("cross-attention"),
+                        "it attends to what an encoder made, and an encoder cannot",
+                        "put it into the decoder",
                     )
-        depth = len(tower.layers)
+        last = len(tower.layers) - 1
         for step, index in enumerate(tower.running_order()):
-            if not 0 <= index < depth:
-                raise SettingError(
-                    f"{name}.order[{step}] is {index}; it must be a layer from 0 to {depth - 1}."
-                )
+            if not 0 <= index <= last:
+                rule = f"it must be a layer from 0 to {last}"
+                raise SettingError(f"{name}.order[{step}]", index, rule)
 
     def _check_heads(self, where: str, part: SelfAttention | CrossAttention) -> None:
-        _at_least(f"{where}.heads", part.heads, 1)
+        heads, change = f"{where}.heads", "change one of them"
+        check(heads, part.heads, PositiveInt)
         if isinstance(part, SelfAttention) and part.kv_heads is not None:
-            _at_least(f"{where}.kv_heads", part.kv_heads, 1)
+            check(f"{where}.kv_heads", part.kv_heads, PositiveInt)
             if part.heads % part.kv_heads:
-                raise SettingError(
-                    f"{where}.heads is {part.heads} and kv_heads is {part.kv_heads}; the first "
-                    f"must be divisible by the second; change one of them."
-                )
+                rule = f"it must be divisible by `kv_heads`, {part.kv_heads}"
+                raise SettingError(heads, part.heads, rule, change)
         if part.head_width is None and self.width % part.heads:
-            raise SettingError(
-                f"{where}.heads is {part.heads} and width is {self.width}; the width must be "
-                f"divisible by the heads; change one of them, or set head_width."
-            )
+            rule = f"`width`, {self.width}, must be divisible by it"
+            raise SettingError(heads, part.heads, rule, f"{change}, or set `head_width`")
 
     def max_length(self) -> int | None:
         """The longest text the model can take; None if there is no limit."""
@@ -144,16 +139,10 @@ class Blueprint:
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
-            raise SettingError(
-                f"blueprint, line {error.lineno}: {error.msg}; it must be JSON."
-            ) from error
+            wrong = Stated(f"wrong in line {error.lineno}: {error.msg}")
+            raise SettingError("blueprint", wrong, "it must be JSON") from error
         blueprint: Blueprint = config.read(cls, data)
         return blueprint.check()
-
-
-def _at_least(where: str, value: int, least: int) -> None:
-    if value < least:
-        raise SettingError(f"{where} is {value}; it must be at least {least}.")
 
 
 def _dropouts(data: Any, path: str = "") -> list[tuple[str, float]]:
@@ -164,4 +153,4 @@ def _dropouts(data: Any, path: str = "") -> list[tuple[str, float]]:
         pairs = [(f"{path}[{index}]", value) for index, value in enumerate(data)]
     else:
         return [(path, data)] if path.endswith("dropout") else []
-    return [found for where, value in pairs for found in _dropouts(value, where)]
+    return [pair for where, value in pairs for pair in _dropouts(value, where)]

@@ -1,6 +1,6 @@
 """What the parts of one forward pass share.
 
-Shapes: N tokens, M tokens that are looked at, W width.
+Shapes: N tokens, M tokens that are attended to, W width.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Trace:
 
 @dataclass
 class AttentionSource:
-    """What queries look at where it is not themselves: a memory before them, another stream."""
+    """What queries attend to where it is not themselves: a memory before them, another stream."""
 
     tokens: Tensor
     """Keys and values are made of these, (M, W)."""
@@ -42,7 +42,7 @@ class AttentionSource:
     types: Tensor | None = None
     """Their segment types, (M,)."""
     positions: Tensor | None = None
-    """The place of each query among the keys of its text, (N,); the last ones if not given."""
+    """The position of each query among the keys of its text, (N,); the last ones if not given."""
 
 
 @dataclass
@@ -54,13 +54,13 @@ class ForwardContext:
     types: Tensor | None = None
     """The segment type of each token, (N,), for positions that ask for it."""
     source: AttentionSource | None = None
-    """What attention looks at; the tokens themselves if not given."""
+    """What queries attend to; the tokens themselves if not given."""
     mask: MaskSpec | None = None
     """Who sees whom in this pass, in place of what the layers say."""
     shared: SharedPositions | None = None
     """What the position schemes of all layers share: made once per pass by the tower."""
     embedded: Tensor | None = None
-    """The tokens as they came into the tower, (N, W), for parts that look at them again."""
+    """The tokens as they came into the tower, (N, W), for parts that read them again."""
     encoded: AttentionSource | None = None
     """What an encoder made of the texts that a decoder answers."""
     cache: KVCache | None = None
@@ -76,7 +76,7 @@ class ForwardContext:
         return self.layout if self.source is None else self.source.layout
 
     def query_at(self, device: torch.device) -> Tensor:
-        """The place of each query in its text, (N,)."""
+        """The position of each query in its text, (N,)."""
         if self.source is None:
             return self.layout.positions(device)
         if self.source.positions is not None:
@@ -87,17 +87,16 @@ class ForwardContext:
             ahead = keys.sizes(device) - self.layout.sizes(device)
             return self.layout.positions(device) + ahead[self.layout.rows(device)]
 
-        positions: Tensor = self.layout.once(("last of", keys, device), make)
-        return positions
+        return self.layout.once(("last of", keys, device), make)
 
     def query_positions(self, group: Group) -> Tensor:
-        """The place of each query among the keys of its text, (B or 1, Lq)."""
+        """The position of each query among the keys of its text, (B or 1, Lq)."""
         if self.source is None or self.source.positions is None:
             return group.query_positions()
         return group.queries.take_values(self.source.positions)
 
     def keep_hidden(self, x: Tensor) -> None:
-        """Notes the tokens as they are between two layers."""
+        """Adds the hidden states between two layers to the trace."""
         if self.trace is not None:
             self.trace.hidden_states.append(x)
 

@@ -10,7 +10,7 @@ reordering modules does not change what the others start from.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -28,13 +28,7 @@ class Undrawn(TorchFunctionMode):
     Beside the time, drawing on the meta device makes torch import its compiler: two seconds.
     """
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Passes everything on except calls into `torch.nn.init`."""
         kwargs = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
@@ -76,8 +70,8 @@ def initialize(
                 elif name.endswith("bias"):
                     parameter.zero_()
                 else:
-                    own = (value for pattern, value in special if fnmatchcase(name, pattern))
-                    _cut_normal(parameter, next(own, std), _stream(seed, name))
+                    fitting = (value for pattern, value in special if fnmatchcase(name, pattern))
+                    _cut_normal(parameter, next(fitting, std), _stream(seed, name))
 
 
 def _stream(seed: int, name: str) -> torch.Generator:

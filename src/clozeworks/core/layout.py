@@ -10,35 +10,46 @@ Shapes: N tokens of a batch, B texts, L the longest text of a group, W width, H 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 # A run of equally long neighbours with at least this many tokens is worth an attention call of its
 # own on a view; shorter runs are gathered with others of nearly the same length.
 _WORTH_A_CALL = 128
-# Texts may share a padded group as long as the shortest is at least this share of the longest,
+# Texts may share a padded group as long as the shortest is at least this fraction of the longest,
 _NEARLY_EQUAL = 0.875
 # or as long as all padding of the group makes fewer scores than this: a call of its own for some
 # short texts costs more than their padding.
 _WORTH_PADDING = 16_384
 
 
-class Layout:
-    """The lengths of the texts in a packed batch, and what follows from them.
+class Derived:
+    """Tables that follow from an object, made on first use and kept, so all layers share them.
 
-    A layout is immutable. Tables derived from it are made when first asked for and kept, so every
-    layer of a forward pass shares them. They may never depend on parameters.
+    They may depend on positions, never on parameters.
     """
 
-    def __init__(self, lengths: Sequence[int], before: Sequence[int] | None = None) -> None:
-        """Takes the length of each text.
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
 
-        Args:
-            lengths: How many tokens of each text are in the batch.
-            before: How many of its tokens came in earlier passes; none if not given.
-        """
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Makes a table on first use and keeps it."""
+        if key not in self._made:
+            # Trap: a tensor born in inference mode can never be used in a later training step.
+            with torch.inference_mode(False):
+                self._made[key] = make()
+        return cast(T, self._made[key])
+
+
+class Layout(Derived):
+    """The lengths of the texts in a packed batch, and what follows from them; it is immutable."""
+
+    def __init__(self, lengths: Sequence[int], before: Sequence[int] | None = None) -> None:
+        """Takes the length of each text, and how many of its tokens came in earlier passes."""
+        super().__init__()
         self.lengths = tuple(int(length) for length in lengths)
         assert all(length >= 0 for length in self.lengths), "a text cannot have a negative length"
         self.before = tuple(before) if before is not None else None
@@ -46,7 +57,6 @@ class Layout:
         ends = tuple(accumulate(self.lengths))
         self.starts = (0, *ends[:-1]) if ends else ()
         self.total = ends[-1] if ends else 0
-        self._made: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -74,20 +84,11 @@ class Layout:
             return self.lengths
         return tuple(map(sum, zip(self.lengths, self.before, strict=True)))
 
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Makes a table on first use and keeps it."""
-        if key not in self._made:
-            # Trap: a tensor born in inference mode can never be used in a later training step.
-            with torch.inference_mode(False):
-                self._made[key] = make()
-        return self._made[key]
-
     def sizes(self, device: torch.device) -> Tensor:
         """The lengths as a tensor, (B,)."""
-        tensor: Tensor = self.once(
+        return self.once(
             ("sizes", device), lambda: torch.tensor(self.lengths, dtype=torch.long, device=device)
         )
-        return tensor
 
     def rows(self, device: torch.device) -> Tensor:
         """The text each token belongs to, (N,)."""
@@ -96,11 +97,10 @@ class Layout:
             numbers = torch.arange(len(self), device=device)
             return numbers.repeat_interleave(self.sizes(device), output_size=self.total)
 
-        tensor: Tensor = self.once(("rows", device), make)
-        return tensor
+        return self.once(("rows", device), make)
 
     def positions(self, device: torch.device) -> Tensor:
-        """The place of each token in its own text, counted from 0, (N,)."""
+        """The position of each token in its own text, counted from 0, (N,)."""
 
         def make() -> Tensor:
             before = self.before or (0,) * len(self)
@@ -110,22 +110,17 @@ class Layout:
             first = torch.tensor(starts, dtype=torch.long, device=device)
             return torch.arange(self.total, device=device) - first[self.rows(device)]
 
-        tensor: Tensor = self.once(("positions", device), make)
-        return tensor
+        return self.once(("positions", device), make)
 
     def first(self, device: torch.device) -> Tensor:
         """Where each text's first token stands, (B,)."""
-        tensor: Tensor = self.once(
+        return self.once(
             ("first", device), lambda: torch.tensor(self.starts, dtype=torch.long, device=device)
         )
-        return tensor
 
     def last(self, device: torch.device) -> Tensor:
         """Where each text's last token stands, (B,)."""
-        tensor: Tensor = self.once(
-            ("last", device), lambda: self.first(device) + self.sizes(device) - 1
-        )
-        return tensor
+        return self.once(("last", device), lambda: self.first(device) + self.sizes(device) - 1)
 
     def split(self, x: Tensor) -> list[Tensor]:
         """Cuts a packed tensor into one piece per text."""
@@ -133,11 +128,10 @@ class Layout:
 
     def plan(self, keys: "Layout", device: torch.device) -> "AttentionPlan":
         """How attention from these texts to `keys` is cut into groups of rows."""
-        plan: AttentionPlan = self.once(
+        return self.once(
             ("plan", keys.lengths, device),
             lambda: AttentionPlan(queries=self, keys=keys, device=device),
         )
-        return plan
 
 
 class RowView:
@@ -157,7 +151,7 @@ class RowView:
         sizes = torch.tensor(lengths, device=device)[:, None]  # (B, 1)
         self.real = self.at < sizes  # (B, L)
         position = torch.tensor(starts, device=device)[:, None] + self.at  # (B, L)
-        # A padded place repeats some token that exists; its weight is zero, its result is dropped.
+        # Padding repeats some token that exists; its weight is zero, its result is dropped.
         self.index = position.where(self.real, position[:, :1].clamp(max=max(layout.total - 1, 0)))
         self.index = self.index.flatten()
         self.kept = self.real.flatten().nonzero().squeeze(1)  # positions of (B * L) that are tokens
@@ -183,28 +177,21 @@ class RowView:
         return x if self.start is not None else x[self.kept]
 
 
-class Group:
+class Group(Derived):
     """Texts of equal or nearly equal length that attention handles as rows of one tensor."""
 
     def __init__(
         self, queries: Layout, keys: Layout, texts: Sequence[int], device: torch.device
     ) -> None:
+        super().__init__()
         self.texts = tuple(texts)
         self.queries = RowView(queries, texts, device)
         self.keys = RowView(keys, texts, device)
         self.device = device
         self.lengths = [(queries.lengths[text], keys.lengths[text]) for text in texts]
-        self._made: dict[Hashable, Any] = {}
-
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Makes a table on first use; it may depend on positions, never on parameters."""
-        if key not in self._made:
-            with torch.inference_mode(False):
-                self._made[key] = make()
-        return self._made[key]
 
     def query_positions(self) -> Tensor:
-        """The place of each query among the keys of its text, (B or 1, Lq).
+        """The position of each query among the keys of its text, (B or 1, Lq).
 
         Where a text has more keys than queries (a cache, a memory), its queries are the last ones.
         """
@@ -214,11 +201,10 @@ class Group:
             offsets = torch.tensor(sorted(set(ahead)) if len(set(ahead)) == 1 else ahead)
             return self.queries.at + offsets.to(self.device)[:, None]
 
-        tensor: Tensor = self.once("query_positions", make)
-        return tensor
+        return self.once("query_positions", make)
 
     def key_positions(self) -> Tensor:
-        """The place of each key in its text, (1, Lk)."""
+        """The position of each key in its text, (1, Lk)."""
         return self.keys.at[None]
 
     def real_keys(self) -> Tensor | None:
@@ -280,9 +266,9 @@ def _grouped(queries: Layout, keys: Layout) -> list[list[int]]:
 
 
 def _may_share(longest: tuple[int, int], size: tuple[int, int], padding: int) -> bool:
-    """Says whether a text may stand in a group, given the longest of it and all its padding."""
+    """Whether a text may join a group, given the longest of it and all its padding."""
     if 0 in (longest[1], size[1]):
-        return longest == size  # without keys there is nothing to look at
+        return longest == size  # without keys there is nothing to attend to
     close = min(size[i] / longest[i] for i in (0, 1)) >= _NEARLY_EQUAL
     if close and size[1] <= longest[1] / _NEARLY_EQUAL:
         return True

@@ -1,10 +1,10 @@
 """A loss is a sum and a count; the mean is taken once, where the step is made.
 
-`Loss.value(counts)` divides each part's sum by the number of its questions in the whole step. Given
+`Loss.value(counts)` divides each term's sum by the number of its targets in the whole step. Given
 the counts of all micro-batches of all ranks, the values of the micro-batches add up to the value of
 one big batch, and so do their gradients.
 
-Shapes: n questions, C possible answers.
+Shapes: n targets, C classes, E width of the table.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from clozeworks.core.ops.linear_cross_entropy import count_correct, linear_cross
 
 @dataclass(frozen=True)
 class LossTerm:
-    """What one part of an objective costs.
+    """One term of a loss.
 
     Attributes:
-        total: The sum over its questions, a number with a gradient.
-        count: How many questions there are.
-        correct: How many of them were answered right.
-        weight: How much the part counts.
+        total: The sum over its targets, a number with a gradient.
+        count: How many targets there are.
+        correct: How many of them were predicted correctly.
+        weight: How much the term counts.
     """
 
     total: Tensor
@@ -35,58 +35,47 @@ class LossTerm:
 
     @classmethod
     def of(cls, logits: Tensor, targets: Tensor) -> "LossTerm":
-        """Cross-entropy: -log softmax(logits)[target].
-
-        Args:
-            logits: A logit for every possible answer, (n, C).
-            targets: The right ones, (n,).
-        """
-        # Trap: half precision has three digits; a sum over thousands of questions needs more.
+        """The cross-entropy of logits (n, C) with the right classes (n,)."""
+        # Trap: half precision has three digits; a sum over thousands of targets needs more.
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         total = F.cross_entropy(logits, targets, reduction="sum")
         return cls(total, len(targets), count_correct(logits, targets))
 
     @classmethod
     def of_linear(cls, x: Tensor, decoder: nn.Linear, targets: Tensor) -> "LossTerm":
-        """Cross-entropy of a projection to a vocabulary: the same, without keeping the logits.
-
-        Args:
-            x: What the decoder reads, (n, E).
-            decoder: Makes a logit for every entry.
-            targets: The right entries, (n,).
-        """
+        """The same for the projection of vectors (n, E) to a vocabulary; logits are not kept."""
         total, correct = linear_cross_entropy(x, decoder.weight, decoder.bias, targets)
         return cls(total, len(targets), correct)
 
 
+LossTerms = dict[str, LossTerm]
+
+
 @dataclass(frozen=True)
 class Loss:
-    """What a batch costs, part by part."""
+    """The loss of a batch, term by term."""
 
     terms: Mapping[str, LossTerm]
 
     def value(self, counts: Mapping[str, float] | None = None) -> Tensor:
-        """The number to take the gradient of: the weighted means of the parts, added up.
+        """The number to take the gradient of: the weighted means of the terms, added up.
+
+        A term without targets adds exactly 0, and zero gradients.
 
         Args:
-            counts: Questions of each part in the whole step, over all micro-batches and ranks;
-                those of this batch if not given.
-
-        Returns:
-            The value. A part without questions adds exactly 0, and zero gradients.
+            counts: Targets of each term in the whole step, over all micro-batches and ranks; those
+                of this batch if not given.
         """
         values = []
-        for name, cost in self.terms.items():
-            count = cost.count if counts is None else counts[name]
-            values.append(cost.total * (cost.weight / count if count else 0.0))
+        for name, term in self.terms.items():
+            count = term.count if counts is None else counts[name]
+            values.append(term.total * (term.weight / count if count else 0.0))
         return torch.stack(values).sum()
 
     def means(self) -> dict[str, float]:
-        """The mean cost of a question, for each part that has any; waits for the device."""
-        asked = {name: cost for name, cost in self.terms.items() if cost.count}
-        return {name: cost.total.item() / cost.count for name, cost in asked.items()}
+        """The mean loss of each term that has targets; waits for the device."""
+        return {n: term.total.item() / term.count for n, term in self.terms.items() if term.count}
 
     def accuracies(self) -> dict[str, float]:
-        """The share of questions answered right, for each part that has any."""
-        asked = {name: cost for name, cost in self.terms.items() if cost.count}
-        return {name: cost.correct.item() / cost.count for name, cost in asked.items()}
+        """The fraction of targets predicted correctly, for each term that has any."""
+        return {n: term.correct.item() / term.count for n, term in self.terms.items() if term.count}

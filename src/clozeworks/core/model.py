@@ -1,4 +1,4 @@
-"""A built blueprint: tokens in, tokens out, and heads to ask; a decoder that answers.
+"""A built blueprint: tokens in, hidden states out, heads, and a decoder if there is one.
 
 Shapes: N tokens, B texts, W width.
 """
@@ -61,18 +61,14 @@ class Model(nn.Module):
         trace: Trace | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """Contextual vectors of all tokens.
+        """The hidden states of all tokens, (N, W).
 
         Args:
             ids: Token numbers of all texts, one after the other, (N,).
             layout: Where the texts begin and end.
             types: Segment type of each token, (N,); all 0 if not given.
             trace: Keeps hidden states and attention weights if given.
-            cache: What earlier passes over these texts left, if there were any; this one's is
-                added.
-
-        Returns:
-            The tokens as the tower leaves them, (N, W).
+            cache: Keys and values of earlier passes over these texts; those of this one are added.
         """
         assert ids.shape == (layout.total,), "the layout does not belong to these tokens"
         x = self.embeddings(ids, layout, types)
@@ -87,18 +83,7 @@ class Model(nn.Module):
         trace: Trace | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """Contextual vectors of the tokens of answers.
-
-        Args:
-            ids: Token numbers of all answers, one after the other, (N,).
-            layout: Where the answers begin and end.
-            encoded: The texts they answer, as the encoder left them.
-            trace: Keeps hidden states and attention weights if given.
-            cache: What earlier passes over these answers left, if there were any.
-
-        Returns:
-            The tokens as the decoder leaves them, (N, W).
-        """
+        """The decoder's hidden states of answers to the texts that were encoded, (N, W)."""
         assert self.decoder is not None, "this model has no decoder"
         x = self.embeddings(ids, layout)
         context = ForwardContext(layout, trace, encoded=encoded, cache=cache)
@@ -106,9 +91,9 @@ class Model(nn.Module):
         return hidden_states
 
     def head(self, name: str) -> Head:
-        """The head of this name, which answers from hidden states alone."""
+        """The head of this name, which needs hidden states alone."""
         head = self.heads[name]
-        assert isinstance(head, Head), f"{name} is asked by the objective that brings it"
+        assert isinstance(head, Head), f"{name} is run by the objective that brings it"
         return head
 
     @property
@@ -122,19 +107,9 @@ class Model(nn.Module):
 def hidden_states_at(
     model: Model, ids: Tensor, layout: Layout, types: Tensor | None, positions: Tensor
 ) -> Tensor:
-    """What a vocabulary head reads at some positions.
+    """What a vocabulary head reads at some positions (n,) in ascending order, (n, W).
 
     That is what the mask decoder makes if there is one, and the query stream if one can begin.
-
-    Args:
-        model: A model.
-        ids: Token numbers of all texts, (N,).
-        layout: Where the texts begin and end.
-        types: Segment type of each token, (N,); all 0 if not given.
-        positions: Where words are asked for, in ascending order, (n,).
-
-    Returns:
-        A vector for each, (n, W).
     """
     if START in model.heads:
         return unseen(model, ids, layout, types, positions)

@@ -71,7 +71,8 @@ def _node(name: str, spec: Any, module: nn.Module | None) -> Node:
         value = getattr(spec, field.name)
         part = getattr(module, BUILT.get(field.name, field.name), None)
         if dataclasses.is_dataclass(value):
-            node.children.append(_node(field.name, value, part if _is_module(part) else None))
+            module_of = part if isinstance(part, nn.Module) else None
+            node.children.append(_node(field.name, value, module_of))
         elif isinstance(value, dict):
             node.children += [
                 _node(f"{field.name}.{key}", item, part[key] if part is not None else None)
@@ -122,10 +123,6 @@ def _runs(spec: Tower, first: int, last: int) -> str:
     times = {order.count(layer) for layer in range(first, last + 1)}
     often = times.pop() if len(times) == 1 else 1
     return f", {'each ' if first < last else ''}run {often} times" if often > 1 else ""
-
-
-def _is_module(part: Any) -> bool:
-    return isinstance(part, nn.Module)
 
 
 def _count(module: Any) -> int:

@@ -18,7 +18,7 @@ from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.attention.masks import Causal
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.heads.last_token import LastTokenClasses
+from clozeworks.core.heads.pooled import LastTokenClasses
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import PlainVocabulary
 from clozeworks.core.layers.embeddings import Embeddings

@@ -25,8 +25,7 @@ from clozeworks.core.heads.vocabulary import PlainVocabulary
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.feed_forward import GatedMlp, Mlp
 from clozeworks.core.layers.norm import RmsNorm
-from clozeworks.core.layers.part import PartSpec
-from clozeworks.core.layers.sublayer import PreNorm
+from clozeworks.core.layers.sublayer import PartSpec, PreNorm
 from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.bucketed import Bucketed, BucketTable
 from clozeworks.families.family import Config, Family, Parts, architecture, head_keys

@@ -25,7 +25,7 @@ from clozeworks.inference.fill import FillCandidate, Filled, joined
 from clozeworks.inference.loop import BatchOptions
 from clozeworks.inference.prompts import write_all
 from clozeworks.objectives.batch import Vocabularies
-from clozeworks.objectives.span_targets import Sentinels, sentinel_ids
+from clozeworks.objectives.span_corruption import Sentinels, sentinel_ids
 from clozeworks.spec import PositiveInt, check
 from clozeworks.text.tokenizer.bytes import are_bytes
 from clozeworks.text.tokenizer.special import SENTINEL, sentinel_name

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clozeworks.core.attention.prefix_cache import PrefixCache
+from clozeworks.core.attention.kv_cache import PrefixCache
 from clozeworks.core.context import AttentionSource
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model

@@ -1,4 +1,4 @@
-"""What is hidden, what is asked, what it costs: one file per objective.
+"""What is masked, what is predicted, and the loss: one file per objective.
 
 | the data I have | what the model should learn | objective |
 |---|---|---|
@@ -10,7 +10,7 @@
 | any text | which tokens do not belong | `ReplacedTokens`, with a generator beside the model |
 | sentences, or pairs and triplets of texts | vectors that can be compared | `Contrastive` |
 
-Every file opens with a card: paper, data, what is hidden and asked, loss, relations to the others,
-an example. `objective.py` says what an objective is, `batch.py` what a batch is, `core/loss.py`
-what a loss is, `noise/` how tokens are hidden.
+Every file opens with a card: paper, data, what is masked and predicted, loss, relations to the
+others, an example. `objective.py` says what an objective is, `batch.py` what a batch is,
+`core/loss.py` what a loss is, `noise/` how tokens are masked.
 """

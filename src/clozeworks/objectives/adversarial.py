@@ -1,13 +1,13 @@
-"""Adversarial training: what is said of a text must not hang on a hair.
+"""Adversarial training: a small change of the embeddings must not change the predictions.
 
 Paper: He et al. 2021 (SiFT, scale-invariant fine-tuning); Miyato et al. 2019 (virtual adversarial
 training, VAT); Jiang et al. 2020 (SMART, the symmetric form).
 Data: that of the objective it wraps.
-Hides and asks: what the wrapped objective does; and that its answers stay the same when the
+Masks and predicts: what the wrapped objective does; and its predictions must stay the same when the
 vectors of the tokens are moved a little, in the direction in which they change most.
-Loss: that of the wrapped objective, and `weight` times KL(p, q) + KL(q, p) of the answers before
-and after, summed over its questions. The move begins at random (normal, spread 0.01, cut at two
-spreads) and makes one step of at most 0.0001 up the gradient of the KL, token by token.
+Loss: that of the wrapped objective, and `weight` times KL(p, q) + KL(q, p) of the predictions
+before and after, summed over its targets. The move begins at random (normal, spread 0.01, cut at
+two spreads) and makes one step of at most 0.0001 up the gradient of the KL, token by token.
 Relations: two more forward passes and one more backward pass than the wrapped objective alone.
 Dropout moves vectors too, but in no direction in particular.
 Where paper and code differ: the paper normalises vectors and moves them by a number that then
@@ -18,27 +18,24 @@ have no gradient, they are the KLs. The weight of 1 is that of the code's own ex
 scripts are said to use 5 (from memory, not checked).
 Example: `Adversarial(objective=NextSentence())`.
 
-Shapes: N tokens, E width of the embeddings, n questions, C possible answers.
+Shapes: N tokens, E width of the embeddings, n targets, C classes.
 """
 
 import copy
-from collections.abc import Collection
 from typing import ClassVar, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layout import Layout
-from clozeworks.core.loss import LossTerm
+from clozeworks.core.loss import LossTerm, LossTerms
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SET, SettingError
 from clozeworks.objectives import next_sentence
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.noise.draws import seeds_of
+from clozeworks.objectives.objective import Objective, Wrapper
 from clozeworks.rng import RandomStream
 from clozeworks.spec import PositiveFloat, spec
 
@@ -51,38 +48,38 @@ _NOTHING = 1e-6
 
 @runtime_checkable
 class ChoiceObjective(Protocol):
-    """An objective whose answers are choices, so that they can be compared before and after."""
+    """An objective that predicts classes, whose logits can be compared before and after."""
 
     @property
     def chooses(self) -> bool:
-        """Whether this one's are."""
+        """Whether it predicts classes with its present settings."""
         ...
 
     def choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
-        """A score for every possible answer of each choice, (n, C), in the order of questions."""
+        """The logits of all targets in order, (n, C)."""
         ...
 
 
 @spec
 class Move:
-    """How far vectors are moved, and what it counts when answers change with them."""
+    """How far vectors are moved, and the weight of the change of the predictions."""
 
     weight: PositiveFloat = 1.0
-    """What the change of the answers counts beside the wrapped objective."""
+    """What the change of the predictions counts beside the wrapped objective."""
     spread: PositiveFloat = 1e-2
-    """The spread of the first, random move, as a share of the spread of each vector."""
+    """The spread of the first, random move, as a fraction of the spread of each vector."""
     step: PositiveFloat = 1e-4
     """The step up the gradient, in the same unit."""
 
 
 @spec
-class Adversarial(Objective):
-    """Asks what another objective asks, and that the answers stay when vectors move."""
+class Adversarial(Wrapper):
+    """Predicts what another objective does, and the same when vectors move."""
 
     paper: ClassVar[str] = "He et al. 2021; Miyato et al. 2019"
 
     objective: Objective
-    """What is asked. It must choose between answers."""
+    """What is predicted: it must choose between classes."""
     move: Move = Move()
 
     def __post_init__(self) -> None:
@@ -99,46 +96,23 @@ class Adversarial(Objective):
 
     @property
     def loss_names(self) -> tuple[str, ...]:
-        """What the wrapped objective asks, and its own."""
+        """Those of the wrapped objective, and its own."""
         return (*self.objective.loss_names, self.name)
 
-    @property
-    def examples(self) -> ExamplesSpec | None:
-        """That of the wrapped objective."""
-        return self.objective.examples
-
-    @property
-    def couples_examples(self) -> bool:
-        """As the wrapped objective: a text is moved whatever its neighbours are."""
-        return self.objective.couples_examples
-
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Lets the wrapped objective ask; each example gets a seed for its first move.
+        """Adds to the targets of the wrapped objective a seed for the first move of each example.
 
-        The seed belongs to the example and the epoch, so that pieces, lanes and ranks change
-        nothing.
+        The seed belongs to the example and the epoch, so that micro-batches, threads and ranks
+        change nothing.
         """
-        self.objective.collate(builder, rng, source)
-        words = rng.stream(self.name).words(builder.clean.epochs, builder.clean.indices, 2)
-        seeds = (words[:, 0].astype(np.int64) << 31) | (words[:, 1] >> np.uint32(1))
+        super().collate(builder, rng, source)
         answers = builder.targets[self.objective.name][ANSWERS]
+        seeds = seeds_of(builder.clean, rng.stream(self.name))
         builder.targets[self.name] = {ANSWERS: answers, SEEDS: seeds}
 
-    def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """What the wrapped objective needs."""
-        return self.objective.required_heads(available)
-
-    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
-        """Those of the wrapped objective."""
-        return self.objective.heads(blueprint)
-
     def check(self, blueprint: Blueprint) -> None:
-        """Checks what the wrapped objective needs, and that embeddings have a norm.
-
-        Raises:
-            SettingError: If something is missing.
-        """
-        self.objective.check(blueprint)
+        """Checks what the wrapped objective needs, and that embeddings have a norm."""
+        super().check(blueprint)
         if blueprint.embeddings.norm is None:
             raise SettingError(
                 "adversarial",
@@ -148,41 +122,32 @@ class Adversarial(Objective):
                 "leave it out",
             )
 
-    def losses(
-        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
-    ) -> dict[str, LossTerm]:
-        """What the wrapped objective costs, and what its answers change by.
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The wrapped objective's terms, and how much its predictions change.
 
         Where no gradient can be taken, as in an evaluation, nothing is moved.
         """
-        found = self.objective.losses(model, hidden_states, tensors)
+        terms = self.objective.losses(model, hidden_states, tensors)
         count = len(tensors.targets[self.name][ANSWERS])
         nothing = hidden_states.new_zeros(())
         if not torch.is_grad_enabled():
-            return {**found, self.name: LossTerm(nothing, 0, nothing, self.move.weight)}
-        clean = self._choices(model, hidden_states, tensors)
+            return {**terms, self.name: LossTerm(nothing, 0, nothing, self.move.weight)}
+        clean = self._logits(model, hidden_states, tensors)
         delta = self.worst_move(model, clean.detach(), tensors)
         moved = self._moved(model, delta, tensors)
         each = symmetric_kl(moved, clean)
         alike = moved.argmax(dim=1) == clean.argmax(dim=1)
-        if count:  # a question may be several choices; it costs their mean
+        if count:  # a target may be several choices; their mean counts
             each, alike = each.view(count, -1).mean(dim=1), alike.view(count, -1).all(dim=1)
-        return {**found, self.name: LossTerm(each.sum(), count, alike.sum(), self.move.weight)}
+        return {**terms, self.name: LossTerm(each.sum(), count, alike.sum(), self.move.weight)}
 
     def worst_move(self, model: Model, clean: Tensor, tensors: BatchTensors) -> Tensor:
         """The move of each token's vector, in spreads of that vector, (N, E).
 
-        Args:
-            model: The model; its gradients stay as they are.
-            clean: The scores without a move, (n, C).
-            tensors: The batch.
+        `clean` are the logits without a move, (n, C). The model's gradients stay as they are.
         """
-        first = first_move(
-            tensors.targets[self.name][SEEDS].tolist(),
-            tensors.layout,
-            model.embeddings.tokens.weight,
-            self.move.spread,
-        )
+        seeds, table = tensors.targets[self.name][SEEDS].tolist(), model.embeddings.tokens.weight
+        first = first_move(seeds, tensors.layout, table, self.move.spread)
         delta = first.requires_grad_(True)
         change = symmetric_kl(self._moved(model, delta, tensors), clean).sum()
         (grad,) = torch.autograd.grad(change, delta)
@@ -191,18 +156,18 @@ class Adversarial(Objective):
         # Token by token, so that a text does not depend on its neighbours.
         return (first + torch.where(torch.isfinite(size), step, 0.0)).detach()
 
-    def _choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
+    def _logits(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
         if isinstance(self.objective, ChoiceObjective):
-            scores = self.objective.choices(model, hidden_states, tensors)
+            logits = self.objective.choices(model, hidden_states, tensors)
         else:
-            scores = model.head(next_sentence.HEAD).logits(hidden_states, tensors.layout)
+            logits = model.head(next_sentence.HEAD).logits(hidden_states, tensors.layout)
         # Trap: half precision has three digits, and the change is smaller than that.
-        return scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _moved(self, model: Model, delta: Tensor, tensors: BatchTensors) -> Tensor:
         other = moved_by(model, delta)
         hidden_states = other(tensors.ids, tensors.layout, tensors.types)
-        return self._choices(other, hidden_states, tensors)
+        return self._logits(other, hidden_states, tensors)
 
 
 class MovedNorm(nn.Module):
@@ -225,7 +190,7 @@ class MovedNorm(nn.Module):
 
 def moved_by(model: Model, delta: Tensor) -> Model:
     """A model with the same weights whose embeddings are moved; the given one stays as it is."""
-    # Pieces run side by side in threads, so a hook on the shared model would be seen by all.
+    # Micro-batches run in threads, so a hook on the shared model would be seen by all.
     embeddings, other = copy.copy(model.embeddings), copy.copy(model)
     norm = model.embeddings.norm
     embeddings._modules = {**embeddings._modules, "norm": MovedNorm(norm, delta)}
@@ -234,13 +199,9 @@ def moved_by(model: Model, delta: Tensor) -> Model:
 
 
 def first_move(seeds: list[int], layout: Layout, like: Tensor, spread: float) -> Tensor:
-    """A random move for every token, cut at two spreads, (N, E).
+    """A random move for every token, a seed for each text, cut at two spreads, (N, E).
 
-    Args:
-        seeds: One for each text.
-        layout: Where texts begin and end.
-        like: A tensor of width E whose device and type are taken.
-        spread: The spread before cutting.
+    Width, device and type are those of `like`.
     """
     # Drawn on the CPU in float32 whatever the device, so that a seed means the same everywhere.
     drawn = [
@@ -250,14 +211,14 @@ def first_move(seeds: list[int], layout: Layout, like: Tensor, spread: float) ->
     return (torch.cat(drawn) * spread).clamp_(-2 * spread, 2 * spread).to(like.device, like.dtype)
 
 
-def symmetric_kl(scores: Tensor, others: Tensor) -> Tensor:
-    """KL(p, q) + KL(q, p) of two sets of scores, row by row, (n,).
+def symmetric_kl(logits: Tensor, others: Tensor) -> Tensor:
+    """KL(p, q) + KL(q, p) of two sets of logits, row by row, (n,).
 
     The gradient is that of the two cross-entropies with fixed targets, as published.
     """
-    left, right = scores.log_softmax(dim=-1), others.log_softmax(dim=-1)
+    left, right = logits.log_softmax(dim=-1), others.log_softmax(dim=-1)
     return _kl(left.detach(), right) + _kl(right.detach(), left)
 
 
-def _kl(target: Tensor, said: Tensor) -> Tensor:
-    return (target.exp() * (target - said)).sum(dim=-1)
+def _kl(target: Tensor, log_probabilities: Tensor) -> Tensor:
+    return (target.exp() * (target - log_probabilities)).sum(dim=-1)

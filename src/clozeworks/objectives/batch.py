@@ -1,10 +1,10 @@
-"""A batch in the making: the clean examples, the ids that get hidden, and what is asked.
+"""A batch under construction: the clean examples, the ids that get masked, and the targets.
 
-An objective is handed a `BatchBuilder` and a `Vocabularies`, writes into `ids`, and leaves what it
-asks under its name in `targets`. The entry `answers` of these holds the right answers, one for each
-question; everything else there is the objective's own affair.
+An objective is handed a `BatchBuilder` and a `Vocabularies`, writes into `ids`, and leaves its
+targets under its name in `targets`. Their entry `answers` holds the ids or classes to be predicted;
+everything else there is the objective's own affair.
 
-Shapes: N tokens, B examples, n questions, S spans.
+Shapes: N tokens, B examples, n targets.
 """
 
 from collections.abc import Mapping
@@ -34,13 +34,13 @@ ANSWERS = "answers"
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """What an objective may look up.
+    """The ids that objectives look up.
 
     Attributes:
         vocabulary: The number of token ids.
-        mask_id: The id that stands for a gap; None if the tokenizer has none.
+        mask_id: The mask token; None if the tokenizer has none.
         special_ids: The ids that are not text.
-        split: The tokens random ones may be taken from; None if there are none.
+        split: The corpus that random tokens may be taken from; None if there is none.
         named: The special tokens by name.
         start_id: What a decoder begins with, which is the padding token; None if there is none.
         end_id: What ends a text; None if there is none.
@@ -57,8 +57,8 @@ class Vocabularies:
     @classmethod
     def of(cls, tokenizer: "Tokenizer", split: "Split | None" = None) -> "Vocabularies":
         """What a tokenizer knows, and the tokens of a split."""
-        found = {name: tokenizer.id_of(name) for name in tokenizer.special.names()}
-        named = {name: number for name, number in found.items() if number is not None}
+        ids = {name: tokenizer.id_of(name) for name in tokenizer.special.names()}
+        named = {name: number for name, number in ids.items() if number is not None}
         return cls(
             tokenizer.size,
             tokenizer.mask_id,
@@ -75,17 +75,12 @@ class Vocabularies:
         return np.setdiff1d(np.arange(self.vocabulary), np.array(self.special_ids, np.int64))
 
     def mask(self) -> int:
-        """The id that stands for a gap.
-
-        Raises:
-            TokenizerError: If the tokenizer has none.
-        """
-        if self.mask_id is None:
-            raise TokenizerError(
-                "the tokenizer's mask token is None; hiding tokens needs one; train a tokenizer "
-                "with a mask token, or set show.mask to 0."
-            )
-        return self.mask_id
+        """The mask token; a `TokenizerError` if the tokenizer has none."""
+        return _required(
+            self.mask_id,
+            "mask token is None; masking needs one; train a tokenizer with a mask token, or set "
+            "show.mask to 0.",
+        )
 
     @cached_property
     def sentinels(self) -> Int64Array:
@@ -95,42 +90,32 @@ class Vocabularies:
             TokenizerError: If the tokenizer has none.
         """
         names = takewhile(self.named.__contains__, map(sentinel_name, count()))
-        found = np.array([self.named[name] for name in names], dtype=np.int64)
-        if not len(found):
+        ids = np.array([self.named[name] for name in names], dtype=np.int64)
+        if not len(ids):
             raise TokenizerError(
-                "the tokenizer has no token <extra_id_0>; a hidden span is shown as a sentinel; "
+                "the tokenizer has no token <extra_id_0>; a masked span is shown as a sentinel; "
                 "train a tokenizer that has them: clozeworks tokenizer train … --family t5."
             )
-        return found
+        return ids
 
     def start(self) -> int:
-        """What a decoder begins with.
-
-        Raises:
-            TokenizerError: If the tokenizer has no such token.
-        """
-        if self.start_id is None:
-            raise TokenizerError(
-                "the tokenizer's pad token is None; a decoder begins with it; train a tokenizer "
-                "that has one: clozeworks tokenizer train … --family t5."
-            )
-        return self.start_id
+        """What a decoder begins with; a `TokenizerError` if the tokenizer has no such token."""
+        return _required(
+            self.start_id,
+            "pad token is None; a decoder begins with it; train a tokenizer that has one: "
+            "clozeworks tokenizer train … --family t5.",
+        )
 
     def end(self) -> int:
-        """What ends a text.
-
-        Raises:
-            TokenizerError: If the tokenizer has no such token.
-        """
-        if self.end_id is None:
-            raise TokenizerError(
-                "the tokenizer's last token is None; it says where an answer ends; train a "
-                "tokenizer that has one: clozeworks tokenizer train … --family t5."
-            )
-        return self.end_id
+        """What ends a text; a `TokenizerError` if the tokenizer has no such token."""
+        return _required(
+            self.end_id,
+            "last token is None; it says where an answer ends; train a tokenizer that has one: "
+            "clozeworks tokenizer train … --family t5.",
+        )
 
     def corpus(self) -> "Split":
-        """The tokens random ones are taken from.
+        """The corpus that random tokens are taken from.
 
         Raises:
             UnsupportedError: If there is no split, or it is empty.
@@ -143,17 +128,23 @@ class Vocabularies:
         return self.split
 
 
+def _required(token: int | None, message: str) -> int:
+    if token is None:
+        raise TokenizerError(f"the tokenizer's {message}")
+    return token
+
+
 @dataclass
 class BatchBuilder:
-    """A batch in the making.
+    """A batch under construction.
 
     Attributes:
-        clean: The examples before anything is hidden.
+        clean: The examples before masking.
         ids: The tokens the model will see, (N,).
         types: Their segment types, (N,).
         lengths: How many of them each example has, (B,).
-        targets: What is asked, by the name of who asks.
-        masked_positions: The hidden tokens in ascending order, (n,); None while nobody hid any.
+        targets: What is predicted, by the name of the objective.
+        masked_positions: The masked tokens in ascending order, (n,); None before masking.
     """
 
     clean: ExampleArrays
@@ -165,7 +156,7 @@ class BatchBuilder:
 
     @classmethod
     def of(cls, clean: ExampleArrays) -> "BatchBuilder":
-        """Begins with nothing hidden and nothing asked."""
+        """Begins with nothing masked and no targets."""
         return cls(clean, clean.ids.copy(), clean.types, clean.lengths)
 
     def rewrite(self, ids: Int64Array, lengths: Int64Array) -> None:
@@ -175,16 +166,7 @@ class BatchBuilder:
 
 @dataclass(frozen=True)
 class BatchTensors:
-    """A batch on its device.
-
-    Attributes:
-        ids: Token ids, (N,).
-        types: Segment types, (N,).
-        layout: Where each example begins and ends.
-        targets: What is asked.
-        views: How many neighbouring examples belong together.
-        step: The step of training it belongs to; None where a model is measured.
-    """
+    """A `Batch` on its device, for a step of training; `step` is None in an evaluation."""
 
     ids: Tensor
     types: Tensor
@@ -199,10 +181,10 @@ class Batch:
     """What a step of training needs, as arrays.
 
     Attributes:
-        ids: Token ids with what is hidden hidden, (N,).
+        ids: Token ids after masking, (N,).
         types: Segment types, (N,).
         lengths: Tokens of each example, (B,).
-        targets: What is asked, by the name of who asks.
+        targets: What is predicted, by the name of the objective.
         views: How many neighbouring examples belong together.
     """
 
@@ -214,27 +196,22 @@ class Batch:
 
     @classmethod
     def of(cls, builder: BatchBuilder) -> "Batch":
-        """What a builder made."""
-        return cls(
-            builder.ids, builder.types, builder.lengths, builder.targets, builder.clean.views
-        )
+        """What a builder holds."""
+        views = builder.clean.views
+        return cls(builder.ids, builder.types, builder.lengths, builder.targets, views)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def counts(self) -> dict[str, int]:
-        """How many questions each part asks, known before any forward pass."""
+        """How many targets each loss term has, known before any forward pass."""
         return {name: len(part[ANSWERS]) for name, part in self.targets.items()}
 
     def tensors(self, device: torch.device | str = "cpu", step: int | None = None) -> BatchTensors:
-        """The batch on a device.
+        """The batch on a device, for a step of training or for an evaluation.
 
         To a GPU it goes through pinned memory without waiting, so that copying overlaps with the
         step before. On the CPU nothing is copied.
-
-        Args:
-            device: Where it is wanted.
-            step: The step of training it is for, if it is for one.
         """
         to = torch.device(device)
 

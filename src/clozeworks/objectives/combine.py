@@ -1,10 +1,10 @@
 """Several objectives at once, each with its weight.
 
 Paper: Devlin et al. 2019 (BERT adds two), Joshi et al. 2020 (SpanBERT adds two).
-Data: what the parts need; all that need an arrangement must need the same one.
-Hides and asks: the parts work on one draft in the order given, so what one hides the next one sees
-hidden. Each keeps its own random numbers: a mask is the same with a second part beside it.
-Loss: the weighted sum of the parts' means, from one forward pass. Each part keeps its own count.
+Data: what the parts need; all that state `examples` must state the same.
+Masks and predicts: the parts work on one batch in the order given, so what one masks the next one
+sees masked. Each has its own random numbers: a mask is the same with a second part beside it.
+Loss: the weighted sum of the parts' means, from one forward pass. Each part has its own count.
 Relations: `Sum` for parts that share their texts; weights other than 1 through `Weighted`. Parts
 that want different texts are different runs.
 Example: `Sum(parts=(MaskedLM(), Weighted(objective=NextSentence(), weight=0.5)))`, or in a recipe
@@ -13,7 +13,7 @@ Example: `Sum(parts=(MaskedLM(), Weighted(objective=NextSentence(), weight=0.5))
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Annotated, ClassVar
 
 from torch import Tensor
@@ -21,21 +21,21 @@ from torch import Tensor
 from clozeworks import config
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.loss import LossTerm
+from clozeworks.core.loss import LossTerms
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError, Stated
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.spans import Spans
-from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.objective import Objective, Wrapper
 from clozeworks.objectives.span_boundary import SpanBoundary
 from clozeworks.rng import RandomStream
 from clozeworks.spec import Above, Advice, spec
 
 
 @spec
-class Weighted(Objective):
+class Weighted(Wrapper):
     """One objective that counts more or less."""
 
     paper: ClassVar[str] = "Devlin et al. 2019 (all weights 1)"
@@ -44,47 +44,14 @@ class Weighted(Objective):
     weight: Annotated[float, Above(0), Advice("leave the objective out instead")]
 
     def __post_init__(self) -> None:
-        _check_company((self.objective,))
+        _check_shares_forward(self.objective)
 
-    @property
-    def loss_names(self) -> tuple[str, ...]:
-        """The names of the objective's parts."""
-        return self.objective.loss_names
-
-    @property
-    def examples(self) -> ExamplesSpec | None:
-        """What the objective needs."""
-        return self.objective.examples
-
-    @property
-    def couples_examples(self) -> bool:
-        """Whether the objective's examples depend on each other."""
-        return self.objective.couples_examples
-
-    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Does what the objective does."""
-        self.objective.collate(builder, rng, source)
-
-    def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """The parts the objective needs."""
-        return self.objective.required_heads(available)
-
-    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
-        """The objective's heads."""
-        return self.objective.heads(blueprint)
-
-    def check(self, blueprint: Blueprint) -> None:
-        """Checks what the objective needs."""
-        self.objective.check(blueprint)
-
-    def losses(
-        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
-    ) -> dict[str, LossTerm]:
-        """The objective's costs with another weight."""
-        costs = self.objective.losses(model, hidden_states, tensors)
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The inner loss terms with another weight."""
+        terms = self.objective.losses(model, hidden_states, tensors)
         return {
-            name: dataclasses.replace(cost, weight=cost.weight * self.weight)
-            for name, cost in costs.items()
+            name: dataclasses.replace(term, weight=term.weight * self.weight)
+            for name, term in terms.items()
         }
 
 
@@ -107,11 +74,12 @@ class Sum(Objective):
                 f"each objective may stand once in a sum, and {twice[0]!r} stands twice",
                 "remove one of them",
             )
-        _check_company(self.parts)
-        self._check_arrangements()
+        for part in self.parts:
+            _check_shares_forward(part)
+        self._check_examples()
         self._check_boundaries()
 
-    def _check_arrangements(self) -> None:
+    def _check_examples(self) -> None:
         wanted = [(part, part.examples) for part in self.parts if part.examples is not None]
         for part, other in wanted[1:]:
             first, examples = wanted[0]
@@ -119,9 +87,9 @@ class Sum(Objective):
                 raise SettingError(
                     "examples",
                     Stated(_written(other)),
-                    f"the parts of a sum share their texts, and {', '.join(part.loss_names)} needs "
-                    f"this one, {', '.join(first.loss_names)} {_written(examples)}",
-                    "give both the same arrangement, or one of them none",
+                    f"the parts of a sum share their examples, and {', '.join(part.loss_names)} "
+                    f"needs these, {', '.join(first.loss_names)} {_written(examples)}",
+                    "give both the same examples, or one of them none",
                 )
 
     def _check_boundaries(self) -> None:
@@ -133,24 +101,24 @@ class Sum(Objective):
                 raise SettingError(
                     "parts",
                     self.loss_names,
-                    "span_boundary asks for hidden spans",
+                    "span_boundary predicts masked spans",
                     "put masked_lm with hide = spans before it",
                 )
 
     @property
     def loss_names(self) -> tuple[str, ...]:
-        """The names of all parts."""
+        """The loss terms of all parts."""
         return tuple(name for part in self.parts for name in part.loss_names)
 
     @property
     def examples(self) -> ExamplesSpec | None:
-        """The one arrangement its parts need."""
+        """The examples that its parts share."""
         wanted = [part.examples for part in self.parts if part.examples is not None]
         return wanted[0] if wanted else None
 
     @property
     def couples_examples(self) -> bool:
-        """Whether examples depend on each other in any part."""
+        """Whether any part couples examples."""
         return any(part.couples_examples for part in self.parts)
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
@@ -171,15 +139,12 @@ class Sum(Objective):
         for part in self.parts:
             part.check(blueprint)
 
-    def losses(
-        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
-    ) -> dict[str, LossTerm]:
-        """The costs of all parts, from the same vectors."""
-        return {
-            name: cost
-            for part in self.parts
-            for name, cost in part.losses(model, hidden_states, tensors).items()
-        }
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The loss terms of all parts, from the same hidden states."""
+        terms: LossTerms = {}
+        for part in self.parts:
+            terms |= part.losses(model, hidden_states, tensors)
+        return terms
 
 
 def leaves(objective: Objective) -> list[Objective]:
@@ -191,19 +156,18 @@ def leaves(objective: Objective) -> list[Objective]:
     return [objective]
 
 
-def _check_company(parts: Sequence[Objective]) -> None:
-    for part in parts:
-        if part.owns_forward:
-            raise SettingError(
-                "kind",
-                part.name,
-                "it runs the model in a way that no other objective can read, so it stands neither "
-                "in a sum nor under a weight",
-                "make it the whole objective",
-            )
+def _check_shares_forward(part: Objective) -> None:
+    if part.owns_forward:
+        raise SettingError(
+            "kind",
+            part.name,
+            "it runs the model in a way that no other objective can read, so it stands neither in "
+            "a sum nor under a weight",
+            "make it the whole objective",
+        )
 
 
 def _written(examples: ExamplesSpec | None) -> str:
-    """An arrangement as a recipe writes it."""
+    """Examples as a recipe writes them."""
     pairs = config.plain(examples).items()
     return "{" + ", ".join(f"{key} = {value!r}" for key, value in pairs) + "}"

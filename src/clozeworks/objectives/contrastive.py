@@ -4,7 +4,7 @@ Paper: Gao et al. 2021 (SimCSE); Henderson et al. 2017 (the other positives of a
 negatives); van den Oord et al. 2018 (InfoNCE); Reimers & Gurevych 2019 (siamese encoders).
 Data: views of each example side by side: a sentence twice (dropout makes them differ), a sentence
 and its neighbour, or given pairs and triplets: anchor, positive, hard negatives.
-Hides and asks: hides nothing; asks each anchor which candidate is its positive. With
+Masks and predicts: masks nothing; predicts which candidate is the positive of each anchor. With
 `negatives = "batch"` the candidates are the positives of the whole batch, then all hard negatives;
 with "given" only its own positive and its own hard negatives.
 Loss: -log of exp(cos / t) of the positive over the sum for all candidates, t = 0.05, summed over
@@ -12,10 +12,10 @@ anchors and computed in float32. With one given negative this is the triplet's l
 -log(exp(s+ / t) / (exp(s+ / t) + exp(s- / t))).
 Relations: what makes sentence vectors comparable; a masked language model's are not. The other
 anchors never stand among the candidates. "batch" needs no labels and gets harder with the batch, so
-the cost of an example depends on its neighbours: two micro-batches have fewer negatives each and
-are not one big batch, and each rank compares within its own share. Equal positives in one batch
+the loss of an example depends on its neighbours: two micro-batches have fewer negatives each and
+are not one big batch, and each rank compares within its own batch. Equal positives in one batch
 become false negatives. "given" has none of that, and needs hard negatives. Added to `MaskedLM` it
-compares the texts with gaps.
+compares the masked texts.
 Example: `Contrastive()` is unsupervised SimCSE;
 `Contrastive(pooling="mean", projection=None, examples=Given(length=128))` is the multiple
 negatives ranking loss of sentence-transformers; triplets alone are
@@ -34,9 +34,9 @@ from torch import Tensor
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import Projection
 from clozeworks.core.heads.pooling import check_modes, pool
-from clozeworks.core.heads.projection import Projection
-from clozeworks.core.loss import LossTerm
+from clozeworks.core.loss import LossTerm, LossTerms
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.views import Twice
@@ -51,7 +51,7 @@ HEAD = "contrastive"
 
 @spec
 class Contrastive(Objective):
-    """Asks each text which other text is its positive."""
+    """Predicts which other text is the positive of each text."""
 
     paper: ClassVar[str] = "Gao et al. 2021"
 
@@ -78,16 +78,16 @@ class Contrastive(Objective):
         return self.negatives == "batch"
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks each anchor for the number of its positive among the candidates."""
-        views, least = builder.clean.views, 2 if self.couples_examples else 3
-        if views < least:
+        """The target of each anchor is the number of its positive among the candidates."""
+        views, min_views = builder.clean.views, 2 if self.couples_examples else 3
+        if views < min_views:
             needed = "an anchor and a positive" if self.couples_examples else "a hard negative too"
             raise SettingError(
                 "negatives",
                 self.negatives,
-                f"it needs examples of at least {least} views, {needed}; the arrangement of "
-                f"{self.name} gives {views}",
-                "use another arrangement",
+                f"it needs examples of at least {min_views} views, {needed}; those of "
+                f"{self.name} have {views}",
+                "use another kind of `examples`",
             )
         anchors = len(builder.clean) // views
         answers = np.arange(anchors) if self.couples_examples else np.zeros(anchors, dtype=np.int64)
@@ -97,19 +97,17 @@ class Contrastive(Objective):
         """The projection, if there is one."""
         return {HEAD: self.projection} if self.projection else {}
 
-    def losses(
-        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
-    ) -> dict[str, LossTerm]:
-        """Compares the vectors of the texts."""
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The cross-entropy of the cosines of the texts' vectors."""
         vectors = pool(hidden_states, tensors.layout, (self.pooling,))  # (B, W)
         if self.projection:
             vectors = model.heads[HEAD](vectors.to(hidden_states.dtype)).to(vectors.dtype)
         answers = tensors.targets[self.name][ANSWERS]
-        scores = self.scores(vectors.view(len(answers), tensors.views, -1))
-        return {self.name: LossTerm.of(scores, answers)}
+        logits = self.logits(vectors.view(len(answers), tensors.views, -1))
+        return {self.name: LossTerm.of(logits, answers)}
 
-    def scores(self, vectors: Tensor) -> Tensor:
-        """Vectors (A, V, W) to a score for each candidate of each anchor."""
+    def logits(self, vectors: Tensor) -> Tensor:
+        """Vectors (A, V, W) to a logit for each candidate of each anchor."""
         # Trap: cosines are divided by 0.05; in half precision the quotient has two digits.
         with torch.autocast(vectors.device.type, enabled=False):
             unit = F.normalize(vectors, dim=-1, eps=1e-12)

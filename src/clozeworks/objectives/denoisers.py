@@ -1,18 +1,18 @@
-"""A mixture of denoisers: for each example another kind of gap, and a token that says which.
+"""A mixture of denoisers: for each example another kind of mask, and a token that says which.
 
 Paper: Tay et al. 2022 (UL2).
 Data: any text, usually `blocks`.
-Hides and asks: each example draws one of several denoisers. Those of UL2 are regular spans as T5
-has them (R), the end of a text (S), and extreme ones, long spans or half of the text (X). What is
-hidden and asked is that of `SpanCorruption`; a mode token stands before the input: `[NLU]` for R,
-`[S2S]` for S, `[NLG]` for X. The end of a text is asked for in one of five examples, the six others
+Masks and predicts: each example draws one of several denoisers. Those of UL2 are regular spans as
+T5 has them (R), the end of a text (S), and extreme ones, long spans or half of the text (X). Inputs
+and targets are those of `SpanCorruption`; a mode token stands before the input: `[NLU]` for R,
+`[S2S]` for S, `[NLG]` for X. The end of a text is masked in one of five examples, the six others
 share the rest equally. Which denoiser an example gets is a function of the seed, the epoch and its
 number.
-Loss: -log p(token) at every token of the answers, summed over all denoisers.
-Relations: `SpanCorruption` is one of these alone. A model that saw all of them can fill gaps and go
-on with texts, and the mode token chooses. With `modes = false` it has to find out by itself.
+Loss: -log p(token) at every token of the targets, summed over all denoisers.
+Relations: `SpanCorruption` is one of these alone. A model that saw all of them can fill gaps and
+continue texts, and the mode token chooses. With `modes = false` it has to find out by itself.
 Where paper and code differ: the paper writes `[R]`, `[S]`, `[X]`, the released model the names
-above, and spells them with pieces of text; here each is a special token of its own. The shares of
+above, and spells them with pieces of text; here each is a special token of its own. The weights of
 the mixture are those of later reports that cite the paper.
 Example: `Denoisers(modes=False)`, or in a recipe
 `{kind = "denoisers", modes = false, parts = [{hide = {kind = "alternating_spans", fraction = 0.5}},
@@ -35,7 +35,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import Corrupted, corrupt
-from clozeworks.objectives.span_targets import CorruptedSpans
+from clozeworks.objectives.span_corruption import CorruptedSpans
 from clozeworks.rng import RandomStream
 from clozeworks.spec import Above, Advice, spec
 
@@ -46,7 +46,7 @@ REGULAR, SEQUENTIAL, EXTREME = "[NLU]", "[S2S]", "[NLG]"
 
 @spec
 class Denoiser:
-    """One of several ways to hide tokens."""
+    """One of several ways to mask tokens."""
 
     paper: ClassVar[str] = "Tay et al. 2022"
 
@@ -76,14 +76,14 @@ UL2 = (
 
 @spec
 class Denoisers(CorruptedSpans):
-    """Hides tokens in one of several ways, and says in which."""
+    """Masks tokens in one of several ways, and says in which."""
 
     paper: ClassVar[str] = "Tay et al. 2022"
 
     examples: ExamplesSpec | None = None
-    """What stands side by side."""
+    """What forms an example."""
     parts: tuple[Denoiser, ...] = UL2
-    """The ways to hide tokens; the seven of UL2 if not given."""
+    """The ways to mask tokens; the seven of UL2 if not given."""
     modes: bool = True
     """Whether a token before each input says which way it was."""
 
@@ -92,7 +92,7 @@ class Denoisers(CorruptedSpans):
             raise SettingError("parts", (), "a mixture needs at least one denoiser", "add one")
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Rewrites the texts; asks for `answers`; `chosen` is the denoiser of each example."""
+        """Rewrites the texts; `chosen` is the denoiser of each example."""
         clean, stream = builder.clean, rng.stream(self.name)
         chosen = self.chosen(clean, stream)
         positions = [
@@ -100,11 +100,11 @@ class Denoisers(CorruptedSpans):
             for number, part in enumerate(self.parts)
         ]
         masked = np.sort(np.concatenate(positions))
-        found = corrupt(clean, masked, source.sentinels, source.end())
+        texts = corrupt(clean, masked, source.sentinels, source.end())
         if self.modes:
             modes = np.array([_mode(part, source) for part in self.parts])
-            found = _opened(found, modes[chosen])
-        self.ask(builder, masked, found, source)
+            texts = _opened(texts, modes[chosen])
+        self.rewrite(builder, masked, texts, source)
         builder.targets[self.name][CHOSEN] = chosen
 
     def chosen(self, clean: ExampleArrays, rng: RandomStream) -> Int64Array:
@@ -117,19 +117,19 @@ class Denoisers(CorruptedSpans):
     def _positions(
         number: int, hide: ChoiceSpec, clean: ExampleArrays, chosen: Int64Array, rng: RandomStream
     ) -> Int64Array:
-        """What one denoiser hides in the examples that drew it."""
+        """What one denoiser masks in the examples that drew it."""
         rows = np.flatnonzero(chosen == number)
         if not len(rows):
             return np.zeros(0, dtype=np.int64)
-        own = clean.some(rows)
-        return clean.tokens_of(rows)[hide.positions(own, Draws.of(own, rng))]
+        examples = clean.some(rows)
+        return clean.tokens_of(rows)[hide.positions(examples, Draws.of(examples, rng))]
 
 
-def _opened(found: Corrupted, modes: Int64Array) -> Corrupted:
+def _opened(texts: Corrupted, modes: Int64Array) -> Corrupted:
     """The same with a token before each input, (B,)."""
-    lengths = found.input_lengths
-    inputs = np.insert(found.inputs, np.cumsum(lengths) - lengths, modes)
-    return dataclasses.replace(found, inputs=inputs, input_lengths=lengths + 1)
+    lengths = texts.input_lengths
+    inputs = np.insert(texts.inputs, np.cumsum(lengths) - lengths, modes)
+    return dataclasses.replace(texts, inputs=inputs, input_lengths=lengths + 1)
 
 
 def _mode(part: Denoiser, source: Vocabularies) -> int:

@@ -1,20 +1,20 @@
-"""Masked language modelling: hide some tokens, ask for all of them.
+"""Masked language modelling: mask some tokens, predict all of them.
 
 Paper: Devlin et al. 2019 (BERT); Liu et al. 2019 (RoBERTa: a new mask every time); Lan et al. 2020
 (ALBERT: n-grams); Joshi et al. 2020 (SpanBERT: spans).
 Data: any text; whole words, n-grams and spans use the word starts the corpus holds.
-Hides and asks: `hide` chooses tokens (15 %), `show` writes masks, random tokens or nothing over
-them, and each of them is asked, also those left as they were. With `masks = 10` an example has ten
-masks that come back in turn, as if ten masked copies lay on disk (BERT); without it every epoch has
-a new one (RoBERTa). What the template added is never hidden; fairseq hides it too.
-Loss: -log p(token) at the hidden positions only, summed; logits exist nowhere else.
+Masks and predicts: `hide` chooses tokens (15 %), `show` writes masks, random tokens or nothing over
+them, and each of them is predicted, also those left as they were. With `masks = 10` an example has
+ten masks that come back in turn, as if ten masked copies lay on disk (BERT); without it every epoch
+has a new one (RoBERTa). What the template added is never masked; fairseq masks it too.
+Loss: -log p(token) at the masked positions only, summed; logits exist nowhere else.
 Relations: the part every other pre-training objective here is added to. `SingleTokens` is fastest;
-`WholeWords` asks harder questions of the same text; `NGrams` and `Spans` suit tasks about phrases.
-A share above 0.15 gives more questions per text, and less text to answer them from.
+`WholeWords` makes harder targets of the same text; `NGrams` and `Spans` suit tasks about phrases.
+A fraction above 0.15 gives more targets per text, and less context to predict them from.
 Example: `MaskedLM.roberta()`, or in a recipe
 `{kind = "masked_lm", hide = {kind = "whole_words", budget = {kind = "exact", fraction = 0.2}}}`.
 
-Shapes: N tokens, W width, n questions.
+Shapes: N tokens, W width, n targets.
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from clozeworks.core.heads.vocabulary import NAME as HEAD
-from clozeworks.core.loss import LossTerm
+from clozeworks.core.loss import LossTerms
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
@@ -39,21 +39,29 @@ from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import PositiveInt, spec
 
+# The loss term and the random stream of masked tokens, whichever head predicts them.
+MASKED = "masked_lm"
+
 
 @spec
 class MaskedLM(Objective):
-    """Hides tokens and asks for them."""
+    """Masks tokens and predicts them."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
     examples: ExamplesSpec | None = None
-    """What stands side by side; None means whatever others need."""
+    """What forms an example; None means whatever others need."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
     show: Corruption = Corruption()
     """What the input shows in their place."""
     masks: PositiveInt | None = None
     """How many masks an example has before they come back; a new one each epoch if not given."""
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """The masked tokens."""
+        return (MASKED,)
 
     @classmethod
     def bert(
@@ -79,7 +87,7 @@ class MaskedLM(Objective):
     def roberta(cls) -> "MaskedLM":
         """RoBERTa: 15 % on average, a new mask every epoch, random tokens are never special ones.
 
-        fairseq also hides `<s>` and `</s>`, and may draw `<mask>` as a random token; this does
+        fairseq also masks `<s>` and `</s>`, and may draw `<mask>` as a random token; this does
         neither.
         """
         return cls(
@@ -104,22 +112,21 @@ class MaskedLM(Objective):
         )
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Hides tokens; asks for `answers` at `positions`."""
+        """Masks tokens; `answers` stood at `positions`."""
         clean = builder.clean
         epochs = clean.epochs if self.masks is None else clean.epochs % self.masks
-        draws = Draws.of(clean, rng.stream(self.name), epochs)
+        draws = Draws.of(clean, rng.stream(MASKED), epochs)
         positions = self.hide.positions(clean, draws)
         self.show.write(builder.ids, positions, clean, draws, source)
         builder.masked_positions = positions
-        builder.targets[self.name] = {"positions": positions, ANSWERS: clean.ids[positions]}
+        builder.targets[MASKED] = {"positions": positions, ANSWERS: clean.ids[positions]}
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """A vocabulary head."""
         return frozenset({HEAD})
 
-    def losses(
-        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
-    ) -> dict[str, LossTerm]:
-        """Logits at the hidden positions only."""
-        part = tensors.targets[self.name]
-        return {self.name: model.vocabulary.loss(hidden_states[part["positions"]], part[ANSWERS])}
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The cross-entropy at the masked positions; logits exist nowhere else."""
+        targets = tensors.targets[MASKED]
+        x = hidden_states[targets["positions"]]
+        return {MASKED: model.vocabulary.loss(x, targets[ANSWERS])}

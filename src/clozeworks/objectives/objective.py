@@ -1,4 +1,4 @@
-"""What an objective is: what is hidden, what is asked, what it costs.
+"""What an objective is: what is masked, what is predicted, and the loss.
 
 An objective is a frozen spec, so a recipe can write it: `{kind = "masked_lm", masks = 10}`. The
 data side (`collate`) works on numpy arrays in any process, the model side (`losses`) on tensors.
@@ -13,7 +13,7 @@ from torch import Tensor
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.loss import Loss, LossTerm
+from clozeworks.core.loss import Loss, LossTerms
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
@@ -28,64 +28,59 @@ class Objective(Slot):
 
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives"
+    owns_forward: ClassVar[bool] = False
+    """Whether it runs the model in its own way (on texts it rewrites, in a second stream), so that
+    no other objective can share its forward pass."""
 
     @property
     def name(self) -> str:
-        """What its part of a batch, its part of the loss and its random numbers are called."""
+        """The name of its targets in a batch, of its loss term and of its random stream."""
         return registry.kind(type(self))
 
     @property
     def loss_names(self) -> tuple[str, ...]:
-        """The names of all its parts."""
+        """The names of all its loss terms."""
         return (self.name,)
 
     @property
     def examples(self) -> ExamplesSpec | None:
-        """What must stand side by side; None means whatever others need. A field of most."""
+        """What forms an example; None means whatever others need. A field of most objectives."""
         return None
 
     @property
     def couples_examples(self) -> bool:
-        """Whether what an example costs depends on its neighbours in the batch.
+        """Whether the loss of an example depends on its neighbours in the batch.
 
         If so, two small batches are not the same as a big one.
         """
         return False
 
-    @property
-    def owns_forward(self) -> bool:
-        """Whether it runs the model in its own way: on texts it rewrites, in a second stream.
-
-        If so, no other objective can share its forward pass.
-        """
-        return False
-
     def chosen_examples(self) -> ExamplesSpec:
-        """The arrangement, which must be known by now.
+        """What forms an example, which must be known by now.
 
         Raises:
-            SettingError: Nobody asked for one.
+            SettingError: If no objective inside states it.
         """
         if self.examples is None:
-            where, name = _arranging(self, "objective")
+            where, name = _examples_setting(self, "objective")
             raise SettingError(
                 f"{where} of {name}",
                 None,
-                "it must say what stands side by side",
+                "it must say what forms an example",
                 'set it, such as examples = {kind = "full_sentences", length = 128}',
             )
         return self.examples
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Hides tokens and says what is asked.
+        """Masks tokens and states the targets.
 
         Everything random must come from `rng` at the example's epoch and index, so that a
         batch's size and order change nothing.
 
         Args:
-            builder: The batch in the making.
+            builder: The batch under construction.
             rng: Random numbers; an objective uses the stream of its own name.
-            source: What may be looked up.
+            source: The ids of special tokens, and where random tokens come from.
         """
         raise NotImplementedError
 
@@ -96,11 +91,7 @@ class Objective(Slot):
         return Batch.of(builder)
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """The parts beside the encoder that a model must be made with.
-
-        Args:
-            available: The parts its family knows.
-        """
+        """The parts beside the encoder that a model must have, of those its family knows."""
         return frozenset()
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
@@ -108,11 +99,7 @@ class Objective(Slot):
         return {}
 
     def companions(self, network: Model) -> dict[str, Model]:
-        """Networks among the heads it brings that are worth keeping, by the name of their folder.
-
-        Args:
-            network: What was trained.
-        """
+        """Networks among the trained heads that are worth saving, by the name of their folder."""
         return {}
 
     def settle(self, network: Model, model: Model) -> None:
@@ -125,7 +112,7 @@ class Objective(Slot):
 
     @property
     def notes(self) -> dict[str, str]:
-        """What the folder of a model that learned so must say, for those who ask it."""
+        """What the checkpoint must state, for those who run a model trained this way."""
         return {}
 
     def check(self, blueprint: Blueprint) -> None:
@@ -151,31 +138,66 @@ class Objective(Slot):
         heads = {**blueprint.heads, **self.heads(blueprint)}
         return dataclasses.replace(blueprint, heads=heads).check()
 
-    def losses(
-        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
-    ) -> dict[str, LossTerm]:
-        """What each part costs.
-
-        Args:
-            model: The model.
-            hidden_states: Its vectors of all tokens, (N, W).
-            tensors: The batch.
-        """
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The loss terms, from the hidden states of all tokens, (N, W)."""
         raise NotImplementedError
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
-        """One forward pass, and what it costs."""
+        """One forward pass, and its loss."""
         hidden_states = model(tensors.ids, tensors.layout, tensors.types)
         return Loss(self.losses(model, hidden_states, tensors))
 
 
-def _arranging(objective: Objective, path: str) -> tuple[str, str]:
-    """Where an arrangement is set, and for whom: one around others has that of the first inside."""
+class Wrapper(Objective):
+    """Slot: an objective around another one, which decides whatever the wrapper does not."""
+
+    is_slot: ClassVar[bool] = True
+    objective: Objective
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """Those of the inner objective."""
+        return self.objective.loss_names
+
+    @property
+    def examples(self) -> ExamplesSpec | None:
+        """What the inner objective needs."""
+        return self.objective.examples
+
+    @property
+    def couples_examples(self) -> bool:
+        """As the inner objective says."""
+        return self.objective.couples_examples
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Those of the inner objective."""
+        return self.objective.notes
+
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
+        """Does what the inner objective does."""
+        self.objective.collate(builder, rng, source)
+
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
+        """What the inner objective needs."""
+        return self.objective.required_heads(available)
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """Those of the inner objective."""
+        return self.objective.heads(blueprint)
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Checks what the inner objective needs."""
+        self.objective.check(blueprint)
+
+
+def _examples_setting(objective: Objective, path: str) -> tuple[str, str]:
+    """Where `examples` is set, and for which objective: for one around others, the first inside."""
     fields = [field.name for field in dataclasses.fields(cast(Any, objective))]
     for key in [] if "examples" in fields else fields:
         value = getattr(objective, key)
         if isinstance(value, Objective):
-            return _arranging(value, f"{path}.{key}")
+            return _examples_setting(value, f"{path}.{key}")
         if isinstance(value, tuple) and value and isinstance(value[0], Objective):
-            return _arranging(value[0], f"{path}.{key}[0]")
+            return _examples_setting(value[0], f"{path}.{key}[0]")
     return f"{path}.examples", objective.name

@@ -1,28 +1,28 @@
-"""Permuted language modelling: ask for some tokens, each from those before it in a random order.
+"""Permuted language modelling: predict some tokens, each from those before it in a random order.
 
 Paper: Yang et al. 2019 (XLNet); Dai et al. 2019 (the memory).
-Data: any text. With the arrangement `remembered_blocks` each window has the tokens before it as a
-memory.
-Hides and asks: nothing is hidden in the input. `ask` chooses the tokens to be asked for, a sixth of
-a text. These and the special tokens get a random order: each sees the ones before it, and all see
-the tokens that are not asked for. Who asks is a second stream that knows the place and not the
-token, so a question's answer may be read by later questions. With `reuse = 0.5` the first half of a
-text sees nothing of the second, as where it is to be the memory of the next step; of an odd number
-of tokens the second half has one more.
-Loss: -log p(token) at the asked positions, summed; logits exist nowhere else.
-Relations: `MaskedLM` asks for all hidden tokens as if each were alone, and shows a mask that no
+Data: any text. With examples of the kind `remembered_blocks` each window has the tokens before it
+as a memory.
+Masks and predicts: nothing is masked in the input. `ask` chooses the tokens to be predicted, a
+sixth of a text. These and the special tokens get a random order: each sees the ones before it, and
+all see the tokens that are not predicted. A second stream predicts, which knows the position and
+not the token, so later predictions may read an earlier target. With `reuse = 0.5` the first half of
+a text sees nothing of the second, as where it is to be the memory of the next step; of an odd
+number of tokens the second half has one more.
+Loss: -log p(token) at the target positions, summed; logits exist nowhere else.
+Relations: `MaskedLM` predicts all masked tokens as if each were alone, and shows a mask that no
 later text has; this does neither, and runs a second stream for it. No other objective reads that
 stream, so it stands in no sum. Any model whose layers normalise last can learn it; XLNet was made
 for it.
 Where paper and code differ: the released code feeds pairs of segments and windows that overlap by
 `reuse` tokens, half of them reversed, and keeps what it computed for the next step; here any
-arrangement will do, and a memory is computed anew (decision 18). The collator of transformers
-writes a mask over the tokens it asks for, also in the content stream, where later questions read
-it; then an order means nothing.
+examples will do, and a memory is computed anew (decision 18). The collator of transformers writes a
+mask over the tokens it predicts, also in the content stream, where later predictions read it; then
+an order means nothing.
 Example: `PermutedLM()`, or in a recipe
 `{kind = "permuted_lm", reuse = 0.5, ask = {kind = "spaced_spans", longest = 3}}`.
 
-Shapes: N tokens, B texts, n questions, K tokens of the memory.
+Shapes: N tokens, B texts, n targets, K tokens of the memory.
 """
 
 from collections.abc import Collection
@@ -70,29 +70,26 @@ _LATER = 2**28
 
 @spec
 class PermutedLM(Objective):
-    """Asks for tokens in a random order."""
+    """Predicts tokens in a random order."""
 
     paper: ClassVar[str] = "Yang et al. 2019"
+    # No other objective reads the second stream.
+    owns_forward: ClassVar[bool] = True
 
     examples: ExamplesSpec | None = None
-    """What stands side by side."""
+    """What forms an example."""
     ask: ChoiceSpec = SpacedSpans()
-    """Which tokens are asked for, and how many."""
+    """Which tokens are predicted, and how many."""
     reuse: Annotated[float, Above(0), Below(1), Advice("0.5 is usual; or leave it out")] | None = (
         None
     )
-    """The first share of a text that sees nothing of the rest; None: there is no such border."""
-
-    @property
-    def owns_forward(self) -> bool:
-        """No other objective reads the second stream."""
-        return True
+    """The first fraction of a text that sees nothing of the rest; None: there is no such border."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks for `answers` at `targets`; `sees` and `seen` are the ranks of all tokens.
+        """`answers` stand at `targets`; `sees` and `seen` are the ranks of all tokens.
 
         All of them are about the texts without their memories, whose lengths are `before`; `asked`
-        are the questions of each text.
+        is the number of targets of each text.
         """
         clean, before = self._without_memory(builder.clean)
         draws = Draws.of(clean, rng.stream(self.name))
@@ -111,7 +108,7 @@ class PermutedLM(Objective):
         """The texts alone, and how many tokens stood before each, (B,)."""
         if not isinstance(self.examples, RememberedBlocks):
             return clean, np.zeros(len(clean), dtype=np.int64)
-        assert clean.labels is not None, "the arrangement says how long each memory is"
+        assert clean.labels is not None, "the examples say how long each memory is"
         before = clean.labels.astype(np.int64)
         within = np.arange(len(clean.ids)) - np.repeat(clean.starts, clean.lengths)
         keep = within >= np.repeat(before, clean.lengths)
@@ -131,17 +128,17 @@ class PermutedLM(Objective):
     ) -> tuple[Int64Array, Int64Array]:
         """What each token sees and where it is seen: ranks in a random order, (N,) each.
 
-        A token that is not asked for is seen by all and sees only its like. A special token sees
-        itself; one that is asked for does not, which is the second stream's business.
+        A token that is not predicted is seen by all and sees only its like. A special token sees
+        itself; one that is predicted does not, which is the second stream's business.
         """
         drawn = chances.order(draws.more("order", draws.hide.shape[1]))  # (B, L)
         position = np.empty_like(drawn)
         np.put_along_axis(position, drawn, np.arange(drawn.shape[1])[None], axis=1)
         order = position[clean.real]
-        asked = np.zeros(len(order), dtype=np.bool_)
-        asked[targets] = True
-        sees = np.where(asked, order, np.where(clean.special, order + 1, 0))
-        seen = np.where(asked | clean.special, order, -1)
+        is_target = np.zeros(len(order), dtype=np.bool_)
+        is_target[targets] = True
+        sees = np.where(is_target, order, np.where(clean.special, order + 1, 0))
+        seen = np.where(is_target | clean.special, order, -1)
         if self.reuse is not None:
             within = np.arange(len(order)) - np.repeat(clean.starts, clean.lengths)
             first = (clean.lengths * self.reuse).astype(np.int64)
@@ -158,11 +155,7 @@ class PermutedLM(Objective):
         return {} if START in blueprint.heads else {START: QueryStart()}
 
     def check(self, blueprint: Blueprint) -> None:
-        """Complains about a missing head, and about layers that two streams cannot share.
-
-        Raises:
-            SettingError: If a head is missing, or two streams cannot share the layers.
-        """
+        """Complains about a missing head, and about layers that two streams cannot share."""
         super().check(blueprint)
         for index, layer in enumerate(blueprint.encoder.layers):
             for sub in layer:
@@ -185,24 +178,19 @@ class PermutedLM(Objective):
             )
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
-        """Reads the memory, then runs both streams and asks the second."""
-        part = tensors.targets[self.name]
+        """Reads the memory, then runs both streams and predicts with the second."""
+        targets = tensors.targets[self.name]
         ids, layout, types = tensors.ids, tensors.layout, tensors.types
         memory = None
         if isinstance(self.examples, RememberedBlocks):
-            ids, layout, types, memory = _remember(model, tensors, part[BEFORE])
-        asked = TargetQueries(part[TARGETS], Layout(part[ASKED].tolist()), model.heads[START]())
+            ids, layout, types, memory = _remember(model, tensors, targets[BEFORE])
+        counts = Layout(targets[ASKED].tolist())
+        queries = TargetQueries(targets[TARGETS], counts, model.heads[START]())
+        ranks = PermutationRanks(targets[SEES], targets[SEEN])
         streams = two_streams(
-            model,
-            ids,
-            layout,
-            types,
-            asked=asked,
-            ranks=PermutationRanks(part[SEES], part[SEEN]),
-            memory=memory,
-            content=False,
+            model, ids, layout, types, targets=queries, ranks=ranks, memory=memory, content=False
         )
-        return Loss({self.name: model.vocabulary.loss(streams.queries[-1], part[ANSWERS])})
+        return Loss({self.name: model.vocabulary.loss(streams.queries[-1], targets[ANSWERS])})
 
 
 def _remember(
@@ -211,7 +199,7 @@ def _remember(
     """The texts without their memories, and what the layers make of these."""
     layout, device = tensors.layout, tensors.ids.device
     sizes = before.tolist()
-    alone = Layout([all_ - own for all_, own in zip(layout.lengths, sizes, strict=True)])
+    alone = Layout([length - size for length, size in zip(layout.lengths, sizes, strict=True)])
     is_memory = layout.positions(device) < before[layout.rows(device)]
     window, past = (mask.nonzero().squeeze(1) for mask in (~is_memory, is_memory))
     ids, types = tensors.ids[window], tensors.types[window]

@@ -13,9 +13,9 @@
 | `simcse` | Gao et al. 2021 | each sentence twice, told apart from all others |
 | `gpt`, `gpt2` | Radford et al. 2018, 2019 | every token from those before it, by document |
 | `llama` | Touvron et al. 2023 | the same, longer texts |
-| `t5`, `mt5` | Raffel et al. 2020; Xue et al. 2021 | spans of 3 tokens for a decoder to write |
+| `t5`, `mt5` | Raffel et al. 2020; Xue et al. 2021 | spans of 3 tokens, predicted by a decoder |
 | `byt5` | Xue et al. 2022 | spans of 20 bytes, the last bytes as sentinels |
-| `ul2` | Tay et al. 2022 | seven kinds of gaps, and a token that says which |
+| `ul2` | Tay et al. 2022 | seven kinds of masks, and a token that says which |
 | `prefix-lm` | Liu et al. 2018 | the second half of a text from the first |
 """
 
@@ -37,7 +37,6 @@ from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.contrastive import Contrastive
 from clozeworks.objectives.decoded_lm import DecodedLM
 from clozeworks.objectives.denoisers import Denoisers
-from clozeworks.objectives.generator import Generator
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans, raw_length
@@ -46,10 +45,13 @@ from clozeworks.objectives.noise.whole_words import WholeWords
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.permuted_lm import PermutedLM
 from clozeworks.objectives.prefix_lm import PrefixLM
-from clozeworks.objectives.replaced_tokens import ReplacedTokens
+from clozeworks.objectives.replaced_tokens import Generator, ReplacedTokens
 from clozeworks.objectives.sentence_order import SentenceOrder
 from clozeworks.objectives.span_boundary import SpanBoundary
 from clozeworks.objectives.span_corruption import SpanCorruption
+
+# ByT5's spans, in bytes.
+BYTES = 20.0
 
 
 def _bert(length: int) -> Objective:
@@ -71,64 +73,39 @@ def _spanbert(length: int) -> Objective:
     return Sum(parts=(dataclasses.replace(MaskedLM.spanbert(), examples=texts), SpanBoundary()))
 
 
-def _electra(length: int) -> Objective:
-    return ReplacedTokens(examples=FullSentences(length=length))
-
-
 def _xlnet(length: int) -> Objective:
     return PermutedLM(examples=RememberedBlocks(length=length, memory=3 / 7), reuse=0.5)
 
 
 def _deberta(length: int) -> Objective:
-    grams = NGrams(longest=3)
-    return DecodedLM(examples=FullSentences(length=length), hide=grams, positions=_room(length))
+    # A mask decoder has the published number of positions, whatever shorter stages come first.
+    grams, positions = NGrams(longest=3), max(512, length)
+    return DecodedLM(examples=FullSentences(length=length), hide=grams, positions=positions)
 
 
 def _deberta_v3(length: int) -> Objective:
     return ReplacedTokens(
         examples=FullSentences(length=length),
         hide=WholeWords(),
-        generator=Generator(width=1.0, layers=0.5, positions=_room(length)),
+        generator=Generator(width=1.0, layers=0.5, positions=max(512, length)),
         sharing="disentangled",
     )
-
-
-def _room(length: int) -> int:
-    """Places of a mask decoder: the published ones, whatever shorter stages come first."""
-    return max(512, length)
-
-
-def _simcse(length: int) -> Objective:
-    return Contrastive(examples=Twice(length=length))
 
 
 def _causal(length: int) -> Objective:
     return CausalLM(examples=DocumentPieces(length=length))
 
 
-def _prefix_lm(length: int) -> Objective:
-    return PrefixLM(examples=Blocks(length=length))
-
-
-def _t5(length: int) -> Objective:
+def _t5(length: int) -> SpanCorruption:
     return SpanCorruption(examples=Blocks(length=length))
 
 
 def _byt5(length: int) -> Objective:
-    spans = AlternatingSpans(mean=BYTES)
-    return SpanCorruption(examples=Blocks(length=length), hide=spans, sentinels="bytes")
-
-
-def _ul2(length: int) -> Objective:
-    return Denoisers(examples=Blocks(length=length))
-
-
-# ByT5's spans, in bytes.
-BYTES = 20.0
+    return dataclasses.replace(_t5(length), hide=AlternatingSpans(mean=BYTES), sentinels="bytes")
 
 
 def _shown(inputs: int, mean: float) -> int:
-    """The tokens of a text and its end that make inputs of a given length, 15 % hidden."""
+    """The tokens of a text and its end that make inputs of a given length, 15 % masked."""
     return raw_length(inputs, 0.15, mean)[0] + 1
 
 
@@ -139,26 +116,26 @@ PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
     "byt5": (_byt5, _shown(1024, BYTES)),  # 1,194 for inputs of 1,024 bytes
     "deberta": (_deberta, 512),
     "deberta-v3": (_deberta_v3, 512),
-    "electra": (_electra, 512),
+    "electra": (lambda length: ReplacedTokens(examples=FullSentences(length=length)), 512),
     "gpt": (_causal, 512),
     "gpt2": (_causal, 1024),
     "llama": (_causal, 2048),
     "mt5": (_t5, _shown(1024, 3.0)),  # 1,138 for inputs of 1,024 tokens
-    "prefix-lm": (_prefix_lm, 512),
+    "prefix-lm": (lambda length: PrefixLM(examples=Blocks(length=length)), 512),
     "roberta": (_roberta, 512),
-    "simcse": (_simcse, 32),
+    "simcse": (lambda length: Contrastive(examples=Twice(length=length)), 32),
     "spanbert": (_spanbert, 512),
     "t5": (_t5, _shown(512, 3.0)),  # 569 for inputs of 512 tokens
-    "ul2": (_ul2, 512),
+    "ul2": (lambda length: Denoisers(examples=Blocks(length=length)), 512),
     "xlnet": (_xlnet, 896),  # windows of 512 tokens after a memory of 384
 }
 
 
 def written(text: str, length: int | None = None) -> Objective:
-    """An objective as a person writes it: a name, or a table as in a recipe.
+    """An objective as a person writes it: a name such as `bert`, or a table as in a recipe.
 
     Args:
-        text: `bert`, or `{kind = "masked_lm", examples = {kind = "blocks", length = 64}}`.
+        text: The name or the table.
         length: The most tokens of an example, for a name.
 
     Raises:
@@ -171,7 +148,7 @@ def written(text: str, length: int | None = None) -> Objective:
         raise SettingError(
             "length",
             length,
-            "the objective is written out, with an arrangement that states it",
+            "the objective is written out, with examples that state it",
             "leave it out",
         )
     try:
@@ -189,11 +166,7 @@ def written(text: str, length: int | None = None) -> Objective:
 
 
 def published(name: str, length: int | None = None) -> Objective:
-    """An objective as its paper has it.
-
-    Args:
-        name: One of the names above.
-        length: The most tokens of an example; the paper's if not given.
+    """The objective of a paper, for examples of some length or of that of the paper.
 
     Raises:
         UnknownName: If no objective has this name.

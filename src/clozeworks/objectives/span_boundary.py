@@ -1,20 +1,20 @@
-"""The span boundary objective: guess a hidden span from the two tokens around it.
+"""The span boundary objective: predict a masked span from the two tokens around it.
 
 Paper: Joshi et al. 2020 (SpanBERT).
 Data: what `MaskedLM` with spans needs: one text per example, with word starts.
-Hides and asks: hides nothing itself. For every hidden span it asks for the first 15 tokens, each
-from the visible token before the span, the one after it, and the token's place in the span. A span
-at either end of its segment has only one such token and is not asked: special tokens are no
+Masks and predicts: masks nothing itself. It predicts the first 15 tokens of every masked span, each
+from the visible token before the span, the one after it, and the token's position in the span. A
+span at either end of its segment has only one such token and is left out: special tokens are not
 boundaries.
 Loss: -log p(token) of a head of its own whose decoder is the token table, summed. The released code
-divides by one more than the number of questions, so as not to divide by zero; here the count is
-exact, and no questions cost nothing.
-Relations: an addition to `MaskedLM` with `Spans`, before it in the same `Sum`. Its questions are a
-part of those `MaskedLM` asks, answered from two vectors instead of the token's own. Prefer it for
+divides by one more than the number of targets, so as not to divide by zero; here the count is
+exact, and a batch without targets adds 0.
+Relations: an addition to `MaskedLM` with `Spans`, before it in the same `Sum`. Its targets are some
+of those of `MaskedLM`, predicted from two vectors instead of the token's own. Prefer it for
 extractive answers and coreference; the head is thrown away afterwards.
 Example: `Sum(parts=(MaskedLM.spanbert(), SpanBoundary()))` is SpanBERT.
 
-Shapes: N tokens, S spans, n questions.
+Shapes: S spans, n masked tokens.
 """
 
 from typing import ClassVar, cast
@@ -26,7 +26,7 @@ from clozeworks.arrays import Int64Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary, BoundaryVocabularyModule
-from clozeworks.core.loss import LossTerm
+from clozeworks.core.loss import LossTerms
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
@@ -43,22 +43,22 @@ HEAD = "span_boundary"
 
 @spec
 class SpanBoundary(Objective):
-    """Asks for hidden spans from the tokens around them."""
+    """Predicts masked spans from the tokens around them."""
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
     examples: ExamplesSpec | None = None
-    """What stands side by side; None means whatever others need."""
+    """What forms an example; None means whatever others need."""
     longest: PositiveInt = 15
-    """The most tokens of a span that are asked."""
+    """The most tokens of a span that are predicted."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks for `answers` between `left` and `right`, `offsets` tokens from the beginning."""
+        """`answers` stand between `left` and `right`, `offsets` tokens from the beginning."""
         if builder.masked_positions is None:
             raise SettingError(
                 "objective.kind",
                 self.name,
-                "it asks for spans that masked_lm hides, and stands alone",
+                "it predicts spans that masked_lm masks, and stands alone",
                 "put masked_lm with hide = spans before it in a sum",
             )
         starts, ends = enclosed_spans(builder.clean, builder.masked_positions)
@@ -76,25 +76,18 @@ class SpanBoundary(Objective):
         """A head that reads both boundaries."""
         return {HEAD: BoundaryVocabulary(positions=self.longest)}
 
-    def losses(
-        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
-    ) -> dict[str, LossTerm]:
-        """Logits for each asked token of each span."""
-        part = tensors.targets[self.name]
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The cross-entropy at each predicted token of each span."""
+        targets = tensors.targets[self.name]
         head = cast(BoundaryVocabularyModule, model.heads[HEAD])
-        left, right = hidden_states[part["left"]], hidden_states[part["right"]]
-        return {self.name: head.loss(left, right, part["offsets"], part[ANSWERS])}
+        left, right = hidden_states[targets["left"]], hidden_states[targets["right"]]
+        return {self.name: head.loss(left, right, targets["offsets"], targets[ANSWERS])}
 
 
 def enclosed_spans(clean: ExampleArrays, masked: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The hidden spans that have a visible token of their segment on either side.
+    """The spans of masked tokens (n,) with a visible token of their segment on either side.
 
-    Args:
-        clean: The batch.
-        masked: The hidden tokens in ascending order, (n,).
-
-    Returns:
-        Where each begins and its end, (S,) each.
+    Returned are the beginnings and the ends of the spans, (S,) each.
     """
     segments = segment_begins(clean)
     firsts = span_begins(masked, segments)

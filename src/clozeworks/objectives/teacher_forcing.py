@@ -1,12 +1,12 @@
-"""What an answer costs, token by token, each told all the right ones before it.
+"""Teacher forcing: each token of a target text is predicted with the right ones before it known.
 
 Paper: Williams & Zipser 1989 (the name); Sutskever et al. 2014.
-The idea: an encoder-decoder is shown a text and the answer moved one place to the right, so all
-tokens of the answer are asked for in one pass. A model without an encoder reads text and answer as
-one, and is asked from the end of the text on.
-Used by: every objective and task whose answers are texts.
+The idea: an encoder-decoder is shown a text and the target moved one position to the right, so all
+tokens of the target are predicted in one pass. A model without an encoder reads text and target as
+one, and predicts from the end of the text on.
+Used by: every objective and task whose targets are texts.
 
-Shapes: N tokens, n tokens of all answers, B texts, W width.
+Shapes: N tokens, n tokens of all targets, B texts, W width.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,16 +26,16 @@ from clozeworks.objectives.batch import ANSWERS, BatchTensors, TargetArrays
 from clozeworks.objectives.objective import Objective
 
 DECODER = "decoder"
-# The tokens that answers are named from, and how many each text has: in all, and in a row.
+# The tokens that targets are predicted from, and how many each text has: in all, and in a row.
 READ, LENGTHS, RUNS = "read", "lengths", "runs"
 
 
 class TeacherForced(Objective):
-    """Slot: answers are texts, each of their tokens asked for with all before it known.
+    """Slot: targets are texts, each of their tokens predicted with all before it known.
 
-    Its part holds `read`, the token just before each answer, and `lengths`, the answers of each
-    text; where a text is asked in several positions, as in a chat, also `runs`, the answers of each
-    place. What is read may be replaced by others, but for the first of a run; what is asked stays.
+    Its targets hold `read`, the token just before each of them, and `lengths`, how many each text
+    has; where a text has several runs of targets, as in a chat, also `runs`, how many each run has.
+    What is read may be replaced by others, but for the first of a run; the targets stay.
     """
 
     is_slot: ClassVar[bool] = True
@@ -45,29 +45,23 @@ class TeacherForced(Objective):
         return frozenset({HEAD} | ({DECODER} & set(available)))
 
     def vectors(self, model: Model, tensors: BatchTensors, read: Tensor) -> Tensor:
-        """What each answer is named from, (n, W).
-
-        Args:
-            model: The model.
-            tensors: The batch.
-            read: The token just before each answer, (n,).
-        """
+        """The hidden states targets are predicted from, (n, W), given the tokens before them."""
         raise NotImplementedError
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
-        """One forward pass, and what it costs."""
-        part = tensors.targets[self.name]
-        x = self.vectors(model, tensors, part[READ])  # (n, W)
-        return Loss({self.name: model.vocabulary.loss(x, part[ANSWERS])})
+        """One forward pass, and its loss."""
+        targets = tensors.targets[self.name]
+        x = self.vectors(model, tensors, targets[READ])  # (n, W)
+        return Loss({self.name: model.vocabulary.loss(x, targets[ANSWERS])})
 
 
 def answer_part(answers: Int64Array, lengths: Int64Array, start: int) -> TargetArrays:
-    """What is asked, and what the decoder reads: the start, then the answer but for its last token.
+    """The targets, and what the decoder reads: the start, then the target but for its last token.
 
     Args:
-        answers: The tokens of all answers, one answer after the other, (n,).
-        lengths: How many tokens each answer has, at least one, (B,).
-        start: What every answer begins with; T5 takes its padding token.
+        answers: The tokens of all targets, one target after the other, (n,).
+        lengths: How many tokens each target has, at least one, (B,).
+        start: What every target begins with; T5 takes its padding token.
     """
     read = np.empty_like(answers)
     read[1:] = answers[:-1]
@@ -78,13 +72,9 @@ def answer_part(answers: Int64Array, lengths: Int64Array, start: int) -> TargetA
 def decoded(
     model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor | None = None
 ) -> Tensor:
-    """The decoder's vectors of all tokens of the answers, (n, W).
+    """The decoder's hidden states at all tokens of the targets, (n, W).
 
-    Args:
-        model: A model with a decoder.
-        tensors: The texts.
-        part: What is asked.
-        read: What the decoder reads instead of the right answers, (n,).
+    It reads the right tokens of `part`, or others in their place, (n,).
     """
     encoded = AttentionSource(model(tensors.ids, tensors.layout, tensors.types), tensors.layout)
     read = part[READ] if read is None else read
@@ -94,18 +84,9 @@ def decoded(
 def continued(
     model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor | None = None
 ) -> Tensor:
-    """The vectors that all tokens of the answers are named from, where they go on with the text.
+    """The same of a model without a decoder, where targets continue the text, (n, W).
 
-    The first is named from the last token of the text, so a text has at least one.
-
-    Args:
-        model: A model that writes, without a decoder.
-        tensors: The texts.
-        part: What is asked.
-        read: What is read instead of the right answers, (n,).
-
-    Returns:
-        A vector for each, (n, W).
+    The first is predicted from the last token of the text, so a text has at least one.
     """
     device, lengths = tensors.ids.device, part[LENGTHS].tolist()
     answers = Layout(lengths)

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 
 from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads.pooled import PooledClasses, Pooler
-from clozeworks.core.heads.projection import Projection
+from clozeworks.core.heads.pooled import PooledClasses, Pooler, Projection
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.initialize import initialize
@@ -68,7 +67,7 @@ def test_first_weights_of_other_parts_do_not_change(blueprint):
 
 def test_who_brings_a_head_asks_it(blueprint):
     model = blueprint.build()
-    with pytest.raises(AssertionError, match="asked by the objective that brings it"):
+    with pytest.raises(AssertionError, match="run by the objective that brings it"):
         model.head("span_boundary")
 
 

@@ -85,5 +85,5 @@ def test_a_pass_makes_it_once():
 
 @pytest.mark.parametrize(("count", "farthest"), [(3, 128), (32, 8)])
 def test_too_few_buckets(count, farthest):
-    with pytest.raises(SettingError, match=f"positions.count is {count} and positions.farthest"):
+    with pytest.raises(SettingError, match=f"positions.count is {count}; it must be at least 4"):
         BucketTable(heads=2, both_sides=True, count=count, farthest=farthest).build(16)

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from clozeworks.core.attention.attention import CrossAttention, SelfAttention
-from clozeworks.core.attention.kv_cache import GrowingCache
+from clozeworks.core.attention.kv_cache import GrowingCache, PrefixCache
 from clozeworks.core.attention.masks import Causal, Window
-from clozeworks.core.attention.prefix_cache import PrefixCache
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.context import AttentionSource
 from clozeworks.core.initialize import initialize

@@ -232,17 +232,17 @@ def test_dropout_only_in_training():
     ("changes", "message"),
     [
         ({"width": 0}, "width is 0; it must be at least 1."),
-        ({"width": 9}, "encoder.layers[0].attention.heads is 2 and width is 9; the width must be "
-         "divisible by the heads; change one of them, or set head_width."),
+        ({"width": 9}, "encoder.layers[0].attention.heads is 2; `width`, 9, must be divisible by "
+         "it; change one of them, or set `head_width`."),
         ({"encoder": tower(order=(0, 2))},
          "encoder.order[1] is 2; it must be a layer from 0 to 1."),
         ({"heads": {"classes": PooledClasses(count=2)}},
-         "heads.classes reads the pooled text, but there is no pooler; add the pooler."),
+         "pooler is None; `heads.classes` reads it; add the pooler."),
         ({"embeddings": Embeddings(tokens=5, dropout=1.5)},
          "embeddings.dropout is 1.5; it must be at least 0 and below 1."),
         ({"embeddings": Embeddings(tokens=5, positions=Learned(count=2, offset=2))},
-         "embeddings.positions has room for 0 tokens; it needs at least 1; raise count or lower "
-         "offset."),
+         "embeddings.positions is a table with room for 0 tokens; it needs room for at least 1; "
+         "raise count or lower offset."),
     ],
 )  # fmt: skip
 def test_rules_that_span_parts(changes, message):

@@ -103,5 +103,5 @@ def test_half_precision_stays_what_it_is_and_is_turned_in_full(dtype):
 
 @pytest.mark.parametrize("theta", [0.0, -1.0])
 def test_theta_must_be_above_0(theta):
-    with pytest.raises(SettingError, match=r"positions\.theta is .*; it must be above 0\."):
+    with pytest.raises(SettingError, match=r"^theta is .*; it must be above 0\."):
         built(theta)

@@ -64,7 +64,7 @@ def test_a_question_depends_on_what_comes_before_it_in_the_order_and_on_nothing_
 
     def answers(ids):
         with torch.no_grad():
-            return two_streams(model, ids, layout, asked=asked, ranks=ranks).queries[-1]
+            return two_streams(model, ids, layout, targets=asked, ranks=ranks).queries[-1]
 
     before = answers(ids)
     for changed in range(length):
@@ -88,7 +88,7 @@ def test_a_token_is_known_to_its_own_place_in_the_content_stream_alone():
     other[2] = 5 + (ids[2] - 4) % 26
     with torch.no_grad():
         one, two = (
-            two_streams(model, own, layout, asked=asked, ranks=ranks) for own in (ids, other)
+            two_streams(model, own, layout, targets=asked, ranks=ranks) for own in (ids, other)
         )
         # What the first layer's attention says at this place, if it sees what stands there or not.
         blind = ForwardContext(layout, mask=Permutation(ranks.sees, seen, itself=False))
@@ -155,10 +155,10 @@ def test_a_text_may_have_no_memory_and_nothing_asked():
     asked = TargetQueries(torch.tensor([9, 11]), Layout([0, 2]), START)
     alone = TargetQueries(torch.tensor([2, 4]), Layout([2]), START)
     with torch.no_grad():
-        both = two_streams(model, ids, layout, asked=asked, ranks=ranks, memory=memory)
+        both = two_streams(model, ids, layout, targets=asked, ranks=ranks, memory=memory)
         own = PermutationRanks(ranks.sees[7:], ranks.seen[7:])
         only = Memory(memory.inputs, Layout([4]))
-        single = two_streams(model, ids[7:], Layout([8]), asked=alone, ranks=own, memory=only)
+        single = two_streams(model, ids[7:], Layout([8]), targets=alone, ranks=own, memory=only)
         plain = two_streams(
             model,
             ids[:7],
@@ -174,7 +174,7 @@ def test_a_question_that_sees_nothing_is_answered_by_its_place_alone():
     model = built().train()
     ranks = PermutationRanks(torch.tensor([0, 1]), torch.tensor([0, 1]))
     asked = TargetQueries(torch.tensor([0, 1]), Layout([2]), START)
-    out = two_streams(model, tokens(2), Layout([2]), asked=asked, ranks=ranks).queries[-1]
+    out = two_streams(model, tokens(2), Layout([2]), targets=asked, ranks=ranks).queries[-1]
     out.square().sum().backward()
     assert out.isfinite().all()
     assert all(p.grad.isfinite().all() for p in model.encoder.parameters() if p.grad is not None)

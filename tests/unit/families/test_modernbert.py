@@ -163,7 +163,7 @@ def test_odd_heads_of_a_blueprint_are_refused_when_it_is_built():
     with pytest.raises(SettingError) as caught:
         odd.build()
     assert str(caught.value) == (
-        "a head is 5 wide; rotary positions turn pairs of numbers, so it must be even; change the "
+        "head_width is 5; rotary positions turn pairs of numbers, so it must be even; change the "
         "width or the heads."
     )
 

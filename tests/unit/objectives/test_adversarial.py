@@ -86,7 +86,7 @@ def tensors_of(objective, task, **more):
 
 def scores_of(objective, model, tensors):
     hidden = model(tensors.ids, tensors.layout, tensors.types)
-    return objective._choices(model, hidden, tensors)
+    return objective._logits(model, hidden, tensors)
 
 
 @TASKS

@@ -143,4 +143,4 @@ def test_settings_that_cannot_be_used():
         assert str(caught.value) == f"fraction is {share}; it must be above 0 and below 1."
     with pytest.raises(SettingError) as caught:
         AlternatingSpans(mean=0.5)
-    assert str(caught.value) == "mean is 0.5; a span has at least one token; raise it."
+    assert str(caught.value) == "mean is 0.5; it must be at least 1."

@@ -125,14 +125,14 @@ def test_models_that_cannot_learn_it(tiny):
     with pytest.raises(SettingError) as caught:
         CausalLM().check(BERT.blueprint(Config(BERT.published("bert-tiny")), {"vocabulary"}))
     assert str(caught.value) == (
-        "objective.kind is 'causal_lm'; it asks for each token from those before it, and the "
+        "objective.kind is 'causal_lm'; it predicts each token from those before it, and the "
         "tokens of this model see what comes after them; choose a family that can generate, such "
         "as gpt2 or llama."
     )
     with pytest.raises(SettingError) as caught:
         tiny("t5", CausalLM())
     assert str(caught.value) == (
-        "objective.kind is 'causal_lm'; it asks for every token of one text, and the model has a "
+        "objective.kind is 'causal_lm'; it predicts every token of one text, and the model has a "
         "decoder, which answers the text that its encoder reads; use span_corruption or "
         "prefix_lm, or choose a family without an encoder, such as gpt2 or llama."
     )

@@ -88,7 +88,7 @@ def test_pairs_are_read_from_the_pooler(pairs, source, model):
 
 def test_what_pairs_need(examples, source, model):
     assert complaint(lambda: NextSentence().batch(examples([5]), 0, source)) == (
-        "examples of next_sentence is one that gives no labels; it must pair texts; use one "
+        "examples of next_sentence is of a kind without labels; it must pair texts; use one "
         "of: next_sentence_pairs, sentence_order_pairs."
     )
     for objective in (NextSentence(), SentenceOrder()):
@@ -98,16 +98,16 @@ def test_what_pairs_need(examples, source, model):
         )
 
 
-def test_arrangements_must_agree():
+def test_examples_must_agree():
     assert BERT.examples == NextSentencePairs(length=128)
     longer = NextSentencePairs(length=512)
     both = Sum(parts=(MaskedLM(examples=longer), NextSentence(examples=longer)))
     assert both.chosen_examples() == longer
     assert complaint(lambda: Sum(parts=(MaskedLM(), NextSentence(), SentenceOrder()))) == (
         "examples is {kind = 'sentence_order_pairs', length = 512, short = 0.1, copies = 10, "
-        "pure = False}; the parts of a sum share their texts, and sentence_order needs this one, "
+        "pure = False}; the parts of a sum share their examples, and sentence_order needs these, "
         "next_sentence {kind = 'next_sentence_pairs', length = 128, short = 0.1, copies = 10}; "
-        "give both the same arrangement, or one of them none."
+        "give both the same examples, or one of them none."
     )
     assert SentenceOrder().examples == SentenceOrderPairs(length=512)
     # What is inside has the setting, and is named as it is written.
@@ -144,7 +144,7 @@ def test_span_boundary_needs_spans_before_it():
     ):
         names = [name for part in parts for name in part.loss_names]
         assert complaint(lambda p=parts: Sum(parts=p)) == (
-            f"parts is {names}; span_boundary asks for hidden spans; put masked_lm with hide = "
+            f"parts is {names}; span_boundary predicts masked spans; put masked_lm with hide = "
             "spans before it."
         )
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clozeworks.core.heads.projection import Projection
+from clozeworks.core.heads.pooled import Projection
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.loss import LossTerm
@@ -20,7 +20,7 @@ TRIPLETS = Contrastive(pooling="mean", projection=None, negatives="given")
 
 def cost(objective, vectors):
     """The cost of vectors (A, V, W)."""
-    scores = objective.scores(vectors)
+    scores = objective.logits(vectors)
     count = len(vectors)
     answers = (
         torch.arange(count) if objective.couples_examples else torch.zeros(count, dtype=torch.long)
@@ -41,7 +41,7 @@ def test_orthogonal_and_equal_vectors():
 
 def test_candidates_are_all_positives_then_all_hard_negatives():
     vectors = torch.randn(4, 3, 6, generator=torch.Generator().manual_seed(0))
-    scores = PLAIN.scores(vectors)
+    scores = PLAIN.logits(vectors)
     assert scores.shape == (4, 8)
     for anchor in range(4):
         for candidate in range(8):
@@ -51,7 +51,7 @@ def test_candidates_are_all_positives_then_all_hard_negatives():
     # The other anchors are not among them: changing one changes only its own row.
     changed = vectors.clone()
     changed[2, 0] += 1
-    assert (PLAIN.scores(changed)[[0, 1, 3]] == scores[[0, 1, 3]]).all()
+    assert (PLAIN.logits(changed)[[0, 1, 3]] == scores[[0, 1, 3]]).all()
 
 
 def test_given_negatives_are_the_log_ratio():
@@ -70,8 +70,8 @@ def test_given_negatives_are_the_log_ratio():
 
 def test_temperature_divides():
     vectors = torch.randn(3, 2, 4)
-    warm = Contrastive(temperature=1.0, projection=None).scores(vectors)
-    assert torch.allclose(PLAIN.scores(vectors), 20 * warm, atol=1e-5)
+    warm = Contrastive(temperature=1.0, projection=None).logits(vectors)
+    assert torch.allclose(PLAIN.logits(vectors), 20 * warm, atol=1e-5)
 
 
 def test_scores_are_computed_in_float32(examples, source, model):
@@ -85,7 +85,7 @@ def test_scores_are_computed_in_float32(examples, source, model):
     built = model(simcse).to(torch.bfloat16)
     assert simcse.losses(built, hidden, batch)["contrastive"].total.dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert PLAIN.scores(torch.randn(4, 2, 8)).dtype == torch.float32
+        assert PLAIN.logits(torch.randn(4, 2, 8)).dtype == torch.float32
 
 
 def twice(examples, sizes):
@@ -154,13 +154,13 @@ def test_what_it_refuses(examples, source):
         Contrastive().batch(examples([5, 5]), 0, source)
     assert str(caught.value) == (
         "negatives is 'batch'; it needs examples of at least 2 views, an anchor and a positive; "
-        "the arrangement of contrastive gives 1; use another arrangement."
+        "those of contrastive have 1; use another kind of `examples`."
     )
     with pytest.raises(SettingError) as caught:
         TRIPLETS.batch(examples([5, 5], views=2), 0, source)
     assert str(caught.value) == (
-        "negatives is 'given'; it needs examples of at least 3 views, a hard negative too; the "
-        "arrangement of contrastive gives 2; use another arrangement."
+        "negatives is 'given'; it needs examples of at least 3 views, a hard negative too; "
+        "those of contrastive have 2; use another kind of `examples`."
     )
     with pytest.raises(SettingError, match=r"^temperature is 0; it must be above 0.$"):
         Contrastive(temperature=0)

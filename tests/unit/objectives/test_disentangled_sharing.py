@@ -11,8 +11,7 @@ from clozeworks.core.layout import Layout
 from clozeworks.errors import SettingError
 from clozeworks.families import electra
 from clozeworks.families.family import Config, families
-from clozeworks.objectives.generator import Generator
-from clozeworks.objectives.replaced_tokens import ReplacedTokens
+from clozeworks.objectives.replaced_tokens import Generator, ReplacedTokens
 
 SECOND = families()["deberta-v2"]
 SMALL = {

@@ -104,7 +104,7 @@ def test_what_it_needs(model):
     with pytest.raises(SettingError) as caught:
         MaskedLM().chosen_examples()
     assert str(caught.value) == (
-        "objective.examples of masked_lm is None; it must say what stands side by side; set it, "
+        "objective.examples of masked_lm is None; it must say what forms an example; set it, "
         'such as examples = {kind = "full_sentences", length = 128}.'
     )
 

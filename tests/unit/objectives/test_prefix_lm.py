@@ -107,6 +107,6 @@ def test_tokenizers_and_models(examples):
     batch = PrefixLM().batch(examples([9], bare=True), 0, Vocabularies(200, end_id=1))
     assert batch.targets["prefix_lm"]["read"][0] == 1
     with pytest.raises(
-        SettingError, match=r"^objective.kind is 'prefix_lm'; it asks for each token"
+        SettingError, match=r"^objective.kind is 'prefix_lm'; it predicts each token"
     ):
         PrefixLM().check(BERT.blueprint(Config(BERT.published("bert-tiny")), {"vocabulary"}))

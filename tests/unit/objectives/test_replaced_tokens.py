@@ -16,11 +16,10 @@ from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
 from clozeworks.families.electra import FAMILY
 from clozeworks.families.family import Config
 from clozeworks.objectives.combine import Sum, Weighted
-from clozeworks.objectives.generator import Generator
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.replaced_tokens import ReplacedTokens
+from clozeworks.objectives.replaced_tokens import Generator, ReplacedTokens
 
 TOKENS, POSITIONS = "embeddings.tokens.weight", "embeddings.positions.table.weight"
 SMALL = {

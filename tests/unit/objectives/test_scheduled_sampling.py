@@ -17,13 +17,15 @@ from clozeworks.objectives.combine import Sum
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.prefix_lm import PrefixLM
-from clozeworks.objectives.scheduled_sampling import ScheduledSampling, _drawn, mixed
-from clozeworks.objectives.span_corruption import SpanCorruption
-from clozeworks.objectives.teacher_forcing_schedule import (
+from clozeworks.objectives.scheduled_sampling import (
     ExponentialTeacherForcing,
     InverseSigmoidTeacherForcing,
     LinearTeacherForcing,
+    ScheduledSampling,
+    _drawn,
+    mixed,
 )
+from clozeworks.objectives.span_corruption import SpanCorruption
 
 NAMED = {f"<extra_id_{number}>": 199 - number for number in range(20)}
 SOURCE = Vocabularies(200, named=NAMED, start_id=0, end_id=1)
@@ -192,7 +194,7 @@ def test_what_cannot_be_used():
         return str(caught.value)
 
     assert complaint(lambda: ScheduledSampling(objective=MaskedLM(), teacher_forcing=told)) == (
-        "objective is 'masked_lm'; scheduled_sampling replaces tokens of answers that are texts; "
+        "objective is 'masked_lm'; scheduled_sampling replaces tokens of targets that are texts; "
         "use causal_lm, prefix_lm, span_corruption or denoisers."
     )
     assert complaint(
@@ -227,8 +229,8 @@ def test_a_recipe_can_write_it():
     with pytest.raises(SettingError) as caught:
         found.chosen_examples()
     assert str(caught.value) == (
-        "objective.objective.examples of span_corruption is None; it must say what stands side "
-        'by side; set it, such as examples = {kind = "full_sentences", length = 128}.'
+        "objective.objective.examples of span_corruption is None; it must say what forms an "
+        'example; set it, such as examples = {kind = "full_sentences", length = 128}.'
     )
     assert found.teacher_forcing == ExponentialTeacherForcing(base=0.9999) and found.loss_names == (
         "span_corruption",

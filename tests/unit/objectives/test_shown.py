@@ -180,7 +180,7 @@ def test_what_cannot_be_shown(examples, corpus):
     with pytest.raises(TokenizerError) as caught:
         write(Corruption(), everything)
     assert str(caught.value) == (
-        "the tokenizer's mask token is None; hiding tokens needs one; train a tokenizer with a "
+        "the tokenizer's mask token is None; masking needs one; train a tokenizer with a "
         "mask token, or set show.mask to 0."
     )
     write(Corruption(mask=0.0, random=0.9, keep=0.1), everything)

@@ -180,7 +180,7 @@ def test_it_cannot_stand_alone(examples, source):
     with pytest.raises(SettingError) as caught:
         SpanBoundary().batch(examples([9]), 0, source)
     assert str(caught.value) == (
-        "objective.kind is 'span_boundary'; it asks for spans that masked_lm hides, and stands "
+        "objective.kind is 'span_boundary'; it predicts spans that masked_lm masks, and stands "
         "alone; put masked_lm with hide = spans before it in a sum."
     )
     with pytest.raises(SettingError, match=r"^longest is 0; it must be at least 1.$"):

@@ -177,7 +177,7 @@ def test_tokenizers_that_cannot_write_it():
         return str(caught.value)
 
     assert complaint(Vocabularies(200, start_id=0, end_id=1)) == (
-        "the tokenizer has no token <extra_id_0>; a hidden span is shown as a sentinel; train a "
+        "the tokenizer has no token <extra_id_0>; a masked span is shown as a sentinel; train a "
         "tokenizer that has them: clozeworks tokenizer train … --family t5."
     )
     assert complaint(Vocabularies(200, named=NAMED, end_id=1)) == (
@@ -216,9 +216,9 @@ def test_models_without_a_decoder():
         with pytest.raises(SettingError) as caught:
             objective.check(BERT.blueprint(Config(BERT.published("bert-tiny")), {"vocabulary"}))
         assert str(caught.value) == (
-            "objective.kind is 'span_corruption'; it shows a text to an encoder and asks a "
-            "decoder for the answer, and the model has no decoder; choose a family that has "
-            "both, such as t5."
+            "objective.kind is 'span_corruption'; it shows a text to an encoder and lets a "
+            "decoder predict what is masked, and the model has no decoder; choose a family "
+            "that has both, such as t5."
         )
 
 

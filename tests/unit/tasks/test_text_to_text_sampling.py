@@ -9,8 +9,7 @@ from clozeworks import registry
 from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.scheduled_sampling import ScheduledSampling, mixed
-from clozeworks.objectives.teacher_forcing_schedule import LinearTeacherForcing
+from clozeworks.objectives.scheduled_sampling import LinearTeacherForcing, ScheduledSampling, mixed
 from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
 from clozeworks.tasks.text_to_text.task import TextToText

@@ -22,7 +22,7 @@ from clozeworks.errors import InputError
 from clozeworks.runtime.memory import available
 from clozeworks.wording import size_in_words
 
-# Bytes of scores from which on it is asked how much memory there is, and the share they may take.
+# Bytes of scores from which on memory is checked, and the fraction of it that they may take.
 _LARGE = 1 << 30
 _SHARE = 0.5
 
@@ -51,7 +51,7 @@ def attend(
     dropout: float = 0.0,
     weights: list[Tensor] | None = None,
 ) -> Tensor:
-    """Mixes values by fit of query and key, text by text.
+    """Scaled dot-product attention, text by text.
 
     Args:
         q: Packed queries, (N, H, D).
@@ -59,11 +59,11 @@ def attend(
         v: Packed values, as many heads.
         queries: Where the texts of q begin and end.
         keys: The same for k and v; the same texts in the same order, lengths may differ.
-        mask: Which keys a query may look at; everything in its text if not given. A query that
-            may look at nothing gets zeros.
+        mask: Which keys a query may attend to; everything in its text if not given. A query that
+            may attend to nothing gets zeros.
         relate: How positions enter; not at all if not given.
         scale: What scores are multiplied by; 1 / sqrt(D) if not given.
-        dropout: The share of attention weights that is dropped.
+        dropout: The probability that an attention weight is dropped.
         weights: If given, one (H, Lq, Lk) tensor of attention weights per text is appended.
 
     Returns:
@@ -105,11 +105,7 @@ def attend(
 
 
 def _check_memory(q: Tensor, k: Tensor) -> None:
-    """Complains where a score for every pair of positions would fill the memory.
-
-    Raises:
-        InputError: If a text is too long.
-    """
+    """Complains where a score for every pair of positions would fill the memory."""
     size = q.shape[1] * q.shape[2] * k.shape[2] * q.element_size()
     if size < _LARGE:
         return
@@ -132,8 +128,7 @@ def _allowed(group: Group, mask: MaskSpec) -> Tensor | None:
             allowed = real[:, None] if allowed is None else allowed & real[:, None]
         return None if allowed is None else allowed[:, None]
 
-    allowed: Tensor | None = group.once(("allowed", mask), make)
-    return allowed
+    return group.once(("allowed", mask), make)
 
 
 def shared_heads(x: Tensor, heads: int) -> Tensor:
@@ -159,7 +154,7 @@ def _softmax(
         scores = scores + mask
     weights_of = scores.softmax(dim=-1)
     if mask is not None:
-        weights_of = weights_of.nan_to_num(0.0)  # a query that may look at nothing gets nothing
+        weights_of = weights_of.nan_to_num(0.0)  # a query that may attend to nothing gets nothing
     return dropped(weights_of, dropout) if dropout else weights_of
 
 

@@ -1,4 +1,4 @@
-"""Multi-head attention, handed its position scheme and its view.
+"""Multi-head attention, handed its position scheme and its mask.
 
 Paper: Vaswani et al. 2017; Ainslie et al. 2023 (heads that share keys).
 The idea: tokens are projected to queries, keys and values of several heads; each head mixes values
@@ -6,7 +6,7 @@ on its own, and a last projection joins the heads. Everything that differs betwe
 (positions, who sees whom, scale, bias) is a part or a number handed in.
 Used by: every family.
 
-Shapes: N tokens, M tokens looked at, W width, H heads, K heads of keys, D head width.
+Shapes: N tokens, M tokens attended to, W width, H heads, K heads of keys, D head width.
 """
 
 from typing import Any, ClassVar
@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from clozeworks.core.attention.attend import attend
 from clozeworks.core.attention.masks import Full, MaskSpec
 from clozeworks.core.context import ForwardContext
-from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.spec import spec
 
 
 @spec
 class SelfAttention(PartSpec):
-    """Every token looks at the tokens of its own text."""
+    """Every token attends to the tokens of its own text."""
 
     paper: ClassVar[str] = "Vaswani et al. 2017"
     role: ClassVar[str] = "attention"
@@ -37,7 +37,7 @@ class SelfAttention(PartSpec):
     mask: MaskSpec = Full()
     positions: PositionSpec | None = None
     dropout: float = 0.0
-    """The share of attention weights dropped in training."""
+    """The probability that an attention weight is dropped in training."""
     bias: bool = True
     key_bias: bool = True
     """Whether keys have a bias where the others have one; DeBERTa's first version leaves it out."""
@@ -65,7 +65,7 @@ class SelfAttention(PartSpec):
 
 @spec
 class CrossAttention(PartSpec):
-    """Every token of a decoder looks at the text that an encoder read."""
+    """Every token of a decoder attends to the text that an encoder read."""
 
     paper: ClassVar[str] = "Vaswani et al. 2017"
     role: ClassVar[str] = "cross_attention"
@@ -123,7 +123,7 @@ class AttentionModule(nn.Module):
         return q
 
     def keys_and_values(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """The tokens that are looked at (M, W) to keys and values, (M, K, D) each."""
+        """The tokens that are attended to (M, W) to keys and values, (M, K, D) each."""
         shape = (self.kv_heads, -1)
         return self.key(seen).unflatten(1, shape), self.value(seen).unflatten(1, shape)
 
@@ -146,13 +146,13 @@ class SelfAttentionModule(AttentionModule):
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""
         q = self.queries(x)
-        k, v = self.keys_and_values(context.seen(x))  # of itself, or what the pass looks at instead
+        k, v = self.keys_and_values(context.seen(x))  # its own, or those of the source
         relate = None
         if self.positions is not None:
             q, k = self.positions.turned(q, k, context)
             relate = self.positions(self, context)
-        look = attend if context.cache is None else context.cache.attend
-        mixed = look(
+        attending = attend if context.cache is None else context.cache.attend
+        mixed = attending(
             q,
             k,
             v,
@@ -180,9 +180,9 @@ class CrossAttentionModule(AttentionModule):
                 self,
                 q,
                 lambda: self.keys_and_values(source.tokens),
-                queries=context.layout,
-                keys=source.layout,
-                scale=self.scale,
+                context.layout,
+                source.layout,
+                self.scale,
             )
             return self.joined(mixed)
         k, v = self.keys_and_values(source.tokens)

@@ -1,18 +1,26 @@
 """Keys and values of earlier passes, so that a text can grow token by token.
 
 The idea: what an attention computed for a token never changes when more tokens follow it, so it can
-be kept (`KVCache`). In a `GrowingCache` a text is a row; all rows end in the same column, so the
-next token of every text is written side by side, whatever the texts' lengths. The memory for the
-longest text that may come is taken at the beginning, and is never copied to grow.
-The first pass over texts of any lengths is packed, as every other pass; what it leaves here, later
-passes look at. Those bring equally many tokens of every text.
+be kept (`KVCache`).
+In a `GrowingCache` a text is a row; all rows end in the same column, so the next token of every
+text is written in one column, whatever the texts' lengths. The memory for the longest text that may
+come is taken at the beginning, and is never copied to grow. The first pass over texts of any
+lengths is packed, as every other pass; later ones bring equally many tokens of every text.
+In a `PrefixCache` texts begin alike: the prefix is read once, and all its endings attend to it.
+Keys and values of prefixes are kept as they are, packed; endings are texts of their own, of any
+lengths, whose keys are those of their prefix and their own. Answers to a text that an encoder read
+have no prefix, but attend to that text together: positions do not count there, so they are one long
+query, and its keys and values are made once.
+Used by: generation; how likely several labels are after a prompt.
 
 Shapes: B texts, N tokens, H query heads, K key heads, D head width, Lq new tokens of each text, R
-room, L columns in use.
+room, L columns in use, or tokens of prefix and ending of all texts; M tokens of prefixes or of an
+encoder's texts.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -23,9 +31,13 @@ from clozeworks.core.attention.attend import Relate, attend, merged, shared_head
 from clozeworks.core.attention.masks import Full, MaskSpec
 from clozeworks.core.layout import Group, Layout
 
+# Makes packed keys and values of what an encoder made, (M, K, D) each.
+Project = Callable[[], tuple[Tensor, Tensor]]
+Scale = float | None
+
 
 class KVCache(ABC):
-    """Keys and values of earlier passes, handed to every attention of a tower by its flow."""
+    """Keys and values of earlier passes; the context of a pass hands it to every attention."""
 
     @abstractmethod
     def begin(self, layout: Layout) -> None:
@@ -39,28 +51,15 @@ class KVCache(ABC):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, *, queries: Layout, keys: Layout, **rest: Any
     ) -> Tensor:
-        """`core.attend.attend`, where keys and values of earlier passes are looked at, too."""
+        """`attend`, where keys and values of earlier passes are seen, too."""
 
     @abstractmethod
     def attend_source(
-        self,
-        attention: Hashable,
-        q: Tensor,
-        project: Callable[[], tuple[Tensor, Tensor]],
-        *,
-        queries: Layout,
-        keys: Layout,
-        scale: float | None = None,
+        self, owner: Hashable, q: Tensor, make: Project, queries: Layout, keys: Layout, scale: Scale
     ) -> Tensor:
-        """Looks at what an encoder made, whose keys and values are projected once.
+        """Attends to what an encoder made: packed queries, (N, H, D), keys and values, (M, K, D).
 
-        Args:
-            attention: Who asks.
-            q: Packed queries, (N, H, D).
-            project: Makes packed keys and values, (M, K, D).
-            queries: Where the texts of q begin and end.
-            keys: The same for keys and values.
-            scale: What scores are multiplied by; 1 / sqrt(D) if not given.
+        These are projected once and kept for the attention that owns them.
         """
 
 
@@ -90,7 +89,7 @@ class LayerKeysValues:
             rows[:, :, used : used + new.shape[1]] = new.transpose(1, 2)
 
     def choose(self, texts: Tensor, used: int) -> None:
-        """Goes on with these texts, in this order; one may be there several times."""
+        """Continues with these texts, in this order; one may be there several times."""
         if self._spare is None or len(self._spare[0]) != len(texts):
             self._spare = tuple(x.new_empty(len(texts), *x.shape[1:]) for x in (self.k, self.v))
         for rows, spare in zip((self.k, self.v), self._spare, strict=True):
@@ -101,8 +100,7 @@ class LayerKeysValues:
 class GrowingCache(KVCache):
     """What every attention of a tower keeps, and where the texts begin.
 
-    One cache belongs to one batch of texts. A pass hands it to its flow; attentions take their
-    turns in it as they run.
+    One cache belongs to one batch of texts. Attentions take their turns in it as they run.
     """
 
     def __init__(self, room: int) -> None:
@@ -138,7 +136,7 @@ class GrowingCache(KVCache):
         return Layout([each] * len(before), before)
 
     def choose(self, texts: Sequence[int]) -> None:
-        """Goes on with these texts, in this order; one may be there several times."""
+        """Continues with these texts, in this order; one may be there several times."""
         if list(texts) == list(range(len(self.begins))):
             return
         self.begins = tuple(self.begins[text] for text in texts)
@@ -147,7 +145,7 @@ class GrowingCache(KVCache):
             kept.choose(index.to(kept.k.device), self.used)
 
     def choose_sources(self, texts: Sequence[int]) -> None:
-        """Goes on with what an encoder made of these texts, in this order."""
+        """Continues with what an encoder made of these texts, in this order."""
         if not self._sources or list(texts) == list(range(len(self._source_begins))):
             return
         self._source_begins = tuple(self._source_begins[text] for text in texts)
@@ -156,26 +154,17 @@ class GrowingCache(KVCache):
             kept.choose(index.to(kept.k.device), kept.k.shape[2])
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        queries: Layout,
-        keys: Layout,
-        mask: MaskSpec | None = None,
-        relate: Relate | None = None,
-        scale: float | None = None,
-        **rest: Any,
+        self, q: Tensor, k: Tensor, v: Tensor, *, queries: Layout, keys: Layout, **rest: Any
     ) -> Tensor:
-        """`core.attend.attend`, where keys and values of earlier passes are looked at, too."""
+        """`attend`, where the columns of earlier passes are seen, too."""
         turn, self._turn = self._turn, self._turn + 1
         if not self.used:
             self._kept.append(LayerKeysValues(k, v, keys, self.room))
-            own = {"mask": mask, "relate": relate, "scale": scale, **rest}
-            return attend(q, k, v, queries=queries, keys=keys, **own)
+            return attend(q, k, v, queries=queries, keys=keys, **rest)
         traced = rest.get("weights") is not None
         assert not traced and not rest.get("dropout"), "cached passes are for generation"
+        mask: MaskSpec = rest.get("mask") or Full()
+        relate: Relate | None = rest.get("relate")
         kept = self._kept[turn]
         kept.add(k, v, self.used)
         used = self.used + queries.longest
@@ -185,32 +174,24 @@ class GrowingCache(KVCache):
         bias = None
         if relate is not None:
             rows, k_rows, bias = relate(rows, k_rows, group)
-        allowed = (mask or Full()).allowed(group)  # (1, Lq, L)
+        allowed = mask.allowed(group)  # (1, Lq, L)
         real = _real(self.begins, group.keys.at)  # (B, 1, L)
-        if allowed is None or real is None:
-            allowed = real if allowed is None else allowed
-        else:
+        if allowed is not None and real is not None:
             allowed = allowed & real
+        allowed = real if allowed is None else allowed
         both = merged(bias, None if allowed is None else allowed[:, None])
-        return _mixed(rows, k_rows, v_rows, both, scale)
+        return _mixed(rows, k_rows, v_rows, both, rest.get("scale"))
 
     def attend_source(
-        self,
-        attention: Hashable,
-        q: Tensor,
-        project: Callable[[], tuple[Tensor, Tensor]],
-        *,
-        queries: Layout,
-        keys: Layout,
-        scale: float | None = None,
+        self, owner: Hashable, q: Tensor, make: Project, queries: Layout, keys: Layout, scale: Scale
     ) -> Tensor:
-        """Looks at what an encoder made; several rows may ask about a text, side by side."""
+        """Attends to what an encoder made; several rows may belong to one text."""
         if not self.used:
-            k, v = project()
-            self._sources[attention] = LayerKeysValues(k, v, keys, keys.longest)
+            k, v = make()
+            self._sources[owner] = LayerKeysValues(k, v, keys, keys.longest)
             self._source_begins = tuple(keys.longest - length for length in keys.lengths)
             return attend(q, k, v, queries=queries, keys=keys, scale=scale)
-        kept = self._sources[attention]
+        kept = self._sources[owner]
         rows = q.view(len(kept.k), -1, *q.shape[1:]).transpose(1, 2)  # (B, H, rows of it, D)
         real = _real(self._source_begins, torch.arange(kept.k.shape[2], device=q.device))
         return _mixed(rows, kept.k, kept.v, None if real is None else real[:, None], scale)
@@ -244,3 +225,72 @@ def _mixed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | 
     k, v = shared_heads(k, heads), shared_heads(v, heads)
     mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return mixed.transpose(1, 2).reshape(count * each, heads, -1)
+
+
+class PrefixCache(KVCache):
+    """What every attention of a tower keeps of prefixes.
+
+    One belongs to one batch of texts: a pass over the prefixes, then one over the endings; or one
+    over answers alone.
+    """
+
+    def __init__(self, counts: Sequence[int]) -> None:
+        """Takes how many endings each prefix has, or how many answers each text."""
+        self._counts = tuple(counts)
+        self._prefixes = Layout([0] * len(self._counts))
+        self._kept: list[tuple[Tensor, Tensor]] = []
+        self._turn = 0
+
+    def begin(self, layout: Layout) -> None:
+        """Before a pass."""
+        self._turn = 0
+
+    def end(self, layout: Layout) -> None:
+        """After a pass: the first one was over prefixes."""
+        if layout.before is None:
+            self._prefixes = layout
+
+    def following(self, lengths: Sequence[int]) -> Layout:
+        """The layout of the endings, those of the first prefix first."""
+        pairs = zip(self._prefixes.lengths, self._counts, strict=True)
+        return Layout(lengths, [length for length, count in pairs for _ in range(count)])
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, *, queries: Layout, keys: Layout, **rest: Any
+    ) -> Tensor:
+        """`attend`, where endings see their prefixes, too."""
+        turn, self._turn = self._turn, self._turn + 1
+        if queries.before is None:
+            self._kept.append((k, v))
+        else:
+            keys, positions = self._both(queries, k.device)
+            # (M + N, K, D) to (L, K, D)
+            k, v = (torch.cat(x)[positions] for x in zip(self._kept[turn], (k, v), strict=True))
+        return attend(q, k, v, queries=queries, keys=keys, **rest)
+
+    def attend_source(
+        self, owner: Hashable, q: Tensor, make: Project, queries: Layout, keys: Layout, scale: Scale
+    ) -> Tensor:
+        """Attends to what an encoder made, all answers to a text together."""
+
+        def joined() -> Layout:
+            lengths = iter(queries.lengths)
+            return Layout([sum(islice(lengths, count)) for count in self._counts])
+
+        k, v = make()
+        together = queries.once(("together", self._counts), joined)
+        return attend(q, k, v, queries=together, keys=keys, scale=scale)
+
+    def _both(self, endings: Layout, device: torch.device) -> tuple[Layout, Tensor]:
+        """Prefix and ending of each text, and where their tokens stand, (L,)."""
+
+        def make() -> tuple[Layout, Tensor]:
+            both, counts = Layout(endings.ends), torch.tensor(self._counts, device=device)
+            before = self._prefixes.sizes(device).repeat_interleave(counts)
+            first = self._prefixes.first(device).repeat_interleave(counts)
+            # An ending stands after all prefixes, and its first position is that after its own.
+            shift = self._prefixes.total + endings.first(device) - before
+            rows, positions = both.rows(device), both.positions(device)
+            return both, positions + torch.where(positions < before[rows], first[rows], shift[rows])
+
+        return endings.once(("both", self._prefixes, device), make)

@@ -1,6 +1,6 @@
-"""Who sees whom inside attention.
+"""Attention masks: who sees whom.
 
-The idea: what a query may look at is a rule about positions, computed per group of rows when it is
+The idea: what a query may attend to is a rule about positions, computed per group of rows when
 needed; no L x L tensor is ever shipped by data code. The rules have no weights, so the spec is the
 rule itself.
 
@@ -16,7 +16,7 @@ from clozeworks.spec import Slot, spec
 
 
 class MaskSpec(Slot):
-    """Slot: which keys a query may look at."""
+    """Slot: which keys a query may attend to."""
 
     is_slot: ClassVar[bool] = True
 
@@ -47,7 +47,7 @@ class Causal(MaskSpec):
     paper: ClassVar[str] = "Vaswani et al. 2017"
 
     def allowed(self, group: Group) -> Tensor | None:
-        """Keys at or before the query; all of them where the last token alone is asked for."""
+        """Keys at or before the query; all of them where the last token alone is a query."""
         if group.queries.length == 1:
             return None
         return group.key_positions()[:, None, :] <= group.query_positions()[:, :, None]
@@ -87,10 +87,7 @@ class Permutation(MaskSpec):
     def __init__(self, queries: Tensor, keys: Tensor, *, itself: bool) -> None:
         """Takes the ranks of all queries (N,) and keys (M,).
 
-        Args:
-            queries: The rank of each query.
-            keys: The rank of each key.
-            itself: Whether a query also sees the key at its own place, whatever the ranks.
+        With `itself` a query also sees the key at its own position, whatever the ranks.
         """
         self.queries = queries
         self.keys = keys

@@ -1,10 +1,10 @@
-"""What is asked of the tokens a tower returns. One file per kind of head.
+"""Heads: what is computed from the hidden states of a tower. One file per kind of head.
 
-A `Head` answers from hidden states alone: `read` takes what it needs of them (tokens, one vector
-per text, the pooler's vector), the forward makes logits of that, `loss` compares them with targets.
+A `Head` needs hidden states alone: `read` takes what it needs of them (tokens, one vector per text,
+the pooler's vector), the forward makes logits of that, `loss` compares them with targets.
 Other heads are handed more by the objective that brings them, such as both ends of a span.
 
-Shapes: N tokens, B texts, n tokens or texts that are asked about, W width, C classes.
+Shapes: N tokens, B texts, n tokens or texts with logits, W width, C classes.
 """
 
 from typing import ClassVar
@@ -38,7 +38,7 @@ class HeadSpec(Slot):
 
 
 class Head(nn.Module):
-    """A head that answers from hidden states; its forward takes what `read` returns."""
+    """A head that needs hidden states alone; its forward takes what `read` returns."""
 
     def attach(self, pooler: nn.Module | None) -> None:
         """Lets the head use the model's pooler; most heads do not."""
@@ -46,13 +46,7 @@ class Head(nn.Module):
     def read(
         self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
-        """The vectors that logits are computed from, (n, W).
-
-        Args:
-            hidden_states: All tokens as the tower left them, (N, W).
-            layout: Where the texts begin and end.
-            positions: The tokens that are asked about, (n,); all if not given.
-        """
+        """The vectors that logits are computed from, (n, W), at all positions or some, (n,)."""
         return hidden_states if positions is None else hidden_states[positions]
 
     def logits(

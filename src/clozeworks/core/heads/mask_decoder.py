@@ -1,19 +1,19 @@
-"""Absolute positions, only where words are guessed.
+"""Absolute positions, only where tokens are predicted.
 
 Paper: He, Liu, Gao, Chen 2021 (DeBERTa), the enhanced mask decoder.
 The idea: relative positions tell what stands beside what, but not that a word is the text's first.
-So the layers below the last never learn absolute positions; at the asked positions alone, a vector
-per place is added to what the layer below the last says, and the last layer runs twice with these
+So the layers below the last never learn absolute positions; at the targets alone, a vector per
+position is added to what the layer below the last says, and the last layer runs twice with these
 as queries. Its keys and values stay those of the layer below. A vocabulary head reads the result.
 Where paper and code differ: the released code computes the last layer for all tokens too, and
-throws the result away; here it runs at the asked positions only.
+throws the result away; here it runs at the targets only.
 Trap: the decoder has no layers of its own. Both passes are the last layer itself, which serves once
 and without positions when the model is used for anything else.
-Trap: layers that normalise first would have to normalise what is looked at as well; they are not
+Trap: layers that normalise first would have to normalise keys and values as well; they are not
 computed here.
 Used by: DeBERTa.
 
-Shapes: N tokens, n asked tokens, B texts, W width, V vocabulary.
+Shapes: N tokens, n targets, B texts, W width.
 """
 
 from typing import ClassVar
@@ -34,12 +34,12 @@ NAME = "mask_decoder"
 
 @spec
 class MaskDecoder(HeadSpec):
-    """last(last(below + place, below), below)."""
+    """last(last(below + position, below), below)."""
 
     paper: ClassVar[str] = "He et al. 2021"
 
     count: int = 512
-    """Places that have a vector."""
+    """Positions that have a vector."""
     passes: int = 2
     """How often the last layer runs."""
 
@@ -57,30 +57,25 @@ class MaskDecoderModule(nn.Module):
         self.passes = passes
 
     def forward(
-        self,
-        tower: TowerModule,
-        x: Tensor,
-        layout: Layout,
-        types: Tensor | None,
-        asked: Tensor,
+        self, tower: TowerModule, x: Tensor, layout: Layout, types: Tensor | None, targets: Tensor
     ) -> Tensor:
-        """Embedded tokens (N, W) to vectors of the asked ones (n,) in ascending order, (n, W)."""
+        """Embedded tokens (N, W) to hidden states at targets (n,) in ascending order, (n, W)."""
         *below, last = tower.order
         context = ForwardContext(layout, types=types, embedded=x)
         tower.begin(context)
         for index in below:
             x = _through(tower, index, x, context)
         device = x.device
-        counts = torch.bincount(layout.rows(device)[asked], minlength=len(layout))
-        asking = ForwardContext(
+        counts = torch.bincount(layout.rows(device)[targets], minlength=len(layout))
+        of_targets = ForwardContext(
             Layout(counts.tolist()),
-            types=None if types is None else types[asked],
-            source=AttentionSource(x, layout, types, positions=layout.positions(device)[asked]),
+            types=None if types is None else types[targets],
+            source=AttentionSource(x, layout, types, positions=layout.positions(device)[targets]),
             shared=context.shared,
         )
-        query = x[asked] + self.positions(layout)[asked]
+        query = x[targets] + self.positions(layout)[targets]
         for _ in range(self.passes):
-            query = _through(tower, last, query, asking)
+            query = _through(tower, last, query, of_targets)
         out: Tensor = tower.norm(query)
         return out
 

@@ -2,18 +2,20 @@
 
 Paper: Devlin et al. 2019 (tanh pooler, trained by next-sentence prediction), Liu et al. 2019
 (RoBERTa's classifier has a dense tanh layer of its own), Sanh et al. 2019 (ReLU), Yang et al. 2019
-(XLNet's special token stands last).
+(XLNet's special token stands last); Radford et al. 2018 (GPT: no token sees a later one, so the
+last token alone has read the whole text); Gao et al. 2021 (SimCSE: dense and tanh before the loss).
 Trap: the pooler's output is made for classification; it is a poor sentence vector.
-Used by: classifiers of every encoder family; BERT's next-sentence and ALBERT's sentence-order head.
+Used by: classifiers of every family; BERT's next-sentence and ALBERT's sentence-order head; the
+contrastive objective while it trains.
 
-Shapes: B texts, W width, C classes.
+Shapes: N tokens, B texts, W width, C classes.
 """
 
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads import Head, HeadSpec
 from clozeworks.core.heads.tokens import ClassesModule
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
@@ -88,3 +90,52 @@ class PooledClassesModule(ClassesModule):
     ) -> Tensor:
         """The pooler's vector of each text, (B, W)."""
         return self._pooler[0].pool(hidden_states, layout)
+
+
+@spec
+class Projection(HeadSpec):
+    """activation(dense(vector)), freshly made, between a text's vector and the loss.
+
+    The loss distorts the space it is computed in; a layer that is thrown away afterwards takes that
+    on, and the tower's own vector stays good for other uses.
+    """
+
+    paper: ClassVar[str] = "Gao et al. 2021"
+
+    activation: str = "tanh"
+
+    def build(self, width: int, embeddings: Embeddings) -> PoolerModule:
+        """Makes the module: vectors of texts (B, W) to vectors (B, W)."""
+        return PoolerModule(width, self.activation, 0.0)
+
+
+@spec
+class LastTokenClasses(HeadSpec):
+    """project(last token)."""
+
+    paper: ClassVar[str] = "Radford et al. 2018"
+
+    count: int
+
+    def build(self, width: int, embeddings: Embeddings) -> "LastTokenClassesModule":
+        """Makes the module."""
+        return LastTokenClassesModule(width, self.count)
+
+
+class LastTokenClassesModule(Head):
+    """One projection, without a bias."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(width, count, bias=False)
+
+    def read(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """The last token of each text, (B, W)."""
+        return hidden_states[layout.last(hidden_states.device)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Last tokens (B, W) to logits (B, C)."""
+        logits: Tensor = self.project(x)
+        return logits

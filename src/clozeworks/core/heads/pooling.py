@@ -67,7 +67,7 @@ POOLINGS: dict[str, PoolingFunction] = {
 def check_modes(modes: Sequence[str]) -> None:
     """Complains about a pooling that does not exist."""
     if not modes:
-        raise SettingError(f"pooling is empty; name at least one of: {', '.join(POOLINGS)}.")
+        raise SettingError("pooling", (), f"name at least one of: {', '.join(POOLINGS)}")
     for mode in modes:
         if mode not in POOLINGS:
             raise UnknownName("pooling", mode, POOLINGS)

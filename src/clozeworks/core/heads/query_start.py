@@ -1,9 +1,9 @@
-"""The vector that a query stream begins with, whatever is asked.
+"""The vector that a query stream begins with, whatever it predicts.
 
 Paper: Yang et al. 2019 (XLNet).
-The idea: a query that asks what stands at a place must know the place and not the token. It begins
-with one learned vector, the same for every place; where it stands enters through positions.
-Used by: permuted language modelling, and where gaps are filled. Nothing else reads it.
+The idea: a query that predicts a token must know its position and not the token. It begins with one
+learned vector, the same everywhere; where it stands enters through the position scheme.
+Used by: permuted language modelling, and where masks are filled. Nothing else reads it.
 
 Shapes: E width of the token table.
 """

@@ -1,10 +1,10 @@
-"""Whether each token is the one that was written, or was put in its place.
+"""Whether each token is the original one, or a replacement.
 
 Paper: Clark et al. 2020 (ELECTRA): a dense layer, its activation, and one number for each token. He
 et al. 2023 (DeBERTa v3): each token beside the first of its text, which speaks for the whole.
-The idea: every token is asked about, not only the few that were hidden, so a text teaches more.
+The idea: every token is a target, not only the few that were masked, so a text teaches more.
 Where paper and code differ: one number and a sigmoid are published; here the number stands beside
-a 0 for "as written". Softmax over the two is that sigmoid, and this head is classes like any other.
+a 0 for "original". Softmax over the two is that sigmoid, and this head is classes like any other.
 Used by: the discriminators of ELECTRA and DeBERTa v3; the objective that trains them.
 
 Shapes: n tokens, W width.
@@ -25,7 +25,7 @@ from clozeworks.spec import spec
 
 @spec
 class Replaced(HeadSpec):
-    """[0, score(activation(dense(x)))]: as written, replaced."""
+    """[0, score(activation(dense(x)))]: original, replaced."""
 
     paper: ClassVar[str] = "Clark et al. 2020"
 
@@ -46,14 +46,14 @@ class ReplacedModule(Head):
         self.score = nn.Linear(width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Tokens (n, W) to logits of "as written" and "replaced" (n, 2)."""
+        """Tokens (n, W) to logits of "original" and "replaced" (n, 2)."""
         replaced: Tensor = self.score(self.activation(self.dense(x)))  # (n, 1)
         return torch.cat([torch.zeros_like(replaced), replaced], dim=1)
 
 
 @spec
 class ReplacedInText(HeadSpec):
-    """[0, score(activation(dense(norm(x + first))))]: as written, replaced."""
+    """[0, score(activation(dense(norm(x + first))))]: original, replaced."""
 
     paper: ClassVar[str] = "He et al. 2023"
 

@@ -38,16 +38,13 @@ class SecondNetwork(HeadSpec):
 
     def shared(self) -> dict[str, str]:
         """The parameters in common, and what is tied to them inside."""
-        inside = {
-            f"heads.{name}.{copy}": original
+        names = {f"network.{name}": name for name in self.shared_tables}
+        return names | {
+            f"network.heads.{name}.{copy}": original
             for name, head in self.network.heads.items()
             for copy, original in head.shared().items()
+            if original in self.shared_tables
         }
-        names = {name: name for name in self.shared_tables}
-        names |= {
-            copy: original for copy, original in inside.items() if original in self.shared_tables
-        }
-        return {f"network.{copy}": original for copy, original in names.items()}
 
 
 class SecondNetworkModule(nn.Module):

@@ -1,16 +1,16 @@
-"""A score for every entry of the vocabulary, read off the two tokens around a span.
+"""A logit for every entry of the vocabulary, from the two tokens around a span.
 
-Paper: Joshi et al. 2020 (SpanBERT): h = [left; right; place], then twice linear, GELU, norm, then
-the decoder.
-The idea: guess a hidden token from the visible tokens just outside its span and from its place in
-the span alone. The tower then learns to keep what a span says in the tokens around it.
+Paper: Joshi et al. 2020 (SpanBERT): h = [left; right; position], then twice linear, GELU, norm,
+then the decoder.
+The idea: predict a masked token from the visible tokens just outside its span and from its position
+in the span alone. The tower then learns to keep what a span says in the tokens around it.
 Where paper and code differ: the paper counts positions from the left boundary token, the code from
 the first token of the span, which is one less; the table of positions is 200 wide whatever the
 model.
-Trap: the vector of a place stands beside the two boundaries; it is not added to them.
+Trap: the vector of a position stands beside the two boundaries; it is not added to them.
 Used by: the span boundary objective; thrown away after pre-training.
 
-Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
+Shapes: n targets, W width, E width of the embedding table, V vocabulary.
 """
 
 from typing import ClassVar
@@ -28,12 +28,12 @@ from clozeworks.spec import spec
 
 @spec
 class BoundaryVocabulary(HeadSpec):
-    """decoder(block(block([left; right; place]))) + bias, a block being norm(activation(dense))."""
+    """decoder(block(block([left; right; position]))) + bias, block = norm(activation(dense))."""
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
     positions: int = 15
-    """The most tokens of a span that are asked."""
+    """The most tokens of a span that are predicted."""
     position_width: int = 200
     norm: NormSpec = LayerNorm(eps=1e-12)
     activation: str = "gelu"
@@ -57,7 +57,7 @@ class BoundaryVocabulary(HeadSpec):
 
 
 class BoundaryVocabularyModule(nn.Module):
-    """Two dense layers over both boundaries and a place, then every token vector."""
+    """Two dense layers over both boundaries and a position, then every token vector."""
 
     def __init__(
         self,

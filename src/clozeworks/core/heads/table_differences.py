@@ -69,7 +69,7 @@ class TableDifferencesModule(nn.Module):
 
     def merged(self, embeddings: EmbeddingsModule) -> dict[str, Tensor]:
         """The tables of the model that is trained so, by their names in it."""
-        found = {TOKEN_TABLE: embeddings.tokens.weight + self.tokens.weight}
+        tables = {TOKEN_TABLE: embeddings.tokens.weight + self.tokens.weight}
         if isinstance(embeddings.positions, LearnedModule) and self.positions is not None:
-            found[POSITION_TABLE] = embeddings.positions.table.weight + self.positions.weight
-        return {name: table.detach() for name, table in found.items()}
+            tables[POSITION_TABLE] = embeddings.positions.table.weight + self.positions.weight
+        return {name: table.detach() for name, table in tables.items()}

@@ -1,7 +1,7 @@
 """Classes of texts or tokens after one more transformation, as a masked model's logits have.
 
 Paper: Warner et al. 2024 (ModernBERT).
-The idea: a masked language model transforms a token once more before it names it, and that layer
+The idea: a masked language model transforms a token once more before it predicts, and that layer
 was trained with all the rest. A classifier that has the same layer can begin with what it learned;
 only the last projection is fresh.
 Used by: ModernBERT.
@@ -37,13 +37,9 @@ class TransformedTokenClasses(HeadSpec):
 
     def build(self, width: int, embeddings: Embeddings) -> "TransformedClassesModule":
         """Makes the module: tokens (n, W) to logits (n, C)."""
+        norm = self.norm.build(width)
         return TransformedClassesModule(
-            width,
-            self.count,
-            self.dropout,
-            norm=self.norm.build(width),
-            activation=self.activation,
-            bias=self.bias,
+            width, self.count, self.dropout, norm, self.activation, self.bias
         )
 
 
@@ -63,13 +59,9 @@ class TransformedTextClasses(HeadSpec):
 
     def build(self, width: int, embeddings: Embeddings) -> TextClassesModule:
         """Makes the module: tokens (N, W) and their layout to logits (B, C)."""
+        norm = self.norm.build(width)
         classes = TransformedClassesModule(
-            width,
-            self.count,
-            self.dropout,
-            norm=self.norm.build(width),
-            activation=self.activation,
-            bias=self.bias,
+            width, self.count, self.dropout, norm, self.activation, self.bias
         )
         return TextClassesModule(PlainPooling(self.pooling), classes)
 
@@ -78,14 +70,7 @@ class TransformedClassesModule(ClassesModule):
     """Transforms, normalises, projects."""
 
     def __init__(
-        self,
-        width: int,
-        count: int,
-        dropout: float,
-        *,
-        norm: nn.Module,
-        activation: str,
-        bias: bool,
+        self, width: int, count: int, dropout: float, norm: nn.Module, activation: str, bias: bool
     ) -> None:
         super().__init__(width, count, dropout)
         self.dense = nn.Linear(width, width, bias=bias)

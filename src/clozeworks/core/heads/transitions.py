@@ -1,8 +1,8 @@
 """What it is worth that one label follows another: the learned part of a linear-chain CRF.
 
 Paper: Lafferty, McCallum & Pereira 2001; Lample et al. 2016 (over a neural tagger).
-The idea: beside the scores of each word, every first label, every move and every last label has a
-score of its own. It reads no tokens; `core/crf.py` adds it to the scores of another head.
+The idea: beside the logits of each word, every first label, every move and every last label has a
+score of its own. It reads no tokens; `core/ops/crf.py` adds it to the logits of another head.
 Where paper and code differ: first values are 0, not random, so that a tagger with this head begins
 as the same tagger without it.
 Trap: the names end in `bias` because that is what they are to the rest of the model: added whatever
@@ -53,14 +53,11 @@ class TransitionsModule(nn.Module):
         return learned if allowed is None else learned.forbid(allowed)
 
     def forward(
-        self, scores: Tensor, labels: Tensor, layout: Layout, allowed: MoveTensors | None = None
+        self, logits: Tensor, labels: Tensor, layout: Layout, allowed: MoveTensors | None = None
     ) -> Tensor:
         """The sum over sequences of log p(right labels), in float32 or wider.
 
-        Args:
-            scores: What another head says of each word, (N, K).
-            labels: The right label of each word, (N,). They must be allowed themselves.
-            layout: Where the sequences of words begin and end.
-            allowed: What a tag scheme allows, as masks; None allows everything.
+        It takes another head's logits of each word, (N, K), the right labels, (N,), and what a tag
+        scheme allows, as masks; these labels must be allowed themselves.
         """
-        return log_likelihoods(scores, labels, layout, self.moves(allowed)).sum()
+        return log_likelihoods(logits, labels, layout, self.moves(allowed)).sum()

@@ -4,11 +4,11 @@ Paper: Devlin et al. 2019; Press & Wolf 2017 (the decoder shares the embedding t
 The idea: transform the token once more, then compare it with every token vector; the bias is the
 head's own.
 Trap: the decoder is the largest matrix of a small model. It is computed only at the positions that
-are asked: `head(hidden_states[positions])`, never on all tokens and then masked.
+are predicted: `head(hidden_states[positions])`, never on all tokens and then masked.
 Used by: masked language models of every encoder family; XLNet, GPT, LLaMA and T5 compare the token
 as it is.
 
-Shapes: n asked tokens, W width, E width of the embedding table, V vocabulary.
+Shapes: n targets, W width, E width of the embedding table, V vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,11 +37,11 @@ class VocabularyHead(Head):
     decoder: nn.Linear
 
     def transform(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
+        """Hidden states of the targets (n, W) to what the decoder reads (n, E)."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to logits (n, V)."""
+        """Hidden states of the targets (n, W) to logits (n, V)."""
         logits: Tensor = self.decoder(self.transform(x))
         return logits
 
@@ -56,13 +56,7 @@ class VocabularyHead(Head):
             yield self(x[begin : begin + size])
 
     def draw(self, x: Tensor, counts: Sequence[int], seeds: Sequence[int]) -> Tensor:
-        """An entry for each row (n, W), drawn from its softmax, (n,); has no gradient.
-
-        Args:
-            x: Hidden states of the asked positions, text by text.
-            counts: How many of them each text has, (B,).
-            seeds: One for each text, (B,).
-        """
+        """An entry for each row (n, W), drawn from its softmax, (n,); see `drawn_entries`."""
         with torch.no_grad():
             read = self.transform(x)
         return drawn_entries(read, self.decoder.weight, self.decoder.bias, counts, seeds)
@@ -83,15 +77,9 @@ class Vocabulary(HeadSpec):
 
     def build(self, width: int, embeddings: Embeddings) -> "VocabularyModule":
         """Makes the module."""
-        table_width = embeddings.width or width
-        return VocabularyModule(
-            width,
-            table_width,
-            embeddings.tokens,
-            norm=self.norm.build(table_width),
-            activation=self.activation,
-            bias=self.bias,
-        )
+        tables = embeddings.width or width
+        norm, dense = self.norm.build(tables), nn.Linear(width, tables, bias=self.bias)
+        return VocabularyModule(dense, norm, nn.Linear(tables, embeddings.tokens), self.activation)
 
     def shared(self) -> dict[str, str]:
         """The decoder is the table of token vectors, if it is tied."""
@@ -102,23 +90,16 @@ class VocabularyModule(VocabularyHead):
     """Transforms, normalises, compares with every token vector."""
 
     def __init__(
-        self,
-        width: int,
-        table_width: int,
-        tokens: int,
-        *,
-        norm: nn.Module,
-        activation: str,
-        bias: bool,
+        self, dense: nn.Linear, norm: nn.Module, decoder: nn.Linear, activation: str
     ) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, table_width, bias=bias)
+        self.dense = dense
         self.activation = activation_named(activation)
         self.norm = norm
-        self.decoder = nn.Linear(table_width, tokens)
+        self.decoder = decoder
 
     def transform(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions (n, W) to what the decoder reads (n, E)."""
+        """Hidden states of the targets (n, W) to what the decoder reads (n, E)."""
         transformed: Tensor = self.norm(self.activation(self.dense(x)))
         return transformed
 
@@ -157,6 +138,6 @@ class PlainVocabularyModule(VocabularyHead):
         self.scale = scale
 
     def transform(self, x: Tensor) -> Tensor:
-        """Hidden states of the asked positions, as the decoder reads them, (n, W)."""
+        """Hidden states of the targets, as the decoder reads them, (n, W)."""
         kept: Tensor = self.dropout(x)
         return kept if self.scale == 1.0 else kept * self.scale

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from clozeworks.core.context import ForwardContext
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
-from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.core.layout import Layout
 from clozeworks.spec import spec
 
@@ -51,8 +51,8 @@ class ConvolutionModule(nn.Module):
         self.activation = activation_named(activation)
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
-        """Tokens (N, W); what counts is how they came into the tower."""
-        assert context.embedded is not None, "the tower notes its input"
+        """Tokens to tokens, (N, W); what it reads is the input of the tower."""
+        assert context.embedded is not None, "the tower keeps its input"
         side = self.inner.kernel_size[0] // 2
         positions = self._positions(context.layout, side, x)  # (N,)
         total = context.layout.total + side * (len(context.layout) + 1)
@@ -68,5 +68,4 @@ class ConvolutionModule(nn.Module):
             rows = layout.rows(x.device)
             return layout.first(x.device)[rows] + layout.positions(x.device) + side * (rows + 1)
 
-        positions: Tensor = layout.once(("spread", side, x.device), make)
-        return positions
+        return layout.once(("spread", side, x.device), make)

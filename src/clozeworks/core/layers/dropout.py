@@ -1,13 +1,13 @@
 """Sets values to zero at random while training.
 
 Paper: Srivastava et al. 2014.
-The idea: a share of the values is dropped and the rest scaled up, so that no value can rely on
+The idea: a fraction of the values is dropped and the rest scaled up, so that no value can rely on
 another. What is dropped is a function of where the run is: whoever trains opens `drawing_from` with
-a generator seeded for the step and the piece of its batch, and nothing else draws from it. Pieces
-may then run side by side, and a run that was stopped drops the same values again.
-Where it differs from torch: the share is a multiple of 2^-16 (0.1 becomes 0.1000061), and the scale
-fits it exactly. Four values need one random number of 64 bits, which on a CPU takes a fifth of the
-time of torch's own.
+a generator seeded for the step and the micro-batch, and nothing else draws from it. Micro-batches
+may then run in parallel, and a run that was stopped drops the same values again.
+Where it differs from torch: the fraction is a multiple of 2^-16 (0.1 becomes 0.1000061), and the
+scale fits it exactly. Four values need one random number of 64 bits, which on a CPU takes a fifth
+of the time of torch's own.
 
 Shapes: any.
 """
@@ -42,7 +42,7 @@ def current_generator() -> torch.Generator | None:
 
 
 def dropped(x: Tensor, p: float) -> Tensor:
-    """Sets a share of the values to zero and scales the others up."""
+    """Sets a fraction of the values to zero and scales the others up."""
     generator = current_generator()
     if generator is None:
         return F.dropout(x, p)
@@ -55,14 +55,14 @@ def dropped(x: Tensor, p: float) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """Drops a share of the values in training, and does nothing else."""
+    """Drops a fraction of the values in training, and does nothing else."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
 
     def extra_repr(self) -> str:
-        """The share."""
+        """The probability."""
         return str(self.p)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -43,25 +43,21 @@ class Embeddings:
         """Makes the module for a model of this width."""
         table_width = self.width or width
         last_width = width if self.widen_first else table_width
-        projects = self.width is not None
+        project: nn.Module = nn.Identity()
+        widen: nn.Module = nn.Identity()
+        if self.width is not None and self.widen_first:
+            project = nn.Linear(table_width, width, bias=False)
+        elif self.width is not None:
+            widen = nn.Linear(table_width, width)
+        types = self.types if self.types_added else 0
         return EmbeddingsModule(
             tokens=nn.Embedding(self.tokens, table_width),
-            types=(
-                nn.Embedding(self.types, table_width) if self.types and self.types_added else None
-            ),
+            types=nn.Embedding(types, table_width) if types else None,
             positions=self.positions.build(table_width) if self.positions else None,
             norm=self.norm.build(last_width) if self.norm else nn.Identity(),
             dropout=self.dropout,
-            project=(
-                nn.Linear(table_width, width, bias=False)
-                if projects and self.widen_first
-                else nn.Identity()
-            ),
-            widen=(
-                nn.Linear(table_width, width)
-                if projects and not self.widen_first
-                else nn.Identity()
-            ),
+            project=project,
+            widen=widen,
         )
 
 

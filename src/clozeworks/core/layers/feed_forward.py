@@ -1,7 +1,8 @@
 """The part of a layer that works on each token alone.
 
 Paper: Vaswani et al. 2017 (MLP); Shazeer 2020 (gated).
-The idea: widen, bend, narrow. The gated form multiplies the bent path by a second linear one.
+The idea: project to a larger width, apply the activation, project back. The gated form multiplies
+the activated path by a second linear one.
 Used by: Mlp in BERT and its relatives, GPT, T5; GatedMlp in T5 v1.1, LLaMA, ModernBERT.
 
 Shapes: N tokens, W width, I inner width.
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from clozeworks.core.context import ForwardContext
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
-from clozeworks.core.layers.part import PartSpec
+from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.spec import spec
 
 
@@ -29,7 +30,7 @@ class Mlp(PartSpec):
     activation: str = "gelu"
     bias: bool = True
     dropout: float = 0.0
-    """The share of inner values dropped in training (XLNet)."""
+    """The probability that an inner value is dropped in training (XLNet)."""
 
     def build(self, width: int) -> "MlpModule":
         """Makes the module."""
@@ -37,7 +38,7 @@ class Mlp(PartSpec):
 
 
 class MlpModule(nn.Module):
-    """Widen, bend, narrow."""
+    """Up, activation, down."""
 
     def __init__(
         self, width: int, inner: int, activation: str, bias: bool, dropout: float = 0.0
@@ -50,8 +51,8 @@ class MlpModule(nn.Module):
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""
-        narrowed: Tensor = self.down(self.dropout(self.activation(self.up(x))))
-        return narrowed
+        out: Tensor = self.down(self.dropout(self.activation(self.up(x))))
+        return out
 
 
 @spec
@@ -65,7 +66,7 @@ class GatedMlp(PartSpec):
     activation: str = "gelu"
     bias: bool = False
     dropout: float = 0.0
-    """The share dropped before narrowing, in training."""
+    """The probability of a drop before the last projection, in training."""
 
     def build(self, width: int) -> "GatedMlpModule":
         """Makes the module."""
@@ -73,7 +74,7 @@ class GatedMlp(PartSpec):
 
 
 class GatedMlpModule(nn.Module):
-    """Widen twice, let one path gate the other, narrow."""
+    """Up twice, one path gating the other, down."""
 
     def __init__(self, width: int, inner: int, activation: str, bias: bool, dropout: float) -> None:
         super().__init__()
@@ -85,5 +86,5 @@ class GatedMlpModule(nn.Module):
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""
-        narrowed: Tensor = self.down(self.dropout(self.activation(self.gate(x)) * self.up(x)))
-        return narrowed
+        out: Tensor = self.down(self.dropout(self.activation(self.gate(x)) * self.up(x)))
+        return out

@@ -16,8 +16,18 @@ from torch import Tensor, nn
 from clozeworks.core.context import ForwardContext
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.norm import NormSpec
-from clozeworks.core.layers.part import PartSpec
 from clozeworks.spec import Slot, spec
+
+
+class PartSpec(Slot):
+    """Slot: what a sub-layer computes. `role` names its weights within the layer."""
+
+    is_slot: ClassVar[bool] = True
+    role: ClassVar[str]
+
+    def build(self, width: int) -> nn.Module:
+        """Makes the module: tokens (N, W) and the context of the pass to tokens (N, W)."""
+        raise NotImplementedError
 
 
 class SublayerSpec(Slot):
@@ -28,8 +38,18 @@ class SublayerSpec(Slot):
     part: PartSpec
 
     def build(self, width: int) -> nn.Module:
-        """Makes the module: tokens (N, W) and the flow to tokens (N, W)."""
+        """Makes the module: tokens (N, W) and the context of the pass to tokens (N, W)."""
         raise NotImplementedError
+
+
+class NormedModule(nn.Module):
+    """A part and a norm, wherever it stands."""
+
+    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.part = part
+        self.norm = norm
+        self.dropout = Dropout(dropout)
 
 
 @spec
@@ -47,14 +67,8 @@ class PostNorm(SublayerSpec):
         return PostNormModule(self.part.build(width), self.norm.build(width), self.dropout)
 
 
-class PostNormModule(nn.Module):
+class PostNormModule(NormedModule):
     """Adds, then normalises."""
-
-    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.part = part
-        self.norm = norm
-        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""
@@ -77,14 +91,8 @@ class PreNorm(SublayerSpec):
         return PreNormModule(self.part.build(width), self.norm.build(width), self.dropout)
 
 
-class PreNormModule(nn.Module):
+class PreNormModule(NormedModule):
     """Normalises what the part sees; the stream itself stays as it is."""
-
-    def __init__(self, part: nn.Module, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.part = part
-        self.norm = norm
-        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, context: ForwardContext) -> Tensor:
         """Tokens to tokens, (N, W)."""

@@ -43,7 +43,7 @@ class Tower:
     positions: SharedPositionSpec | None = None
     """What the position schemes of all layers share (DeBERTa's table, T5's)."""
     dropout: float = 0.0
-    """The share dropped after the last norm, in training."""
+    """The probability of a drop after the last norm, in training."""
 
     def running_order(self) -> tuple[int, ...]:
         """The order, spelled out."""

@@ -1,17 +1,17 @@
-"""Two streams through the same layers: one that knows its tokens, one that only asks for them.
+"""Two streams through the same layers: one that knows its tokens, one that predicts them.
 
 Paper: Yang et al. 2019 (XLNet); the memory is that of Dai et al. 2019 (Transformer-XL).
-The idea: to predict a token from any set of others, a query must know the place and not the token,
-while those others must be known. So the content stream h reads tokens, and the query stream g
-begins with one learned vector at the asked positions and looks at h, never at itself. Both go
-through the same weights. `Permutation` says who may look at whom. A memory, the inputs of every
-layer for the tokens just before a text, is looked at by both.
-Trap: g looks at what h was before the layer. h sees its own token, g does not.
-Trap: layers that normalise first would have to normalise what is looked at as well; they are not
+The idea: to predict a token from any set of others, a query must know its position and not the
+token, while those others must be known. So the content stream h reads tokens, and the query stream
+g begins with one learned vector at the target positions and attends to h, never to itself. Both go
+through the same weights. `Permutation` says who may attend to whom. A memory, the inputs of every
+layer for the tokens just before a text, is attended to by both.
+Trap: g attends to what h was before the layer. h sees its own token, g does not.
+Trap: layers that normalise first would have to normalise keys and values as well; they are not
 computed here.
-Used by: permuted language modelling; filling gaps with a model that learned it.
+Used by: permuted language modelling; filling masks with a model that learned it.
 
-Shapes: N tokens, n asked tokens, K tokens of the memory, B texts, W width.
+Shapes: N tokens, n targets, K tokens of the memory, B texts, W width.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from clozeworks.core.layout import Layout
 if TYPE_CHECKING:
     from clozeworks.core.model import Model
 
-# The rank of a memory: every token may look at it, so theirs must be above.
+# The rank of a memory: every token may attend to it, so theirs must be above.
 REMEMBERED = -(2**30)
 
 
@@ -45,10 +45,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class TargetQueries:
-    """What the query stream asks."""
+    """What the query stream predicts."""
 
     tokens: Tensor
-    """The asked tokens among all of the batch, in ascending order, (n,)."""
+    """The target positions among all tokens of the batch, in ascending order, (n,)."""
     layout: Layout
     """How many of them each text has."""
     start: Tensor
@@ -57,7 +57,7 @@ class TargetQueries:
 
 @dataclass(frozen=True)
 class PermutationRanks:
-    """Who may look at whom: a token looks at those whose `seen` is below its `sees`."""
+    """Who may attend to whom: a token sees those whose `seen` is below its `sees`."""
 
     sees: Tensor
     """(N,), above `REMEMBERED`."""
@@ -70,7 +70,7 @@ class Streams:
     """Both streams, as they were before each layer and after the last."""
 
     content: list[Tensor]
-    """Each (N, W); the last is missing where nobody asked for it."""
+    """Each (N, W); the last is missing where it is not wanted."""
     queries: list[Tensor]
     """Each (n, W)."""
 
@@ -78,7 +78,7 @@ class Streams:
 def unseen(
     model: "Model", ids: Tensor, layout: Layout, types: Tensor | None, positions: Tensor
 ) -> Tensor:
-    """What the query stream says of some positions (n,) whose tokens nobody may see, (n, W)."""
+    """The query stream's hidden states at positions (n,) whose tokens nobody may see, (n, W)."""
     counts = torch.bincount(layout.rows(ids.device)[positions], minlength=len(layout)).tolist()
     seen = torch.full_like(ids, -1).index_fill(0, positions, 0)
     streams = two_streams(
@@ -86,7 +86,7 @@ def unseen(
         ids,
         layout,
         types,
-        asked=TargetQueries(positions, Layout(counts), model.heads[START]()),
+        targets=TargetQueries(positions, Layout(counts), model.heads[START]()),
         ranks=PermutationRanks(torch.zeros_like(ids), seen),
         content=False,
     )
@@ -94,7 +94,7 @@ def unseen(
 
 
 def remembered(model: "Model", ids: Tensor, layout: Layout, types: Tensor | None = None) -> Memory:
-    """Reads the tokens before each text, all of them looking at each other, without a gradient."""
+    """Reads the tokens before each text, all of them seeing each other, without a gradient."""
     with torch.no_grad():
         streams = two_streams(model, ids, layout, types, content=False)
     return Memory(streams.content, layout)
@@ -106,7 +106,7 @@ def two_streams(
     layout: Layout,
     types: Tensor | None = None,
     *,
-    asked: TargetQueries | None = None,
+    targets: TargetQueries | None = None,
     ranks: PermutationRanks | None = None,
     memory: Memory | None = None,
     content: bool = True,
@@ -118,44 +118,44 @@ def two_streams(
         ids: Token numbers, (N,).
         layout: Where the texts begin and end.
         types: Segment types, (N,); those of a memory are 0.
-        asked: What the query stream asks, which takes ranks; without it there is no such stream.
-        ranks: Who looks at whom; what the layers say if not given.
+        targets: What the query stream predicts, which takes ranks; there is none if not given.
+        ranks: Who attends to whom; what the layers say if not given.
         memory: What stands before the texts.
         content: Whether the content stream goes through the last layer, too.
     """
-    assert asked is None or ranks is not None, "what is asked must be hidden from the question"
+    assert targets is None or ranks is not None, "a target must not be seen by its query"
     tower = model.encoder
     before = _Before(memory, layout, ids.device)
     h = model.embeddings(ids, layout, types)
-    content_flow = ForwardContext(layout, types=types, mask=before.order(ranks, None))
-    tower.begin(content_flow)
+    content_context = ForwardContext(layout, types=types, mask=before.order(ranks, None))
+    tower.begin(content_context)
     streams = Streams([h], [])
-    if asked is not None:
-        g = model.embeddings.at(asked.start, asked.tokens, layout, types)
-        own_types = None if types is None else types[asked.tokens]
-        query_flow = ForwardContext(
-            asked.layout, types=own_types, mask=before.order(ranks, asked.tokens)
+    if targets is not None:
+        g = model.embeddings.at(targets.start, targets.tokens, layout, types)
+        query_types = None if types is None else types[targets.tokens]
+        query_context = ForwardContext(
+            targets.layout, types=query_types, mask=before.order(ranks, targets.tokens)
         )
         streams.queries.append(g)
-        positions = before.positions(asked.tokens)
+        positions = before.positions(targets.tokens)
     seen_types = None if types is None else before.joined(types.new_zeros(before.count), types)
     for step, index in enumerate(tower.order):
         seen = h if memory is None else before.joined(memory.inputs[step], h)
         if memory is not None:
-            content_flow.source = AttentionSource(seen, before.layout, seen_types)
+            content_context.source = AttentionSource(seen, before.layout, seen_types)
         last = step == len(tower.order) - 1
         layer = list(tower.layers[index].children())
-        if asked is not None:
-            query_flow.source = AttentionSource(seen, before.layout, seen_types, positions)
+        if targets is not None:
+            query_context.source = AttentionSource(seen, before.layout, seen_types, positions)
             if step == 0:
-                tower.begin(query_flow)
+                tower.begin(query_context)
             for sublayer in layer:
-                g = sublayer(g, query_flow)
+                g = sublayer(g, query_context)
             streams.queries.append(tower.norm(g) if last else g)
         if last and not content:
             break
         for sublayer in layer:
-            h = sublayer(h, content_flow)
+            h = sublayer(h, content_context)
         streams.content.append(tower.norm(h) if last else h)
     return streams
 
@@ -165,7 +165,7 @@ class _Before:
 
     def __init__(self, memory: Memory | None, layout: Layout, device: torch.device) -> None:
         self.device = device
-        self.own = layout
+        self.texts = layout
         self.count = memory.layout.total if memory is not None else 0
         self._index: Tensor | None = None
         self.layout = layout
@@ -182,21 +182,21 @@ class _Before:
         self._index = from_memory.where(within < ahead, from_text)
         self._ahead = memory.layout.sizes(device)
 
-    def joined(self, memory: Tensor, own: Tensor) -> Tensor:
+    def joined(self, memory: Tensor, texts: Tensor) -> Tensor:
         """Values of the memory (K, …) and of the texts (N, …), each memory before its text."""
-        return own if self._index is None else torch.cat([memory, own])[self._index]
+        return texts if self._index is None else torch.cat([memory, texts])[self._index]
 
     def positions(self, tokens: Tensor) -> Tensor:
         """Where some tokens stand among the keys of their texts, (n,)."""
-        positions = self.own.positions(self.device)[tokens]
+        positions = self.texts.positions(self.device)[tokens]
         if self._index is None:
             return positions
-        return positions + self._ahead[self.own.rows(self.device)[tokens]]
+        return positions + self._ahead[self.texts.rows(self.device)[tokens]]
 
-    def order(self, ranks: PermutationRanks | None, asked: Tensor | None) -> MaskSpec | None:
-        """Who sees whom: all tokens and themselves, or the asked ones and not themselves."""
+    def order(self, ranks: PermutationRanks | None, targets: Tensor | None) -> MaskSpec | None:
+        """Who sees whom: all tokens and themselves, or the targets and not themselves."""
         if ranks is None:
             return None
         keys = self.joined(ranks.seen.new_full((self.count,), REMEMBERED), ranks.seen)
-        queries = ranks.sees if asked is None else ranks.sees[asked]
-        return Permutation(queries, keys, itself=asked is None)
+        queries = ranks.sees if targets is None else ranks.sees[targets]
+        return Permutation(queries, keys, itself=targets is None)

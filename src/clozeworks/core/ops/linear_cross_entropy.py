@@ -3,11 +3,11 @@
 The idea: logits (one for every entry) are the largest tensor of a small model, and all anybody
 wants of them is one number and its gradient. So logits, their softmax and their gradient are the
 same memory, one after the other, and the memory is used again for the next batch. Computed a slice
-of the vocabulary at a time, the product stays in the cache. Many tokens, as where every token is
-asked for, are done some at a time: the memory has a bound, whatever the batch.
+of the vocabulary at a time, the product stays in the cache. Many tokens, as where every token is a
+target, are done some at a time: the memory has a bound, whatever the batch.
 Where it is used: on a CPU, for training and evaluation. Elsewhere the plain formula is as fast.
 
-Shapes: n asked tokens, E width of the table, V vocabulary.
+Shapes: n targets, E width of the table, V vocabulary.
 """
 
 import threading
@@ -28,16 +28,13 @@ _held = threading.local()
 def linear_cross_entropy(
     x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """-log softmax(x @ weight.T + bias)[target], summed, and how many targets scored highest.
+    """-log softmax(x @ weight.T + bias)[target], summed, and how many targets have the top logit.
 
     Args:
-        x: The asked tokens, (n, E).
+        x: Hidden states, (n, E).
         weight: The vectors of all entries, (V, E).
         bias: Added to the logits, (V,), if there is one.
         targets: The right entries, (n,).
-
-    Returns:
-        A number with a gradient, and a number.
     """
     types = {x.dtype, weight.dtype, *([] if bias is None else [bias.dtype])}
     if x.device.type == "cpu" and len(types) == 1 and x.dtype in (torch.float32, torch.float64):
@@ -45,7 +42,7 @@ def linear_cross_entropy(
         total, correct = fused
         return total, correct
     logits = F.linear(x, weight, bias)
-    # Trap: half precision has three digits; a sum over thousands of questions needs more.
+    # Trap: half precision has three digits; a sum over thousands of targets needs more.
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return F.cross_entropy(logits, targets, reduction="sum"), count_correct(logits, targets)
 
@@ -76,8 +73,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 of_x.append(grad @ weight)
                 of_weight = grad.T @ rows if of_weight is None else of_weight.addmm_(grad.T, rows)
                 if bias is not None:
-                    own = grad.sum(dim=0)
-                    of_bias = own if of_bias is None else of_bias.add_(own)
+                    summed = grad.sum(dim=0)
+                    of_bias = summed if of_bias is None else of_bias.add_(summed)
         correct = torch.stack(counts).sum()
         ctx.mark_non_differentiable(correct)
         if wanted:
@@ -99,9 +96,9 @@ def _chunk(
     """The losses of some tokens (n,), how many were right, and all log-probabilities (n, V)."""
     logits = _logits(x, weight, bias)  # (n, V)
     rows = torch.arange(len(targets))
-    given = logits[rows, targets]
+    of_targets = logits[rows, targets]
     # Of rows whose target has the highest logit, another entry may have it, too.
-    best = (given == logits.amax(dim=1)).nonzero().squeeze(1) if len(targets) else rows
+    best = (of_targets == logits.amax(dim=1)).nonzero().squeeze(1) if len(targets) else rows
     correct = count_correct(logits[best], targets[best])
     log_probabilities = torch.log_softmax(logits, dim=1, out=logits)
     return -log_probabilities[rows, targets], correct, log_probabilities

@@ -57,7 +57,7 @@ def packed(model: Model) -> Model:
     if not _possible(model):
         return model
     stamp = _stamp(model)
-    with _making:  # batches that run side by side share one
+    with _making:  # batches that run in parallel share one
         known = _made.get(model)
         if known is None or known[0] != stamp:
             _made.pop(model, None)  # its memory is had back first

@@ -2,7 +2,7 @@
 
 Paper: Dai et al. 2019 (Transformer-XL) for the shift.
 The idea: a score that depends on a query and on how far away a key stands is one product with a
-table of all distances, (Lq, T). Row i of it, begun one place earlier than row i - 1, is the row of
+table of all distances, (Lq, T). Row i of it, begun one column earlier than row i - 1, is the row of
 scores by key: a view, where gathering by index would cost more than the product.
 Used by: DeBERTa, XLNet.
 
@@ -21,23 +21,21 @@ from clozeworks.core.layout import Group
 
 
 def falling(group: Group) -> Tensor:
-    """Query place minus key place, for products by query: Lk - 1 down to -Lq, (Lq + Lk,).
+    """Query minus key position, for products by query: Lk - 1 down to -Lq, (Lq + Lk,).
 
     The last entry is there for the shape and is never shown.
     """
     reach = group.keys.length - 1
-    tensor: Tensor = group.once("falling distances", lambda: reach - _steps(group))
-    return tensor
+    return group.once("falling distances", lambda: reach - _steps(group))
 
 
 def rising(group: Group) -> Tensor:
-    """Query place minus key place, for products by key: 1 - Lq up to Lk, (Lq + Lk,).
+    """Query minus key position, for products by key: 1 - Lq up to Lk, (Lq + Lk,).
 
     The last entry is there for the shape and is never shown.
     """
     reach = group.queries.length - 1
-    tensor: Tensor = group.once("rising distances", lambda: _steps(group) - reach)
-    return tensor
+    return group.once("rising distances", lambda: _steps(group) - reach)
 
 
 def _steps(group: Group) -> Tensor:
@@ -48,11 +46,10 @@ def is_even(group: Group, context: ForwardContext) -> bool:
     """Whether the queries of all texts are the last of their keys, all after equally many."""
     if context.source is not None and context.source.positions is not None:
         return False
-    most = group.keys.length - group.queries.length
-    even: bool = group.once(
-        "even queries", lambda: all(keys - queries == most for queries, keys in group.lengths)
+    ahead = group.keys.length - group.queries.length
+    return group.once(
+        "even queries", lambda: all(keys - queries == ahead for queries, keys in group.lengths)
     )
-    return even
 
 
 def skewed(products: Tensor, columns: int) -> Tensor:

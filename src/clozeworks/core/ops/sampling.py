@@ -1,12 +1,12 @@
 """An entry drawn from a large vocabulary, each as often as its softmax says.
 
-Paper: Gumbel 1954: the entry with the highest score + noise, with noise -log(-log(u)), is a draw
-from the softmax of the scores.
-The idea: each text has a seed of its own, so what is drawn for it depends on nothing but its scores
+Paper: Gumbel 1954: the entry with the highest logit + noise, with noise -log(-log(u)), is a draw
+from the softmax of the logits.
+The idea: each text has a seed of its own, so what is drawn for it depends on nothing but its logits
 and that seed: neither on its neighbours nor on how a batch is cut.
-Trap: looking up one random number among the summed shares needs less noise, but where scores differ
-in their last digit (as in a batch that is cut differently) one draw in a few thousand becomes
-another entry. The highest of noisy scores changes only where two are equal to all digits.
+Trap: looking up one random number among summed probabilities needs less noise, but where logits
+differ in their last digit (as in a batch that is cut differently) one draw in a few thousand
+becomes another entry. The highest of noisy logits changes only where two are equal to all digits.
 
 Shapes: n tokens, E width of the table, V vocabulary, B texts.
 """
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Entries of the vocabulary that are looked at at once: what belongs to them stays in the cache.
+# Entries of the vocabulary that are computed at once: what belongs to them stays in the cache.
 _SLICE = 1024
 
 
@@ -29,32 +29,29 @@ def drawn_entries(
     Args:
         x: What the decoder reads, text by text, (n, E).
         weight: The vectors of all entries, (V, E).
-        bias: Added to the scores, (V,).
+        bias: Added to the logits, (V,).
         counts: Tokens of each text, (B,).
         seeds: One for each text, (B,).
     """
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     with torch.no_grad():
-        found = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        entries = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         best = torch.full((len(x),), -torch.inf, device=x.device)
         for begin in range(0, len(weight), _SLICE):
             part = slice(begin, begin + _SLICE)
-            scores = F.linear(x, weight[part], bias[part])
-            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-            noise = gumbel(counts, scores.shape[1], generators).to(scores.device)
-            highest, position = (scores + noise).max(dim=1)
-            found = torch.where(highest > best, position + begin, found)
+            logits = F.linear(x, weight[part], bias[part])
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            noise = gumbel(counts, logits.shape[1], generators).to(logits.device)
+            highest, position = (logits + noise).max(dim=1)
+            entries = torch.where(highest > best, position + begin, entries)
             best = torch.maximum(highest, best)
-    return found
+    return entries
 
 
 def gumbel(counts: Sequence[int], columns: int, generators: Sequence[torch.Generator]) -> Tensor:
     """Gumbel noise in float32, (n, columns), the rows of each text from its own generator.
 
-    Args:
-        counts: Rows of each text, (B,).
-        columns: Values of a row.
-        generators: One for each text, on the CPU, so that a seed means the same on every device.
+    Generators are on the CPU, so that a seed means the same on every device.
     """
     # Two values need one random number of 64 bits, which takes a fraction of the time of torch's
     # own exponential numbers.
@@ -63,6 +60,6 @@ def gumbel(counts: Sequence[int], columns: int, generators: Sequence[torch.Gener
     for rows, generator in zip(torch.split(words, list(counts)), generators, strict=True):
         rows.random_(-(2**63), None, generator=generator)
     halves = words.view(torch.int32)[:, :columns]
-    # High noise comes from shares near 0, where float32 is finest; hence 1 - u, and never 0.
+    # High noise comes from numbers near 0, where float32 is finest; hence 1 - u, and never 0.
     uniforms = halves.bitwise_and(0x7FFFFFFF).to(torch.float32).add_(0.5).mul_(2.0**-31)
     return uniforms.neg_().log1p_().neg_().log_().neg_()

@@ -49,9 +49,9 @@ class PositionModule(nn.Module):
     """What a `PositionSpec` builds: one for each attention."""
 
     def turned(self, q: Tensor, k: Tensor, context: ForwardContext) -> tuple[Tensor, Tensor]:
-        """Packed queries (N, H, D) and keys (M, H, D), each as its own place makes it.
+        """Packed queries (N, H, D) and keys (M, H, D), each turned by its position.
 
-        What a cache keeps is turned already, so this may depend on nothing but the place.
+        What a cache keeps is turned already, so this may depend on nothing but the position.
         """
         return q, k
 
@@ -70,5 +70,5 @@ class SharedPositionSpec(Slot):
     folder: ClassVar[str | None] = "clozeworks.core.positions"
 
     def build(self, width: int) -> nn.Module:
-        """Makes the module: the flow to what its `shared` is to hold."""
+        """Makes the module: the context of a pass to what its `shared` is to hold."""
         raise NotImplementedError

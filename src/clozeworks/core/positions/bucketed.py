@@ -12,7 +12,7 @@ Shapes: B texts, H heads, Lq queries, Lk keys, T distances.
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -46,9 +46,11 @@ class BucketTable(SharedPositionSpec):
         exact = self.count // (4 if self.both_sides else 2)
         if exact < 1 or self.farthest <= exact:
             raise SettingError(
-                f"positions.count is {self.count} and positions.farthest is {self.farthest}; the "
-                f"first must be at least {4 if self.both_sides else 2} and the second above the "
-                f"{exact} distances that have a bucket each; change one of them."
+                "positions.count",
+                self.count,
+                f"it must be at least {4 if self.both_sides else 2}, and `positions.farthest`, "
+                f"{self.farthest}, above the {exact} distances that have a bucket each",
+                "change one of them",
             )
         return BucketTableModule(self.heads, self.both_sides, self.count, self.farthest)
 
@@ -78,8 +80,7 @@ class BucketTableModule(nn.Module):
             distances = (
                 group.key_positions()[:, None, :] - context.query_positions(group)[:, :, None]
             )
-            found: Tensor = self.table(self.buckets(distances))
-            return found.permute(0, 3, 1, 2)
+            return cast(Tensor, self.table(self.buckets(distances))).permute(0, 3, 1, 2)
         lq, lk = group.queries.length, group.keys.length
         buckets = group.once(
             ("buckets", self.both_sides, self.table.num_embeddings, self.farthest),
@@ -89,15 +90,15 @@ class BucketTableModule(nn.Module):
         return scores.unfold(1, lk, 1).flip(1)[None]  # row i begins one earlier than row i - 1
 
     def buckets(self, distances: Tensor) -> Tensor:
-        """The bucket of each distance, key place minus query place."""
+        """The bucket of each distance, key minus query position."""
         count = self.table.num_embeddings // (2 if self.both_sides else 1)
-        behind = (distances > 0) * count if self.both_sides else torch.zeros_like(distances)
+        after = (distances > 0) * count if self.both_sides else torch.zeros_like(distances)
         far = distances.abs() if self.both_sides else distances.neg().clamp(min=0)
         exact = count // 2
         # Compat: in this order and precision, as published models were trained.
         grown = (far.clamp(min=1).float() / exact).log() / math.log(self.farthest / exact)
         shared = (exact + (grown * (count - exact)).long()).clamp(max=count - 1)
-        return behind + torch.where(far < exact, far, shared)
+        return after + torch.where(far < exact, far, shared)
 
 
 @spec

@@ -32,6 +32,9 @@ from clozeworks.core.positions import PositionModule, PositionSpec, SharedPositi
 from clozeworks.spec import spec
 
 Term = Literal["c2p", "p2c"]
+# What projects the table, and its projected rows; None where a term is absent.
+RowProjection = nn.Module | None
+RowVectors = Tensor | None
 
 
 @spec
@@ -67,10 +70,11 @@ class DistanceTableModule(nn.Module):
 
 
 @spec
-class Disentangled(PositionSpec):
-    """Scores by distance, the table projected by matrices of their own."""
+class DistanceScores(PositionSpec):
+    """Slot: scores by distance, whoever projects the table."""
 
     paper: ClassVar[str] = "He et al. 2021"
+    is_slot: ClassVar[bool] = True
 
     span: int
     """Half of the table's rows: distances, or buckets of them, on each side."""
@@ -78,7 +82,13 @@ class Disentangled(PositionSpec):
     """Where distances are in logarithmic buckets, the one that falls into the last bucket."""
     terms: tuple[Term, ...] = ("c2p", "p2c")
     dropout: float = 0.0
-    """The share of the table's values dropped in each layer in training."""
+    """The probability that a value of the table is dropped, in each layer in training."""
+
+
+@spec
+class Disentangled(DistanceScores):
+    """Scores by distance, the table projected by matrices of their own."""
+
     key_bias: bool = True
     """Whether the projection to keys has a bias; the first version's has none."""
 
@@ -94,24 +104,13 @@ class Disentangled(PositionSpec):
 
 
 @spec
-class DisentangledShared(PositionSpec):
+class DisentangledShared(DistanceScores):
     """Scores by distance, the table projected by the attention's own matrices."""
-
-    paper: ClassVar[str] = "He et al. 2021"
-
-    span: int
-    """Half of the table's rows: distances, or buckets of them, on each side."""
-    farthest: int | None = None
-    """Where distances are in logarithmic buckets, the one that falls into the last bucket."""
-    terms: tuple[Term, ...] = ("c2p", "p2c")
-    dropout: float = 0.0
-    """The share of the table's values dropped in each layer in training."""
 
     def build(self, width: int, heads: int, head_width: int) -> "DisentangledSharedModule":
         """Makes the module, which has no weights."""
-        return DisentangledSharedModule(
-            DistanceRows(self.span, self.farthest), self.terms, dropout=self.dropout
-        )
+        rows = DistanceRows(self.span, self.farthest)
+        return DisentangledSharedModule(rows, self.terms, dropout=self.dropout)
 
 
 class DistanceRows:
@@ -143,8 +142,8 @@ def buckets(distances: Tensor, count: int, farthest: int) -> Tensor:
     """
     middle = count // 2
     size = distances.abs().clamp(min=middle).float()
-    share = torch.log(size / middle) / torch.log(torch.tensor((farthest - 1) / middle))
-    far = (torch.ceil(share * (middle - 1)) + middle).long()
+    fraction = torch.log(size / middle) / torch.log(torch.tensor((farthest - 1) / middle))
+    far = (torch.ceil(fraction * (middle - 1)) + middle).long()
     return torch.where(distances.abs() <= middle, distances, far * distances.sign())
 
 
@@ -152,12 +151,7 @@ class DisentangledModule(PositionModule):
     """Projects the table and lays its scores out by query and key."""
 
     def __init__(
-        self,
-        distances: DistanceRows,
-        *,
-        key: nn.Module | None,
-        query: nn.Module | None,
-        dropout: float,
+        self, distances: DistanceRows, *, key: RowProjection, query: RowProjection, dropout: float
     ) -> None:
         super().__init__()
         self.key = key
@@ -165,30 +159,35 @@ class DisentangledModule(PositionModule):
         self.dropout = Dropout(dropout)
         self.distances = distances
 
-    def projections(self, attention: Any) -> tuple[nn.Module | None, nn.Module | None]:
+    def projections(self, attention: Any) -> tuple[RowProjection, RowProjection]:
         """What makes keys and queries of the table's rows; None where a term is absent."""
         return self.key, self.query
 
     def forward(self, attention: Any, context: ForwardContext) -> Relate:
-        """The attention and the flow to what `attend` calls for each group."""
+        """What `attend` calls for each group."""
         layout = context.layout if context.source is None else context.source.layout
-        reach: int = layout.once(
+        reach = layout.once(
             ("reach", self.distances.span, self.distances.farthest),
             lambda: self.distances.reach(layout.longest),
         )
         assert isinstance(context.shared, Tensor), "the tower shares a table of distances"
         middle = context.shared[self.distances.span - reach : self.distances.span + reach]
         middle = self.dropout(middle)  # (2 reach, W)
-        to_keys, to_queries = self.projections(attention)
         # The table is small, and scaling it spares a pass over all scores.
         keys, queries = (
             None if project is None else self._scaled(project(middle), attention)
-            for project in (to_keys, to_queries)
+            for project in self.projections(attention)
         )  # (2 reach, H, D)
 
         def relate(q: Tensor, k: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor]:
-            by_place = self._even if is_even(group, context) else self._uneven
-            terms = by_place(q, k, keys, queries, group, context, reach)
+            if is_even(group, context):
+                terms = self._even(q, k, keys, queries, group, reach)
+            else:
+                at = context.query_positions(group)
+                distances = at[:, :, None] - group.key_positions()[:, None]
+                rows = self.distances.rows(distances, reach)[:, None]  # (B or 1, 1, Lq, Lk)
+                rows = rows.expand(q.shape[0], q.shape[1], -1, -1)
+                terms = _uneven(q, k, keys, queries, rows)
             return q, k, terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
         return relate
@@ -201,14 +200,7 @@ class DisentangledModule(PositionModule):
         return by_head * (by_head.shape[-1] ** -0.5 if scale is None else scale)
 
     def _even(
-        self,
-        q: Tensor,
-        k: Tensor,
-        keys: Tensor | None,
-        queries: Tensor | None,
-        group: Group,
-        context: ForwardContext,
-        reach: int,
+        self, q: Tensor, k: Tensor, keys: RowVectors, queries: RowVectors, group: Group, reach: int
     ) -> list[Tensor]:
         """Each term, (B, H, Lq, Lk): a product with all distances, and a shifted view of it."""
         terms = []
@@ -223,30 +215,7 @@ class DisentangledModule(PositionModule):
     def _rows(self, group: Group, distances: Any, reach: int) -> Tensor:
         """The row of each distance, (T,)."""
         key = ("disentangled", distances, self.distances.span, self.distances.farthest, reach)
-        rows: Tensor = group.once(key, lambda: self.distances.rows(distances(group), reach))
-        return rows
-
-    def _uneven(
-        self,
-        q: Tensor,
-        k: Tensor,
-        keys: Tensor | None,
-        queries: Tensor | None,
-        group: Group,
-        context: ForwardContext,
-        reach: int,
-    ) -> list[Tensor]:
-        """Each term where queries stand anywhere: a product with the table, and a gathering."""
-        distances = context.query_positions(group)[:, :, None] - group.key_positions()[:, None]
-        rows = self.distances.rows(distances, reach)[:, None]  # (B or 1, 1, Lq, Lk)
-        rows = rows.expand(q.shape[0], q.shape[1], -1, -1)
-        terms = []
-        if keys is not None:
-            terms.append(_products(q, keys).gather(-1, rows))
-        if queries is not None:
-            by_key = _products(k, queries).gather(-1, rows.transpose(-1, -2))
-            terms.append(by_key.transpose(-1, -2))
-        return terms
+        return group.once(key, lambda: self.distances.rows(distances(group), reach))
 
 
 class DisentangledSharedModule(DisentangledModule):
@@ -256,12 +225,25 @@ class DisentangledSharedModule(DisentangledModule):
         super().__init__(distances, key=None, query=None, dropout=dropout)
         self.terms = terms
 
-    def projections(self, attention: Any) -> tuple[nn.Module | None, nn.Module | None]:
+    def projections(self, attention: Any) -> tuple[RowProjection, RowProjection]:
         """Those of the attention, biases and all."""
         return (
             attention.key if "c2p" in self.terms else None,
             attention.query if "p2c" in self.terms else None,
         )
+
+
+def _uneven(
+    q: Tensor, k: Tensor, keys: RowVectors, queries: RowVectors, rows: Tensor
+) -> list[Tensor]:
+    """Each term where queries stand anywhere: a product with the table, and a gathering."""
+    terms = []
+    if keys is not None:
+        terms.append(_products(q, keys).gather(-1, rows))
+    if queries is not None:
+        by_key = _products(k, queries).gather(-1, rows.transpose(-1, -2))
+        terms.append(by_key.transpose(-1, -2))
+    return terms
 
 
 def _products(x: Tensor, table: Tensor) -> Tensor:

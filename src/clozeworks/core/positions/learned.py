@@ -1,7 +1,7 @@
 """Learned absolute positions.
 
 Paper: Gehring et al. 2017; Devlin et al. 2019 use them in BERT.
-The idea: one trained vector per place, looked up by the token's place in its own text.
+The idea: one trained vector per position, looked up by the token's position in its own text.
 Where paper and code differ: fairseq (RoBERTa) numbers positions from 2, because rows 0 and 1 of its
 table belong to unused and padding positions; a table of 514 rows therefore takes 512 tokens.
 Used by: BERT, RoBERTa, DistilBERT, GPT.
@@ -21,7 +21,7 @@ from clozeworks.spec import spec
 
 @spec
 class Learned(InputPositionSpec):
-    """A table with one vector per place."""
+    """A table with one vector per position."""
 
     paper: ClassVar[str] = "Gehring et al. 2017"
 
@@ -40,7 +40,7 @@ class Learned(InputPositionSpec):
 
 
 class LearnedModule(nn.Module):
-    """Looks up one vector per place."""
+    """Looks up one vector per position."""
 
     def __init__(self, width: int, count: int, offset: int) -> None:
         super().__init__()

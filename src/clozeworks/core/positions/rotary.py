@@ -1,10 +1,10 @@
-"""Rotary positions: queries and keys are turned by an angle that grows with their place.
+"""Rotary positions: queries and keys are turned by an angle that grows with their position.
 
 Paper: Su et al. 2021 (RoFormer).
-The idea: numbers i and i + D/2 of a head are a point in a plane, turned by place * theta^(-2i/D).
-The product of a turned query and a turned key depends on how far apart they stand and on nothing
-else, so no text is too long for a table. A larger theta turns more slowly and tells positions apart
-over longer distances.
+The idea: numbers i and i + D/2 of a head are a point in a plane, turned by an angle of
+position * theta^(-2i/D). The product of a turned query and a turned key depends on how far apart
+they stand and on nothing else, so no text is too long for a table. A larger theta turns more slowly
+and tells positions apart over longer distances.
 Where paper and code differ: the paper pairs neighbours, 2i and 2i + 1; checkpoints in the Hugging
 Face layout pair the two halves of a head.
 Used by: ModernBERT, LLaMA.
@@ -21,7 +21,7 @@ from clozeworks.core.context import ForwardContext
 from clozeworks.core.layout import Layout
 from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.errors import SettingError
-from clozeworks.spec import Slot, spec
+from clozeworks.spec import PositiveFloat, Slot, spec
 
 # The cosine of every angle, and its sine with the sign that the turn needs, (N, 1, D) each.
 Angles = tuple[Tensor, Tensor]
@@ -79,19 +79,15 @@ class Rotary(PositionSpec):
 
     paper: ClassVar[str] = "Su et al. 2021"
 
-    theta: float
+    theta: PositiveFloat
     """How slowly the last pair turns."""
     scaling: RotaryScaling | None = None
 
     def build(self, width: int, heads: int, head_width: int) -> "RotaryModule":
         """Makes the module."""
         if head_width % 2:
-            raise SettingError(
-                f"a head is {head_width} wide; rotary positions turn pairs of numbers, so it must "
-                f"be even; change the width or the heads."
-            )
-        if not self.theta > 0:
-            raise SettingError(f"positions.theta is {self.theta}; it must be above 0.")
+            rule = "rotary positions turn pairs of numbers, so it must be even"
+            raise SettingError("head_width", head_width, rule, "change the width or the heads")
         return RotaryModule(head_width, self.theta, self.scaling)
 
 
@@ -109,14 +105,14 @@ class RotaryModule(PositionModule):
         return f"{self.head_width}, theta={self.theta}"
 
     def turned(self, q: Tensor, k: Tensor, context: ForwardContext) -> tuple[Tensor, Tensor]:
-        """Each query and each key turned by the angles of its place."""
+        """Each query and each key turned by the angles of its position."""
         return (
             self._turned(q, context.layout, context.query_at(q.device)),
             self._turned(k, context.seen_layout, context.seen_layout.positions(k.device)),
         )
 
     def _turned(self, x: Tensor, layout: Layout, positions: Tensor) -> Tensor:
-        """Packed heads (N, H, D), each turned by the angles of its place."""
+        """Packed heads (N, H, D), each turned by the angles of its position."""
         key = ("angles", positions, self.theta, self.scaling, self.head_width, x.dtype)
         cosine, sine = layout.once(key, lambda: self._angles(positions, x.dtype))
         half = x.shape[-1] // 2

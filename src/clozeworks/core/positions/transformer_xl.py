@@ -3,7 +3,7 @@
 Paper: Dai et al. 2019 (Transformer-XL); Yang et al. 2019 (XLNet adds segments).
 The idea: a score has three terms, (q + u)·k for what the key says, (q + v)·r for how far away it
 stands, r a projection of sinusoids of the distance, and (q + w)·s for whether it belongs to another
-segment. Nothing depends on a place as such, so any length can be read, also after a memory.
+segment. Nothing depends on a position as such, so any length can be read, also after a memory.
 Where paper and code differ: the sines and cosines of a distance stand as two halves, not in turns.
 The code drops values of the sinusoids once for all layers and anew for each text; here each layer
 drops its own, the same for all texts. First values of u, v and w are 0 here, as of every bias.
@@ -39,7 +39,7 @@ class TransformerXl(PositionSpec):
     farthest: int | None = None
     """Distances above this count as this; None: every distance is its own."""
     dropout: float = 0.0
-    """The share of values of the sinusoids that is dropped in training."""
+    """The probability that a value of the sinusoids is dropped in training."""
 
     def build(self, width: int, heads: int, head_width: int) -> "TransformerXlModule":
         """Makes the module."""
@@ -105,22 +105,20 @@ class TransformerXlModule(PositionModule):
             return torch.cat([angles.sin(), angles.cos()], dim=1)[:, : weight.shape[1]]
 
         key = ("sinusoids", reach, weight.shape[1], self.farthest, weight.device)
-        table: Tensor = context.layout.once(key, make)
-        return reach, table.to(weight.dtype)
+        return reach, context.layout.once(key, make).to(weight.dtype)
 
 
 def _columns(group: Group, context: ForwardContext, reach: int) -> Tensor:
     """The column of each distance, by query and key, (B or 1, Lq, Lk)."""
-    given = context.source.positions if context.source is not None else None
+    at = context.source.positions if context.source is not None else None
 
     def make() -> Tensor:
         positions = context.query_positions(group)
-        # A padded place may lie anywhere; its result is dropped.
+        # The position of padding may be anything; its result is dropped.
         distances = positions[:, :, None] - group.key_positions()[:, None, :]
         return (reach - distances).clamp(0, 2 * reach)
 
-    columns: Tensor = group.once(("columns by distance", given, reach), make)
-    return columns
+    return group.once(("columns by distance", at, reach), make)
 
 
 def _differing(group: Group, context: ForwardContext, dtype: torch.dtype) -> Tensor | None:
@@ -131,8 +129,7 @@ def _differing(group: Group, context: ForwardContext, dtype: torch.dtype) -> Ten
     types = context.types
 
     def make() -> Tensor:
-        own, others = group.queries.take_values(types), group.keys.take_values(seen)
-        return (own[:, None, :, None] != others[:, None, None, :]).to(dtype)
+        of_queries, of_keys = group.queries.take_values(types), group.keys.take_values(seen)
+        return (of_queries[:, None, :, None] != of_keys[:, None, None, :]).to(dtype)
 
-    differing: Tensor = group.once(("differing types", types, seen, dtype), make)
-    return differing
+    return group.once(("differing types", types, seen, dtype), make)

@@ -28,7 +28,7 @@ from clozeworks.jobs.pretrain.baseline import Baseline
 from clozeworks.jobs.pretrain.recipe import Recipe
 from clozeworks.objectives.batch import ANSWERS
 from clozeworks.objectives.objective import Objective
-from clozeworks.objectives.span_targets import MERGED
+from clozeworks.objectives.span_corruption import MERGED
 from clozeworks.runtime.memory import available
 from clozeworks.wording import counted, size_in_words
 

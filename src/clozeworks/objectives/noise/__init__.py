@@ -13,8 +13,8 @@ Paper: Raffel et al. 2020 (T5) describe denoising as a choice of tokens and a wa
 Any answer goes with any other, but n-grams and spans need a number they may not exceed, so they
 take no `Bernoulli`. Rules all of them keep:
 
-- What the template added is never hidden. (fairseq hides `<s>` and `</s>` too; nobody can learn
-  from a question that has one answer, so we do not.)
+- What the template added is never masked. (fairseq masks `<s>` and `</s>` too; nothing can be
+  learned from a target that is always the same, so we do not.)
 - No word, n-gram or span crosses a special token, the two texts of a pair, or two examples. (The
   released ALBERT lets an n-gram run across `[SEP]`, and the released BERT joins a word's end that
   truncation put at the beginning of the second text to the last word of the first.)
@@ -34,11 +34,11 @@ from clozeworks.spec import Slot
 
 
 class ChoiceSpec(Slot):
-    """Slot: which tokens are hidden."""
+    """Slot: which tokens are masked."""
 
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives.noise"
 
     def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
-        """The tokens to hide among all tokens of the batch, in ascending order, (n,)."""
+        """The tokens to mask among all tokens of the batch, in ascending order, (n,)."""
         raise NotImplementedError

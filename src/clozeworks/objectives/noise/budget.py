@@ -1,9 +1,9 @@
-"""How many tokens are hidden.
+"""How many tokens are masked.
 
 Paper: Devlin et al. 2019 (a fixed number), Liu et al. 2019 (rounded at random), Joshi et al. 2020
 (rounded up).
-The idea: a fixed number wastes no example on too few or too many questions; tossing a coin for
-every token is simpler and gives numbers that vary, down to none at all in a short text.
+The idea: a fixed number wastes no example on too few or too many targets; tossing a coin for every
+token is simpler and gives numbers that vary, down to none at all in a short text.
 Where papers and code differ: all papers say 15 %. The codes disagree about 15 % of what and about
 rounding; each rule here is that of the released code.
 Used by: every choice of tokens.
@@ -22,7 +22,7 @@ from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
 from clozeworks.rng import uniforms
 from clozeworks.spec import Above, AtMost, PositiveInt, Slot, spec
 
-# How many of the tokens are hidden: some, and at most all.
+# How many of the tokens are masked: some, and at most all.
 MaskedFraction = Annotated[float, Above(0), AtMost(1)]
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -30,7 +30,7 @@ _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class BudgetSpec(Slot):
-    """Slot: how many tokens are hidden."""
+    """Slot: how many tokens are masked."""
 
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.objectives.noise"
@@ -50,38 +50,35 @@ class Counted(BudgetSpec):
     is_slot: ClassVar[bool] = True
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
-        """How many tokens each example should hide, (B,).
+        """How many tokens each example should mask, (B,), by its length and a draw.
 
-        Args:
-            lengths: Tokens of each example, special ones among them, (B,).
-            pieces: Tokens of text of each, (B,).
-            draws: A draw for each, (B,).
+        Special tokens count in `lengths`; `pieces` are the tokens of text alone.
         """
         raise NotImplementedError
 
     def counts(self, clean: ExampleArrays, draws: Uint32Array) -> Int64Array:
-        """How many tokens each example hides at most, (B,); never more than it has."""
+        """How many tokens each example masks at most, (B,); never more than it has."""
         pieces = pieces_of_examples(clean)
         return np.minimum(self.wanted(clean.lengths, pieces, draws), pieces)
 
     def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
         """The first tokens in a random order, as many as the budget says."""
-        counts = self.counts(clean, draws.own)
-        most = int(counts.max(initial=0))
-        # A token's place in the low half keeps equal draws apart; a special token comes last.
+        counts = self.counts(clean, draws.examples)
+        highest = int(counts.max(initial=0))
+        # A token's position in the low half keeps equal draws apart; a special token comes last.
         keys = draws.hide.astype(np.uint64) << _HALF
         keys |= np.arange(draws.hide.shape[1], dtype=np.uint64)
         keys[clean.rows(clean.special, True)] = _LAST
         keys.sort(axis=1)
-        taken = (keys[:, :most] & _LOW).astype(np.int64) + clean.starts[:, None]
-        positions = taken[np.arange(most) < counts[:, None]]
+        taken = (keys[:, :highest] & _LOW).astype(np.int64) + clean.starts[:, None]
+        positions = taken[np.arange(highest) < counts[:, None]]
         positions.sort()
         return positions
 
     def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
         """Whole words in a random order; one that would exceed the budget is passed over."""
         # Paper: a word is skipped, not cut, and smaller words after it may still fit.
-        counts = self.counts(clean, draws.own).tolist()
+        counts = self.counts(clean, draws.examples).tolist()
         order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
         sizes = (words.ends - words.starts).tolist()
         taken = bytearray(len(sizes))
@@ -97,7 +94,7 @@ class Counted(BudgetSpec):
 
 @spec
 class Exact(Counted):
-    """BERT: the share of all tokens, rounded, at least one and at most `most`."""
+    """BERT: the fraction of all tokens, rounded, at least one and at most `max_count`."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
@@ -106,7 +103,7 @@ class Exact(Counted):
     """The most tokens of an example; no limit if not given."""
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
-        """min(most, max(1, round(share * length))); special tokens count in the length."""
+        """min(max_count, max(1, round(fraction * length))); special tokens count in the length."""
         # Compat: rint rounds halves to the even neighbour, as Python's round does: 2.5 is 2.
         counts: Int64Array = np.maximum(1, np.rint(lengths * self.fraction).astype(np.int64))
         return counts if self.max_count is None else np.minimum(self.max_count, counts)
@@ -114,27 +111,27 @@ class Exact(Counted):
 
 @spec
 class RandomRounding(Counted):
-    """RoBERTa: the share of all tokens on average, rounded up or down at random."""
+    """RoBERTa: the fraction of all tokens on average, rounded up or down at random."""
 
     paper: ClassVar[str] = "Liu et al. 2019"
 
     fraction: MaskedFraction = 0.15
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
-        """int(share * length + a draw from 0 to 1); special tokens count in the length."""
+        """int(fraction * length + a draw from 0 to 1); special tokens count in the length."""
         return (lengths * self.fraction + uniforms(draws)).astype(np.int64)
 
 
 @spec
 class Ceiling(Counted):
-    """SpanBERT: the share of the tokens of text, rounded up; special tokens do not count."""
+    """SpanBERT: the fraction of the tokens of text, rounded up; special tokens do not count."""
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
     fraction: MaskedFraction = 0.15
 
     def wanted(self, lengths: Int64Array, pieces: Int64Array, draws: Uint32Array) -> Int64Array:
-        """ceil(share * pieces)."""
+        """ceil(fraction * pieces)."""
         counts: Int64Array = np.ceil(pieces * self.fraction).astype(np.int64)
         return counts
 
@@ -148,10 +145,10 @@ class Bernoulli(BudgetSpec):
     fraction: MaskedFraction = 0.15
 
     def tokens(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
-        """Each token of text with the same chance."""
+        """Each token of text with the same probability."""
         heads = (uniforms(draws.hide) < self.fraction)[clean.real]
         return np.flatnonzero(heads & ~clean.special)
 
     def words(self, clean: ExampleArrays, draws: Draws, words: TextWords) -> BoolArray:
-        """Each word with the same chance, whatever its length."""
+        """Each word with the same probability, whatever its length."""
         return uniforms(draws.hide[words.rows, words.begins]) < self.fraction

@@ -1,15 +1,15 @@
-"""What the input shows where a token is hidden.
+"""What the input shows at a masked position.
 
 Paper: Devlin et al. 2019: 80 % `[MASK]`, 10 % a random token, 10 % the token itself. `[MASK]` never
-comes up later, so the model must not learn that only it is worth a thought: as it cannot know which
-of the other tokens are asked, it keeps a representation of every one.
+comes up later, so the model must not learn that only it matters: as it cannot know which of the
+other tokens are targets, it keeps a representation of every one.
 The idea: one draw decides for a unit (a token, a word, a span); random tokens are drawn one by one.
 Where papers and codes differ: BERT draws random tokens from the whole vocabulary, special ones
 among them; fairseq leaves special tokens out (but not `<mask>`); SpanBERT takes a token from
 anywhere in the corpus, so frequent ones come up more often.
 Used by: every masked language model.
 
-Shapes: N tokens, B examples, n hidden tokens.
+Shapes: N tokens, n masked tokens.
 """
 
 from typing import ClassVar, Literal
@@ -28,7 +28,7 @@ from clozeworks.spec import Probability, spec
 
 @spec
 class Corruption:
-    """How often a hidden token becomes a mask, a random token, or stays as it is."""
+    """How often a masked token becomes `[MASK]`, a random token, or stays as it is."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
@@ -36,7 +36,7 @@ class Corruption:
     random: Probability = 0.1
     keep: Probability = 0.1
     unit: Literal["token", "word", "span"] = "token"
-    """What is decided at once; a span is a run of hidden tokens."""
+    """What is decided at once; a span is a run of masked tokens."""
     random_from: Literal["vocabulary", "ordinary", "corpus"] = "vocabulary"
     """Where random tokens come from; ordinary ones are all but the special tokens."""
 
@@ -58,15 +58,7 @@ class Corruption:
         draws: Draws,
         source: Vocabularies,
     ) -> None:
-        """Overwrites the hidden tokens.
-
-        Args:
-            ids: The tokens of the batch, changed in place, (N,).
-            positions: The hidden ones in ascending order, (n,).
-            clean: The batch as it was.
-            draws: The random numbers.
-            source: The ids of the mask and of random tokens.
-        """
+        """Overwrites tokens of a batch (N,) at the masked positions, in ascending order, (n,)."""
         rows = rows_of(clean, positions)
         within = positions - clean.starts[rows]
         shown = uniforms(draws.show[rows, within])
@@ -85,7 +77,7 @@ class Corruption:
         ids[positions[random]] = self._tokens(which, source)
 
     def _deciding(self, positions: Int64Array, clean: ExampleArrays) -> Int64Array:
-        """The hidden token whose draw counts for each hidden token: the first of its unit, (n,)."""
+        """The masked token whose draw counts for each of them: the first of its unit, (n,)."""
         firsts = span_begins(positions, segment_begins(clean))
         if self.unit == "word":
             firsts |= clean.word_starts[positions]
@@ -108,12 +100,7 @@ def _spread(which: Float64Array, limit: int) -> Int64Array:
 
 
 def span_begins(positions: Int64Array, segments: BoolArray) -> BoolArray:
-    """Which hidden tokens are the first of a run.
-
-    Args:
-        positions: The hidden tokens in ascending order, (n,).
-        segments: Which tokens of the batch begin a segment, (N,).
-    """
+    """Which masked tokens (n,) are the first of a run, given which tokens begin a segment, (N,)."""
     firsts = segments[positions]
     firsts[:1] = True
     firsts[1:] |= positions[1:] != positions[:-1] + 1

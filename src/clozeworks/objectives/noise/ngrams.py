@@ -1,13 +1,13 @@
 """Runs of one to three words, short ones more often.
 
 Paper: Lan et al. 2020 (ALBERT), after Joshi et al. 2020: p(n) = (1/n) / (1/1 + … + 1/N).
-The idea: visit the words in random order, draw how many words to hide from there on, and hide them
-if none of them is hidden yet.
+The idea: visit the words in random order, draw how many words to mask from there on, and mask them
+if none of them is masked yet.
 Where paper and code differ: an n-gram that would exceed the budget is tried with fewer words, and
-one that meets a hidden word is dropped, so the lengths that come out are shorter than those drawn.
+one that meets a masked word is dropped, so the lengths that come out are shorter than those drawn.
 The released code lets an n-gram run across `[SEP]`; here it ends with its segment. The released
 code draws n from a generator nobody seeds; here it is a function of the example.
-Prefer it over `Spans` to keep every question a few words long.
+Prefer it over `Spans` to keep every target a few words long.
 
 Shapes: B examples, U words of all examples.
 """
@@ -20,15 +20,14 @@ from clozeworks.arrays import BoolArray, Int64Array, Uint32Array
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Counted, Exact
-from clozeworks.objectives.noise.draws import Draws
+from clozeworks.objectives.noise.draws import Draws, drawn_lengths
 from clozeworks.objectives.noise.words import TextWords
-from clozeworks.rng import uniforms
 from clozeworks.spec import PositiveInt, spec
 
 
 @spec
 class NGrams(ChoiceSpec):
-    """Runs of 1 to `longest` words, a run of n with a chance in proportion to 1 / n."""
+    """Runs of 1 to `longest` words, a run of n with a probability in proportion to 1 / n."""
 
     paper: ClassVar[str] = "Lan et al. 2020"
 
@@ -38,16 +37,14 @@ class NGrams(ChoiceSpec):
 
     def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length for each draw."""
-        chances = 1 / np.arange(1, self.longest + 1)
-        limits = np.cumsum(chances[:-1] / chances.sum())
-        return 1 + np.searchsorted(limits, uniforms(draws), side="right")
+        return drawn_lengths(1 / np.arange(1, self.longest + 1), draws)
 
     def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
-        """The tokens to hide."""
+        """The tokens to mask."""
         words = TextWords.of(clean)
         order = words.in_order(draws.hide[words.rows, words.begins], len(clean))
         lengths = draws.more("lengths", draws.hide.shape[1])[words.rows, words.begins]
-        counts = self.budget.counts(clean, draws.own)
+        counts = self.budget.counts(clean, draws.examples)
         return words.positions(_visit(words, order, self.lengths(lengths), counts))
 
 

@@ -1,12 +1,12 @@
-"""A text with sentinels for what is hidden, and what is hidden with sentinels for the text.
+"""A text with sentinels for what is masked, and what is masked with sentinels for the text.
 
 Paper: Raffel et al. 2020 (T5).
-The idea: in the input a sentinel stands for each run of hidden tokens, in the target for each run
+The idea: in the input a sentinel stands for each run of masked tokens, in the target for each run
 of kept ones. Both count sentinels from the first in order of appearance, so either can be put
 together with the other.
 Where paper and code differ: the paper's figure ends its target with a sentinel. That is the same
-rule, for its text ends with kept tokens; T5's own masks hide the end of a text, and no sentinel
-closes the target. A text that begins with hidden tokens has them before the first sentinel of its
+rule, for its text ends with kept tokens; T5's own masks cover the end of a text, and no sentinel
+closes the target. A text that begins with masked tokens has them before the first sentinel of its
 target.
 Used by: span corruption and its relatives.
 
@@ -28,7 +28,7 @@ class Corrupted:
     Attributes:
         inputs: What is shown, one example after the other.
         input_lengths: Tokens of each, (B,).
-        targets: What is asked, (n,).
+        targets: What is predicted, (n,).
         target_lengths: Tokens of each, (B,).
         merged: How many spans each example has too many for the sentinels there are, (B,).
     """
@@ -43,17 +43,12 @@ class Corrupted:
 def corrupt(
     clean: ExampleArrays, positions: Int64Array, sentinels: Int64Array, end: int
 ) -> Corrupted:
-    """Shows sentinels for hidden tokens, and asks for these.
+    """Texts with sentinels for masked positions, in ascending order, and what stood there.
 
     What the template put around a text stays in the input; where it stands between two texts it
     ends a span, and counts as kept. If there are not enough sentinels, the last one stands for all
-    that is left: from its span to the end of the last one everything is hidden.
-
-    Args:
-        clean: The texts.
-        positions: The hidden tokens in ascending order.
-        sentinels: Their ids, the first to be used first.
-        end: Closes every target.
+    that is left: from its span to the end of the last one everything is masked. The token `end`
+    closes every target.
     """
     rows = np.repeat(np.arange(len(clean)), clean.lengths)
     masked = np.zeros(len(clean.ids), dtype=np.bool_)
@@ -88,7 +83,7 @@ def between_texts(clean: ExampleArrays, rows: Int64Array) -> BoolArray:
 
 
 def _begins(masked: BoolArray, inner: BoolArray, rows: Int64Array) -> BoolArray:
-    """Which tokens are the first of a run of hidden or of kept ones, (N,)."""
+    """Which tokens are the first of a run of masked or of kept ones, (N,)."""
     goes_on = np.zeros_like(masked)
     goes_on[1:] = (masked[1:] == masked[:-1]) & inner[:-1] & (rows[1:] == rows[:-1])
     begins: BoolArray = inner & ~goes_on
@@ -96,27 +91,27 @@ def _begins(masked: BoolArray, inner: BoolArray, rows: Int64Array) -> BoolArray:
 
 
 def _merge(
-    clean: ExampleArrays, masked: BoolArray, inner: BoolArray, rows: Int64Array, most: int
+    clean: ExampleArrays, masked: BoolArray, inner: BoolArray, rows: Int64Array, sentinels: int
 ) -> Int64Array:
-    """Hides what stands between the spans an example has too many; says how many there were."""
+    """Masks what stands between the spans an example has too many, and returns their number."""
     merged = np.zeros(len(clean), dtype=np.int64)
-    for row in np.flatnonzero(_runs(masked, inner, rows, len(clean)) > most):
+    for row in np.flatnonzero(_runs(masked, inner, rows, len(clean)) > sentinels):
         own = slice(int(clean.starts[row]), int(clean.starts[row] + clean.lengths[row]))
         before, text = masked[own].copy(), ~clean.special[own]
         begins = np.flatnonzero(_begins(before, inner[own], rows[own]) & before)
         stop = np.flatnonzero(before)[-1]
         # Kept text at both ends takes a sentinel more than spans do; then one more is merged.
-        for left in range(min(most, len(begins)), 0, -1):
+        for left in range(min(sentinels, len(begins)), 0, -1):
             masked[own] = before
             masked[own][begins[left - 1] : stop + 1] |= text[begins[left - 1] : stop + 1]
             merged[row] = len(begins) - left
-            if _runs(masked[own], inner[own], np.zeros_like(rows[own]), 1)[0] <= most:
+            if _runs(masked[own], inner[own], np.zeros_like(rows[own]), 1)[0] <= sentinels:
                 break
     return merged
 
 
 def _runs(masked: BoolArray, inner: BoolArray, rows: Int64Array, examples: int) -> Int64Array:
-    """The sentinels each example needs, (B,): for its hidden runs, or for its kept ones."""
+    """The sentinels each example needs, (B,): for its masked runs, or for its kept ones."""
     begins = _begins(masked, inner, rows)
     both = (np.bincount(rows[begins & kind], minlength=examples) for kind in (masked, ~masked))
     runs: Int64Array = np.maximum(*both)

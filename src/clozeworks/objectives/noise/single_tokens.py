@@ -1,9 +1,9 @@
 """Tokens one by one.
 
 Paper: Devlin et al. 2019.
-The idea: every token of text is as likely to be hidden as any other.
+The idea: every token of text is as likely to be masked as any other.
 Prefer it for: a baseline, and for speed. The end of a word is often plain from its beginning, so
-`WholeWords` asks harder questions.
+`WholeWords` makes harder targets.
 """
 
 from typing import ClassVar
@@ -25,5 +25,5 @@ class SingleTokens(ChoiceSpec):
     budget: BudgetSpec = Exact()
 
     def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
-        """The tokens to hide."""
+        """The tokens to mask."""
         return self.budget.tokens(clean, draws)

@@ -2,12 +2,12 @@
 
 Paper: Joshi et al. 2020 (SpanBERT): lengths P(l) ~ p (1 - p)^(l - 1) for 1 to 10 words, 3.8 on
 average.
-The idea: hide whole stretches, so that the model must say several words from what is around them.
+The idea: mask whole spans, so that the model must predict several words from what is around them.
 The algorithm of the released code, exactly:
 
-1. draw a length in words, and a token of text as anchor; draw both again if the anchor is hidden;
+1. draw a length in words, and a token of text as anchor; draw both again if the anchor is masked;
 2. go to the beginning of the anchor's word;
-3. hide that word and the next ones until there are as many as drawn, the segment ends, or the
+3. mask that word and the next ones until there are as many as drawn, the segment ends, or the
    budget is used up, then in the middle of a word if need be;
 4. go on until the budget is used up. Spans that overlap or touch are one span from then on.
 
@@ -28,9 +28,9 @@ from clozeworks.arrays import Int64Array, Uint32Array
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Counted
-from clozeworks.objectives.noise.draws import Draws
+from clozeworks.objectives.noise.draws import Draws, drawn_lengths
 from clozeworks.objectives.noise.words import TextWords, pieces_of_examples
-from clozeworks.rng import below, uniforms
+from clozeworks.rng import below
 from clozeworks.spec import Above, Below, PositiveInt, spec
 
 
@@ -41,22 +41,20 @@ class Spans(ChoiceSpec):
     paper: ClassVar[str] = "Joshi et al. 2020"
 
     p: Annotated[float, Above(0), Below(1)] = 0.2
-    """The chance of a span to end with each word."""
+    """The probability that a span ends, with each word."""
     longest: PositiveInt = 10
     """The most words of a span when it is drawn; merged spans may be longer."""
     budget: Counted = Ceiling()
 
     def lengths(self, draws: Uint32Array) -> Int64Array:
         """A length in words for each draw."""
-        chances = self.p * (1 - self.p) ** np.arange(self.longest)
-        limits = np.cumsum(chances[:-1] / chances.sum())
-        return 1 + np.searchsorted(limits, uniforms(draws), side="right")
+        return drawn_lengths(self.p * (1 - self.p) ** np.arange(self.longest), draws)
 
     def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
-        """The tokens to hide."""
-        counts = self.budget.counts(clean, draws.own).tolist()
+        """The tokens to mask."""
+        counts = self.budget.counts(clean, draws.examples).tolist()
         possible = _Possible(clean)
-        # Two draws for each span. A hidden anchor costs two more, so there is no limit to their
+        # Two draws for each span. A masked anchor costs two more, so there is no limit to their
         # number; this is nearly always enough.
         words = draws.more("spans", 16 + draws.hide.shape[1] // 16 * 2)
         spans = possible.spans(self.lengths(words[:, 0::2]), words[:, 1::2], slice(None))
@@ -93,17 +91,11 @@ class _Possible:
     def spans(
         self, lengths: Int64Array, anchors: Uint32Array, rows: slice
     ) -> list[list[list[int]]]:
-        """Anchor, beginning and end of each span of each example.
-
-        Args:
-            lengths: Words of each span, (B, D).
-            anchors: A draw for each, (B, D).
-            rows: The examples they belong to.
-        """
+        """Anchor, beginning and end of each span of some examples, by its words and a draw."""
         if not len(self._text):
             return [[] for _ in lengths]
         among = below(anchors, self._pieces[rows, None]) + self._before[rows, None]
-        # An example without text asks for no span; any token will do.
+        # An example without text needs no span; any token will do.
         positions = self._text[np.minimum(among, len(self._text) - 1)]
         words = self._words
         first = np.searchsorted(words.starts, positions, side="right") - 1

@@ -1,7 +1,7 @@
 """Whole words.
 
 Paper: Devlin et al. 2019 (the repository's whole-word models); Cui et al. 2019 (Chinese words).
-The idea: hide all pieces of a word or none, so that no piece gives away the others.
+The idea: mask all pieces of a word or none, so that no piece gives away the others.
 Where paper and code differ: 80/10/10 is drawn for each piece of the word, not once for the word,
 unless `show.unit` says "word".
 Prefer it over single tokens wherever words have several pieces. For Chinese it needs data whose
@@ -28,6 +28,6 @@ class WholeWords(ChoiceSpec):
     budget: BudgetSpec = Exact()
 
     def positions(self, clean: ExampleArrays, draws: Draws) -> Int64Array:
-        """The tokens to hide."""
+        """The tokens to mask."""
         words = TextWords.of(clean)
         return words.positions(self.budget.words(clean, draws, words))

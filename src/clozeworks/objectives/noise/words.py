@@ -83,7 +83,7 @@ class TextWords:
 
     def in_order(self, draws: Uint32Array, examples: int) -> list[list[int]]:
         """The words of each example in the order of a draw (U,) for each."""
-        # Stable, so that a word's place decides between equal draws.
+        # Stable, so that a word's position decides between equal draws.
         order = np.argsort((self.rows << 32) | draws, kind="stable").tolist()
         bounds = np.searchsorted(self.rows, np.arange(examples + 1)).tolist()
         return [order[begin:end] for begin, end in pairwise(bounds)]

@@ -115,6 +115,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
     pipeline_tag: ClassVar[str] = "text-generation"
     can_augment: ClassVar[bool] = False
     writes: ClassVar[bool] = True
+    owns_forward: ClassVar[bool] = True
     chunk_items: ClassVar[int | None] = 64
 
     prefix: str = ""
@@ -166,11 +167,6 @@ class TextToText(Task[Item, Composed], TeacherForced):
     def rows(self) -> RowBuilder:
         """How items become rows: in two towers, or one behind the other."""
         return Apart() if self.between is None else PrefixRows(self.between)
-
-    @property
-    def owns_forward(self) -> bool:
-        """It runs the model in its own way."""
-        return True
 
     def check(self, blueprint: Blueprint) -> None:
         """Complains about models that cannot write, or read and write in another way.
