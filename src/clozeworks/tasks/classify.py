@@ -63,8 +63,10 @@ from clozeworks.tasks.labels.names import (
     right_label,
 )
 from clozeworks.tasks.metrics.calibration import calibration_bins
+from clozeworks.tasks.metrics.classification import one_label, several_labels
 from clozeworks.tasks.metrics.labels import KnownLabels, numbered_labels, per_label
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.measured import Measured, with_primary
+from clozeworks.tasks.metrics.numbers import numbers
 from clozeworks.tasks.results.details import (
     CalibrationCurve,
     Detail,
@@ -459,10 +461,6 @@ class Classify(Task[Any, Classified]):
         self, items: Sequence[Any], answers: Sequence[Classified], *, intervals: bool = False
     ) -> Measured:
         """Accuracy and F1 of labels, or correlations of numbers."""
-        from clozeworks.tasks.metrics.classification import one_label, several_labels
-        from clozeworks.tasks.metrics.glue import with_primary
-        from clozeworks.tasks.metrics.numbers import numbers
-
         if self.problem == "number":
             said = [number_of(answer.label, "the answer") for answer in answers]
             gold = [number_of(item.label, item.source_location) for item in items]

@@ -43,8 +43,9 @@ from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
 from clozeworks.tasks.labels.loss import LabelLoss
 from clozeworks.tasks.labels.names import check_names, labels_of, published_labels, right_label
-from clozeworks.tasks.metrics.labels import KnownLabels, LabelScores, numbered_labels
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.labels import KnownLabels, numbered_labels
+from clozeworks.tasks.metrics.measured import Measured, with_primary
+from clozeworks.tasks.metrics.tags import entity_counts, entity_f1, token_accuracy
 from clozeworks.tasks.results.details import (
     GOLD,
     PREDICTED,
@@ -63,13 +64,7 @@ from clozeworks.tasks.spans.windows import (
     offsets_of,
     read_windows,
 )
-from clozeworks.tasks.tagging.convert import convert
-from clozeworks.tasks.tagging.entities import (
-    entities_of,
-    entity_counts,
-    macro_scores,
-    scores_by_type,
-)
+from clozeworks.tasks.tagging.entities import convert, entities_of
 from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.tagging.schemes import (
     BIO,
@@ -87,8 +82,12 @@ from clozeworks.tasks.tagging.tags import (
     Spelling,
     spelling_of,
 )
-from clozeworks.tasks.tagging.transitions import AllowedTransitions, transitions
-from clozeworks.tasks.tagging.viterbi import MoveScores, best_path
+from clozeworks.tasks.tagging.viterbi import (
+    AllowedTransitions,
+    MoveScores,
+    best_path,
+    transitions,
+)
 from clozeworks.tasks.task import (
     CommandOption,
     Decoder,
@@ -338,18 +337,13 @@ class Tag(Task[WordsItem, Tagged]):
 
     def targets(self, item: WordsItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """The number of each asked word's tag."""
-        if item.tags is None:
-            raise InputError(
-                f"{item.source_location or 'the text'} has no tags; give each word one."
-            )
-        if len(item.tags) != len(item.spans):
+        tags = _gold_tags(item, "give each word one")
+        if len(tags) != len(item.spans):
             raise InputError(
                 f"{item.source_location or 'the text'} has {len(item.spans):,} words and "
-                f"{len(item.tags):,} tags; each word needs one; correct them."
+                f"{len(tags):,} tags; each word needs one; correct them."
             )
-        labels = np.array(
-            [right_label(tag, self.labels, item.source_location) for tag in item.tags]
-        )
+        labels = np.array([right_label(tag, self.labels, item.source_location) for tag in tags])
         found = []
         for window in windows:
             assert window.about is not None
@@ -465,27 +459,17 @@ class Tag(Task[WordsItem, Tagged]):
     def measure(
         self, items: Sequence[WordsItem], answers: Sequence[Tagged], *, intervals: bool = False
     ) -> Measured:
-        """F1 of entities as conlleval counts them, and the share of words with the right tag."""
-        from clozeworks.tasks.metrics.bootstrap import f1_from_counts
-        from clozeworks.tasks.metrics.glue import with_primary
-        from clozeworks.tasks.metrics.tags import token_accuracy
-
-        gold = [_given(item) for item in items]
-        said = [answer.tags for answer in answers]
-        measured = token_accuracy(gold, said, intervals=intervals)
+        """F1 of entities as conlleval counts them, and the fraction of words with the right tag."""
+        gold = [_gold_tags(item, "scoring needs them; add them") for item in items]
+        predicted = [answer.tags for answer in answers]
+        measured = token_accuracy(gold, predicted, intervals=intervals)
         if self.rules.begins:
-            counts = entity_counts(self._spelled(gold), self._spelled(said))
-            entities = f1_from_counts(counts.table.sum(axis=1), intervals=intervals)
-            by_type = {f"f1 {kind}": each.f1 for kind, each in scores_by_type(counts).items()}
+            counts = entity_counts(self._spelled(gold), self._spelled(predicted))
+            entities = entity_f1(counts, intervals=intervals)
             measured = replace(
                 entities,
-                values={
-                    **entities.values,
-                    "macro_f1": macro_scores(counts).f1,
-                    **by_type,
-                    **measured.values,
-                },
-                intervals={**entities.intervals, **measured.intervals},
+                values=entities.values | measured.values,
+                intervals=entities.intervals | measured.intervals,
             )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
@@ -518,14 +502,8 @@ class Tag(Task[WordsItem, Tagged]):
                 np.array([number[tag] for tags in each for tag in tags]) for each in both
             )
             return numbered_labels(gold, predicted, self.labels, "tag")
-        scores = scores_by_type(entity_counts(*map(self._spelled, both))).items()
-        return KnownLabels(
-            "type",
-            tuple(
-                LabelScores(name, each.precision, each.recall, each.f1, each.gold)
-                for name, each in scores
-            ),
-        )
+        counts = entity_counts(*map(self._spelled, both))
+        return KnownLabels("type", counts.tallies.by_label(counts.types))
 
     def details(
         self, items: Sequence[WordsItem], answers: Sequence[Tagged], measured: Measured
@@ -629,11 +607,9 @@ class Tag(Task[WordsItem, Tagged]):
         return published_labels(self.labels)
 
 
-def _given(item: WordsItem) -> tuple[str, ...]:
+def _gold_tags(item: WordsItem, advice: str) -> tuple[str, ...]:
     if item.tags is None:
-        raise InputError(
-            f"{item.source_location or 'the text'} has no tags; scoring needs them; add them."
-        )
+        raise InputError(f"{item.source_location or 'the text'} has no tags; {advice}.")
     return item.tags
 
 

@@ -114,7 +114,7 @@ def evaluate(
     found = _gaps(loaded, labelled) if asked is None else _asked(loaded, asked, labelled)
     measured = found.measured
     if metric is not None:
-        from clozeworks.tasks.metrics.glue import with_primary
+        from clozeworks.tasks.metrics.measured import with_primary
 
         measured = with_primary(measured, metric)
     if json_text:
