@@ -55,7 +55,7 @@ def files():
         own = [
             cls
             for _, cls in inspect.getmembers(module, inspect.isclass)
-            if issubclass(cls, Task) and cls.__module__ == path and cls is not Task
+            if issubclass(cls, Task) and cls.__module__ == path and "is_slot" not in vars(cls)
         ]
         if own:
             found[name] = (module, own)

@@ -219,17 +219,17 @@ def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):
         ({"writing": {"num_beams": 0}}, "writing.num_beams is 0; it must be at least 1."),
         (
             {"writing": {"length_penalty": 0.6}},
-            "writing.length_penalty is 0.6 and writing.num_beams is 1; it has no effect without a "
-            "search; set writing.num_beams, or leave it out.",
+            "writing.length_penalty is 0.6; it has no effect without a search; set `num_beams`, or "
+            "leave it out.",
         ),
         (
             {"format": "cola", "formats": {"a": "rte"}},
-            "format is 'cola' and formats name one for each task; one excludes the other; leave "
-            "one of them out.",
+            "format is 'cola'; `formats` name one for each task; one excludes the other; leave one "
+            "of them out.",
         ),
         (
             {"format": "cola", "prefix": "x"},
-            "prefix is 'x' and format is 'cola', which has its own; leave one of them out.",
+            "prefix is 'x'; `format` is 'cola', which has its own; leave one of them out.",
         ),
     ],
 )
@@ -250,11 +250,11 @@ def test_an_unknown_format_is_said_with_the_nearest():
 
 
 def test_models_that_do_not_fit_are_said(t5, gpt2, tiny_models):
-    with pytest.raises(SettingError, match=r"^the model cannot write: its tokens see later ones"):
+    with pytest.raises(SettingError, match=r"^task is 'text_to_text'; the model cannot write: its"):
         cw.load(tiny_models["bert"]).for_task(TWO)
-    with pytest.raises(SettingError, match=r"^task\.between is '\\n', and the model reads the so"):
+    with pytest.raises(SettingError, match=r"^task\.between is '\\n'; the model reads the so"):
         t5.for_task(ONE)
-    with pytest.raises(SettingError, match=r"^task\.between is None, and the model reads source"):
+    with pytest.raises(SettingError, match=r"^task\.between is None; the model reads source"):
         gpt2.for_task(TWO)
     with pytest.raises(SettingError, match=r"^head is 'fresh', and a model that writes keeps its"):
         t5.for_task(TWO, head="fresh")

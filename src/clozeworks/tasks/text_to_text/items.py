@@ -195,8 +195,12 @@ class ChatItem(WritingItem):
     def inputs(self) -> dict[str, Any]:
         """What was said, and the task where there are several."""
         named = {"task": self.task} if self.task else {}
-        messages = [{"role": turn.role, "content": turn.text} for turn in self.asked]
-        return {**named, "messages": messages}
+        return {**named, "messages": messages(self.asked)}
+
+
+def messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
+    """Turns as templates and JSON take them."""
+    return [{"role": turn.role, "content": turn.text} for turn in turns]
 
 
 # What is read and written: a source with its target, or a chat.
