@@ -17,8 +17,8 @@ from clozeworks.jobs.finetune.data import note_in_folder
 from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.text_to_text.data import prepared
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
-from clozeworks.tasks.text_to_text.preparing import prepared
 from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths
 from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.tasks.text_to_text.writing import Writing

@@ -214,7 +214,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         model: StartingModel,
     ) -> Prepared:
         """The task fitted to the model, with the room that its targets need."""
-        from clozeworks.tasks.text_to_text.preparing import prepared
+        from clozeworks.tasks.text_to_text.data import prepared
 
         if model.blueprint.decoder is None and model.blueprint.can_generate:
             settings = {"between": BETWEEN, **settings}
@@ -262,17 +262,17 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         """The item as text to read and text to write.
 
         Raises:
-            InputError: It is of another kind, and there is no format to write it.
+            InputError: If it is of another kind, and there is no format to write it.
         """
         if isinstance(item, SourceItem | ChatItem):
             return item
-        found = self.format_for(item)
-        if found is None:
+        form = self.format_for(item)
+        if form is None:
             raise InputError(
                 f"{item.source_location or 'the item'} is a {type(item).__name__}, and the task "
                 "has no format to write it; give a SourceItem or a ChatItem, or set task.format."
             )
-        return found.item(item)
+        return form.item(item)
 
     def text_of(self, item: Writable) -> str:
         """What is read of an item: its prefix and its source."""
@@ -280,9 +280,9 @@ class TextToText(TeacherForced, Task[Item, Composed]):
             return item.source
         prefix = item.prefix
         if prefix is None:
-            found = self.format_for(item)
-            writes = found is not None and found.item_type is WritingItem
-            prefix = found.begins if found and writes else self.prefix
+            form = self.format_for(item)
+            writes = form is not None and form.item_type is WritingItem
+            prefix = form.begins if form and writes else self.prefix
         return prefix + item.source
 
     def row_of(self, item: Item, reading: RowSettings, *, answer: bool = True) -> TokenRow:
