@@ -207,10 +207,9 @@ class Classified:
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many scores are kept."""
         label = list(self.label) if isinstance(self.label, tuple) else self.label
-        found: dict[str, Any] = {"label": label}
-        if self.score is not None:  # a number has none
-            found |= {"score": self.score, "scores": best_scores(self.scores, top)}
-        return {**found, "windows": self.windows}
+        scores = {"score": self.score, "scores": best_scores(self.scores, top)}
+        is_number = self.score is None
+        return {"label": label, **({} if is_number else scores), "windows": self.windows}
 
     def __str__(self) -> str:
         if isinstance(self.label, float):

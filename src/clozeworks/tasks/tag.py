@@ -321,7 +321,7 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
 
     def as_asked(self, item: WordsItem) -> WordsItem:
         """A raw text is cut as the texts were that the model learned from."""
-        return item.by_character() if self.characters and item.found else item
+        return item.by_character() if self.characters and item.detected else item
 
     def targets(self, item: WordsItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """The number of each word's tag."""
@@ -634,7 +634,8 @@ def entity_errors(
     ):
         for entity in list(missed):
             for other in invented:
-                fits = entity[1:] == other[1:] if same_words else _overlap(entity, other)
+                overlap = entity.begin_word < other.end_word and other.begin_word < entity.end_word
+                fits = entity[1:] == other[1:] if same_words else overlap
                 if fits and (not same_type or entity.type == other.type):
                     errors.append((kind, entity, other))
                     missed.remove(entity)
@@ -642,7 +643,3 @@ def entity_errors(
                     break
     errors += [("missed", entity, None) for entity in missed]
     return errors + [("invented", None, entity) for entity in invented]
-
-
-def _overlap(one: EntitySpan, other: EntitySpan) -> bool:
-    return one.begin_word < other.end_word and other.begin_word < one.end_word

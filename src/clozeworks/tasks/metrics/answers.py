@@ -144,36 +144,35 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def squad_exact(right: str, given: str) -> float:
+def squad_exact(gold: str, predicted: str) -> float:
     """Whether two answers are the same once normalised."""
-    return float(normalised(right) == normalised(given))
+    return float(normalised(gold) == normalised(predicted))
 
 
-def squad_f1(right: str, given: str) -> float:
+def squad_f1(gold: str, predicted: str) -> float:
     """How many words two answers share, by the rules of SQuAD 1.1: 0 if one has no words."""
-    gold, predicted = normalised(right).split(), normalised(given).split()
-    shared = (Counter(gold) & Counter(predicted)).total()
-    return 2 * shared / (len(gold) + len(predicted)) if shared else 0.0
+    right, answer = normalised(gold).split(), normalised(predicted).split()
+    shared = (Counter(right) & Counter(answer)).total()
+    return 2 * shared / (len(right) + len(answer)) if shared else 0.0
 
 
-def squad_f1_or_none(right: str, given: str) -> float:
+def squad_f1_or_none(gold: str, predicted: str) -> float:
     """How many words two answers share, by the rules of SQuAD 2.0: 1 if both have no words."""
-    if normalised(right) and normalised(given):
-        return squad_f1(right, given)
-    return squad_exact(right, given)
+    both = normalised(gold) and normalised(predicted)
+    return squad_f1(gold, predicted) if both else squad_exact(gold, predicted)
 
 
-def cmrc_exact(right: str, given: str) -> float:
+def cmrc_exact(gold: str, predicted: str) -> float:
     """Whether two Chinese answers are the same but for case and marks."""
-    gold, predicted = (text.lower().strip().translate(_NO_MARKS) for text in (right, given))
-    return float(gold == predicted)
+    right, answer = (text.lower().strip().translate(_NO_MARKS) for text in (gold, predicted))
+    return float(right == answer)
 
 
-def cmrc_f1(right: str, given: str) -> float:
+def cmrc_f1(gold: str, predicted: str) -> float:
     """How long the longest run is that two Chinese answers share."""
-    gold, predicted = cmrc_pieces(right), cmrc_pieces(given)
-    run = SequenceMatcher(None, gold, predicted, autojunk=False).find_longest_match().size
-    return 2 * run / (len(gold) + len(predicted)) if run else 0.0
+    right, answer = cmrc_pieces(gold), cmrc_pieces(predicted)
+    run = SequenceMatcher(None, right, answer, autojunk=False).find_longest_match().size
+    return 2 * run / (len(right) + len(answer)) if run else 0.0
 
 
 def cmrc_pieces(text: str) -> list[str]:
@@ -195,10 +194,10 @@ def best_threshold(
     of nothing but articles and punctuation counts as spoken.
 
     Args:
-        scores: The score of each answer as given, (n,).
+        scores: The score of each answer as predicted, (n,).
         doubts: How sure it is that the question has no answer, (n,).
         answerable: Whether it has one, (n,).
-        spoken: Whether the answer given is not empty, (n,).
+        spoken: Whether the predicted answer is not empty, (n,).
 
     Returns:
         The best mean score and its threshold; answers with a higher doubt count as empty.

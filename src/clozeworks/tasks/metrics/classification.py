@@ -53,9 +53,9 @@ def one_label(
     Raises:
         InputError: If the numbers do not fit each other or the labels.
     """
-    right, said = check_numbers(gold, predicted, labels)
-    named = said if unnamed is None else np.where(unnamed, len(labels), said)
-    pairs = _Pairs(right, said, named, len(labels))
+    right, predictions = check_numbers(gold, predicted, labels)
+    named = predictions if unnamed is None else np.where(unnamed, len(labels), predictions)
+    pairs = _Pairs(right, predictions, named, len(labels))
     values = {name: float(value[0]) for name, value in pairs.values(pairs.counts).items()}
     ends = intervals_from_counts(len(right), pairs.values, kinds=pairs.kinds) if intervals else {}
     if probabilities is not None:
@@ -63,7 +63,7 @@ def one_label(
         losses = _losses(right, sure)
         values["log_loss"] = float(losses.mean())
         values["calibration_error"] = calibration_error(
-            calibration_bins(right == said, sure[np.arange(len(said)), said])
+            calibration_bins(right == predictions, sure[np.arange(len(predictions)), predictions])
         )
         if intervals:
             ends |= intervals_from_sums(
@@ -98,11 +98,13 @@ def several_labels(
     Raises:
         InputError: If the two do not fit each other or the labels.
     """
-    right, said = check_held(gold, predicted, labels)
+    right, predictions = check_held(gold, predicted, labels)
     count, size = right.shape
-    exact = (right == said).all(axis=1)
+    exact = (right == predictions).all(axis=1)
     # Single precision holds sums of ones exactly up to 16 million, and is half the memory.
-    statistics = np.column_stack([right & said, said, right, exact]).astype(np.float32)
+    statistics = np.column_stack([right & predictions, predictions, right, exact]).astype(
+        np.float32
+    )
     total = statistics.sum(axis=0, dtype=np.float64)
     absent = size - int(_split(total, size).occurs.sum())
 

@@ -120,8 +120,8 @@ def per_label(
         InputError: If the two do not fit each other or the labels.
     """
     if np.ndim(gold) == 2:
-        right, said = check_held(gold, predicted, labels)
-        parts = (right & said, said, right)
+        right, predictions = check_held(gold, predicted, labels)
+        parts = (right & predictions, predictions, right)
         tallies = Tallies(*(part.sum(axis=0, dtype=np.float64) for part in parts))
     else:
         table = confusion(gold, predicted, labels).astype(np.float64)
@@ -137,9 +137,9 @@ def confusion(
     Raises:
         InputError: If the two do not fit each other or the labels.
     """
-    right, said = check_numbers(gold, predicted, labels)
+    right, predictions = check_numbers(gold, predicted, labels)
     size = len(labels)
-    return np.bincount(right * size + said, minlength=size * size).reshape(size, size)
+    return np.bincount(right * size + predictions, minlength=size * size).reshape(size, size)
 
 
 def check_numbers(

@@ -34,13 +34,14 @@ def token_accuracy(
     """
     check_lengths(len(gold), len(predicted))
     rows = []
-    for index, (right, said) in enumerate(zip(gold, predicted, strict=True), start=1):
-        if len(right) != len(said):
+    for index, (right, predictions) in enumerate(zip(gold, predicted, strict=True), start=1):
+        if len(right) != len(predictions):
             raise InputError(
-                f"predicted, sentence {index:,}, has {len(said):,} tags and gold {len(right):,}; "
-                "each word needs one of both; give O to words the model did not see."
+                f"predicted, sentence {index:,}, has {len(predictions):,} tags and gold "
+                f"{len(right):,}; each word needs one of both; give O to words the model did not "
+                "see."
             )
-        correct = sum(a == b for a, b in zip(right, said, strict=True))
+        correct = sum(a == b for a, b in zip(right, predictions, strict=True))
         rows.append((correct, len(right), correct == len(right)))
     if not any(words for _, words, _ in rows):
         raise InputError("the sentences have no words; there is nothing to measure; give some.")
@@ -89,8 +90,8 @@ def entity_counts(
     types = sorted({entity.type for entities in (*gold, *predicted) for entity in entities})
     column = {name: number for number, name in enumerate(types)}
     table = np.zeros((len(gold), len(types), 3), dtype=np.int64)
-    for row, right, said in zip(table, map(set, gold), map(set, predicted), strict=True):
-        for number, entities in enumerate((right & said, said, right)):
+    for row, right, predictions in zip(table, map(set, gold), map(set, predicted), strict=True):
+        for number, entities in enumerate((right & predictions, predictions, right)):
             for entity in entities:
                 row[column[entity.type], number] += 1
     return EntityCounts(tuple(types), table)

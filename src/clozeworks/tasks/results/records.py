@@ -17,11 +17,9 @@ class Prediction(Protocol):
     @property
     def windows(self) -> int:
         """Through how many windows the item was read."""
-        ...
 
     def to_dict(self, top: int | None = None) -> Record:
         """As JSON can hold it; `top` limits labels or candidates."""
-        ...
 
 
 def record_of(
@@ -35,12 +33,12 @@ def record_of(
         top: How many labels or candidates are kept; all if not given.
         gold: Whether what is right stands beside it.
     """
-    predicted, asked = prediction.to_dict(top), item.echo()
-    if "text" in asked and "text" in predicted:  # one is read, the other written for it
-        asked["source"] = asked.pop("text")
+    predicted, inputs = prediction.to_dict(top), item.echo()
+    if "text" in inputs and "text" in predicted:  # one is read, the other written for it
+        inputs["source"] = inputs.pop("text")
     right = {"gold": item.gold_json()} if gold else {}
     where = {"source_location": item.source_location} if item.source_location else {}
-    return {**asked, **predicted, **right, **where}
+    return {**inputs, **predicted, **right, **where}
 
 
 def best_scores(scores: Mapping[str, float], top: int | None) -> dict[str, float]:

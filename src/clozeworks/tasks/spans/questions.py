@@ -140,14 +140,26 @@ class QuestionItem(Item):
     @classmethod
     def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "QuestionItem":
         """A row that holds a question and its context."""
-        impossible = row.get("impossible")
+        question, context, impossible = (
+            row.get("question"),
+            row.get("context"),
+            row.get("impossible"),
+        )
+        if wrong := wrong_text(question, "question") or wrong_text(context, "context"):
+            raise ValueError(wrong)
+        assert isinstance(question, str) and isinstance(context, str)
         if isinstance(impossible, str):
             impossible = impossible.strip().lower() in ("1", "true", "yes")
+        stated = _answers(row.get("answers"), row.get("start"))
+        if stated and impossible:
+            raise ValueError(
+                "the question is marked as impossible and has an answer; take one of them out"
+            )
+        spans = (_span(context, text, begin, source_location, bad) for text, begin in stated or ())
+        unique = tuple(dict.fromkeys(spans))  # several people often gave the same answer
+        none = bool(impossible) or stated == []
         name = "" if row.get("id") is None else str(row["id"])
-        question, context, answers = row.get("question"), row.get("context"), row.get("answers")
-        return _item(
-            question, context, answers, row.get("start"), impossible, name, source_location, bad
-        )
+        return cls(question, context, unique, none, name, source_location)
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
@@ -201,10 +213,13 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
         if not isinstance(question, dict):
             bad.add(source_location, f"this is {json_type(question)}; it must be an object; fix it")
             continue
-        cells = (question.get("question"), paragraph.get("context"), question.get("answers"))
-        impossible, name = question.get("is_impossible"), str(question.get("id", ""))
+        row = {
+            **{name: question.get(name) for name in ("question", "answers", "id")},
+            "context": paragraph.get("context"),
+            "impossible": question.get("is_impossible"),
+        }
         try:
-            items.append(_item(*cells, None, impossible, name, source_location, bad))
+            items.append(QuestionItem.from_row(row, source_location, bad))
         except ValueError as error:
             bad.add(source_location, str(error))
     return items
@@ -227,32 +242,6 @@ def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, An
                 name = str(question.get("id", "")) if isinstance(question, dict) else ""
                 named = f" (id {name})" if name else ""
                 yield f"{origin}, question {number:,}{named}", article, paragraph, question
-
-
-def _item(
-    question: object,
-    context: object,
-    answers: object,
-    start: object,
-    impossible: object,
-    name: str,
-    source_location: str,
-    bad: BadRows,
-) -> QuestionItem:
-    for what, text in (("question", question), ("context", context)):
-        if wrong := wrong_text(text, what):
-            raise ValueError(wrong)
-    assert isinstance(question, str) and isinstance(context, str)
-    stated = _answers(answers, start)
-    if stated and impossible:
-        raise ValueError(
-            "the question is marked as impossible and has an answer; take one of them out"
-        )
-    spans = tuple(_span(context, text, begin, source_location, bad) for text, begin in stated or ())
-    # Several people often gave the same answer.
-    unique = tuple(dict.fromkeys(spans))
-    none = bool(impossible) or (stated is not None and not stated)
-    return QuestionItem(question, context, unique, none, name, source_location)
 
 
 def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | None:

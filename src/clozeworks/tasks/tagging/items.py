@@ -53,14 +53,14 @@ class WordsItem(Item):
         spans: Where each word stands in it: begin and end, in order, without overlap.
         tags: One for each word; None if they are not known.
         source_location: Where it came from, for messages.
-        found: Whether the words were found in the text; otherwise they stay as they are.
+        detected: Whether the words were found in the text; otherwise they stay as they are.
     """
 
     text: str
     spans: tuple[Span, ...]
     tags: tuple[str, ...] | None = None
     source_location: str = ""
-    found: bool = field(default=False, repr=False)
+    detected: bool = field(default=False, repr=False)
 
     command: ClassVar[str] = "tag"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -97,7 +97,7 @@ class WordsItem(Item):
     @classmethod
     def of_text(cls, text: str, source_location: str = "") -> "WordsItem":
         """Finds the words of a text."""
-        return cls(text, tuple(words_of(text)), source_location=source_location, found=True)
+        return cls(text, tuple(words_of(text)), source_location=source_location, detected=True)
 
     def by_character(self) -> "WordsItem":
         """The same text with each character as a word; what is one to the eye stays one."""

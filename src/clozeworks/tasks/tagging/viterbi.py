@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeworks.arrays import Float64Array
 from clozeworks.errors import SettingError, Stated
 from clozeworks.tasks.labels.names import shown
 from clozeworks.tasks.tagging.schemes import Scheme, scheme_of
@@ -150,8 +149,11 @@ def best_path(
     plain: NDArray[np.int64] = scores.argmax(axis=1)
     if not len(plain) or (learned is None and moves.allow(plain)):
         return plain  # nothing is better than the best of every word
-    start, move, end = _costs(moves, learned)
-    scores = _finite(scores)
+    start, move, end = (np.where(allowed, 0.0, -np.inf) for allowed in moves)
+    if learned is not None:
+        start, move, end = start + learned.start, move + learned.move, end + learned.end
+    scores = np.maximum(scores, _LOWEST, dtype=np.float64)
+    scores -= scores.max(axis=1, keepdims=True)  # a word's scores may all be shifted
     words, labels = scores.shape
     came_from = np.empty((words, labels), dtype=np.int64)
     best = start + scores[0]
@@ -166,20 +168,3 @@ def best_path(
     for word in range(words - 1, 0, -1):
         path[word - 1] = came_from[word, path[word]]
     return path
-
-
-def _finite(scores: NDArray[np.floating]) -> Float64Array:
-    """The same scores for every purpose here: a word's scores may all be shifted."""
-    finite: Float64Array = np.maximum(scores, _LOWEST, dtype=np.float64)
-    finite -= finite.max(axis=1, keepdims=True)
-    return finite
-
-
-def _costs(
-    moves: AllowedTransitions, learned: MoveScores | None
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    allowed = [np.where(mask, 0.0, -np.inf) for mask in moves]
-    if learned is not None:
-        allowed = [mask + score for mask, score in zip(allowed, learned, strict=True)]
-    start, move, end = allowed
-    return start, move, end

@@ -5,7 +5,7 @@ longest target decides how many tokens may be written.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.errors import InputError, SettingError, Stated, UnknownName
-from clozeworks.tasks.task import Prepared, StartingModel, Task
+from clozeworks.tasks.task import Prepared, StartingModel
 from clozeworks.tasks.text_to_text.formats import Format, format_of
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, WritingItem
 from clozeworks.tasks.text_to_text.rows import RowSettings
@@ -26,29 +26,21 @@ from clozeworks.text.tokenizer.special import SENTINEL
 from clozeworks.wording import counted
 
 
-def read_files(
-    files: Sequence[Path | str],
-    settings: Mapping[str, Any],
-    reading: Reading,
-    bad: BadRows,
-    *,
-    train: Labelled | None = None,
-) -> Labelled:
-    """Reads the files of a recipe: each is a task of its own where tasks are mixed.
-
-    The arguments are those of `Task.read`.
+def names_of_files(
+    task: TextToText, files: Sequence[Path | str], reading: Reading, train: Labelled | None
+) -> list[str] | None:
+    """The task that each file of a recipe is for; None where tasks are not told apart by files.
 
     Raises:
         UnknownName: If a format is stated for a task that no file is for.
     """
-    task = config.read(Task, dict(settings), "task")
     names = None
     if reading.by_file or task.formats:
         names = task_names(files) if train is None else dev_names(task_names(train.files), files)
     for name in task.formats if train is None else ():
         if name not in (names or ()):
             raise UnknownName("task.formats", name, names or ())
-    return read_texts(files, task, reading, bad, names=names)
+    return names
 
 
 def read_texts(
@@ -66,7 +58,7 @@ def read_texts(
         task: The task.
         reading: How they are read.
         bad: Collects bad rows.
-        names: The task of each file, for items that name none; it decides the format, too.
+        names: The task of each file, for items that do not name one; it decides the format, too.
 
     Raises:
         InputError: If a file, a row or a label cannot be used.

@@ -194,9 +194,11 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         train: Labelled | None = None,
     ) -> Labelled:
         """Reads files of one task, or of several; formats decide what is read."""
-        from clozeworks.tasks.text_to_text.data import read_files
+        from clozeworks.tasks.text_to_text.data import names_of_files, read_texts
 
-        return read_files(files, settings, reading, bad, train=train)
+        task = config.read(Task, dict(settings), "task")
+        names = names_of_files(task, files, reading, train)
+        return read_texts(files, task, reading, bad, names=names)
 
     @classmethod
     def item_read(cls, changes: Sequence[str]) -> type[Item]:
