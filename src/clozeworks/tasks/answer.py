@@ -176,6 +176,9 @@ class Answer(Task[QuestionItem, Answered]):
         ),
     }
     usual_epochs: ClassVar[float] = 2.0
+    python_usage: ClassVar[str] = (
+        'output = model.answer("a question?", "a context that holds the answer")'
+    )
     head: ClassVar[str] = HEAD
     head_labels: ClassVar[tuple[str, ...]] = ("begin", "end")
 
@@ -438,10 +441,6 @@ class Answer(Task[QuestionItem, Answered]):
         if options.get("threshold") is not None:
             task = replace(task, threshold=options["threshold"])
         return task, None
-
-    def usage(self, *, chats: bool = False) -> str:
-        """How a question is asked."""
-        return 'output = model.answer("a question?", "a context that holds the answer")'
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """Two pointers; transformers has no pipeline for it any more."""

@@ -242,6 +242,9 @@ class Classify(LabelSetTask[Any, Classified]):
         )
     }
     can_probe: ClassVar[bool] = True
+    python_usage: ClassVar[str] = 'outputs = model.classify(["a text"])'
+    pipeline_input: ClassVar[str] = '"a text"'
+    """What a pipeline of transformers takes, for the card."""
     head_names: ClassVar[tuple[str, ...]] = (OWN_HEAD, FAMILY_HEAD)
 
     labels: tuple[str, ...]
@@ -337,13 +340,17 @@ class Classify(LabelSetTask[Any, Classified]):
     def windows_of(
         self, items: Sequence[Any], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
-        """The tokens of texts."""
+        """The tokens of texts; of two that do not fit, the longer one is read through windows."""
+        kind = self.item_type
+        texts, *pairs = ([getattr(item, name) for item in items] for name in kind.text_names)
         return read_windows(
             tokenizer,
-            [item.text for item in items],
+            texts,
+            *pairs,
             windows=self.windows,
             max_length=max_length,
-            source_locations=ItemLocations(items, "text"),
+            moves="longer" if pairs else "only",
+            source_locations=ItemLocations(items, kind.asked_unit),
         )
 
     def targets(self, item: TextItem, windows: Sequence[TokenWindow]) -> list[Target]:
@@ -542,10 +549,6 @@ class Classify(LabelSetTask[Any, Classified]):
         """Whether transformers answers as we do."""
         return self.head == FAMILY_HEAD
 
-    def usage(self, *, chats: bool = False) -> str:
-        """How texts are classified."""
-        return 'outputs = model.classify(["a text"])'
-
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """A pipeline."""
         if not self.is_published:
@@ -554,11 +557,8 @@ class Classify(LabelSetTask[Any, Classified]):
         return (
             "from transformers import pipeline\n\n"
             f'pipe = pipeline("{self.pipeline_tag}", "FOLDER"{options.get(self.problem, "")})\n'
-            f"outputs = pipe({self._pipeline_input()})"
+            f"outputs = pipe({self.pipeline_input})"
         )
-
-    def _pipeline_input(self) -> str:
-        return '"a text"'
 
     def usage_notes(self) -> list[str]:
         """That a pooling of our own is not known elsewhere."""

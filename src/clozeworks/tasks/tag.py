@@ -190,6 +190,7 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
         )
     }
     can_probe: ClassVar[bool] = True
+    python_usage: ClassVar[str] = 'outputs = model.tag(["a text"])'
     head_names: ClassVar[tuple[str, ...]] = (HEAD,)
 
     labels: tuple[str, ...]
@@ -530,10 +531,6 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
             return self, None
         self.in_scheme(Tagged("", (), (), (), ()), scheme)  # complains if there is none
         return self, partial(self.in_scheme, scheme=scheme)
-
-    def usage(self, *, chats: bool = False) -> str:
-        """How texts are tagged."""
-        return 'outputs = model.tag(["a text"])'
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """A pipeline; what follows what is not known to it."""

@@ -173,6 +173,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """Whether its answers are texts, written token by token."""
     chunk_items: ClassVar[int | None] = None
     """How many items are answered before their answers are written; as many as fit if None."""
+    python_usage: ClassVar[str] = "outputs = model.predict(items)"
+    """A line of Python that asks a model for predictions, for its card."""
     per_token: ClassVar[bool] = False
     """Whether there are logits for every token, or for every window."""
 
@@ -207,19 +209,15 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         Columns are found as in files: by their usual names, or by what they hold. Labels stay as
         they are.
 
-        Args:
-            rows: Each a text, a tuple of as many texts as an item has, a mapping, or an item.
-
         Raises:
             InputError: If one of them cannot be used.
         """
         tables = [row for row in rows if isinstance(row, Mapping)]
         names = tuple(dict.fromkeys(str(name) for row in tables for name in row))
-        cells: list[tuple[int, Sequence[Any]]]
-        cells = [(number, [row.get(name) for name in names]) for number, row in enumerate(tables)]
-        has_lists = any(isinstance(cell, list) for _, row in cells for cell in row)
+        table = Table("the items", "row", names, [])
+        table.rows.extend(enumerate([row.get(name) for name in names] for row in tables))
+        has_lists = any(isinstance(cell, list) for row in tables for cell in row.values())
         kind = cls.item_type.asked_as((), has_lists) if tables else cls.item_type
-        table = Table("the items", "row", names, cells)
         columns = find_columns(table, kind, {})[1] if tables else ()
         bad, items = BadRows(), []
         for number, row in enumerate(rows, start=1):
@@ -231,7 +229,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
                 else:
                     items.append(row if isinstance(row, Item) else cls.item_from(row, location))
             except ValueError as error:
-                raise InputError(f"{location}: {error}.") from error
+                raise InputError(f"{location}: {str(error).removesuffix('.')}.") from error
         return items
 
     @classmethod
@@ -364,13 +362,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def windows_of(
         self, items: Sequence[ItemType], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
-        """The tokens of items, in windows.
-
-        Args:
-            items: The items.
-            tokenizer: The model's tokenizer.
-            max_length: The most tokens the model takes.
-        """
+        """The tokens of items, in windows for a model that takes at most `max_length` tokens."""
         raise NotImplementedError
 
     def as_asked(self, item: ItemType) -> ItemType:
@@ -409,13 +401,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def decode(
         self, item: ItemType, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
     ) -> AnswerType:
-        """The answer about an item.
-
-        Args:
-            item: The item.
-            windows: Its windows.
-            logits: The logits of each: (C,), or (wanted tokens, C).
-        """
+        """The answer about an item from the logits of each window: (C,), or (wanted tokens, C)."""
         raise NotImplementedError
 
     def decoder(self, model: Model) -> Decoder:
@@ -425,16 +411,16 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def generation(
         self, model: Model, tokenizer: Tokenizer, items: Sequence[ItemType], max_length: int | None
     ) -> GenerationRequest | None:
-        """What a model reads and writes, where answers are texts that it generates.
+        """The prompts of items, where answers are texts that the model generates.
 
         Args:
             model: A model with the head the task needs.
             tokenizer: Its tokenizer.
-            items: What it reads, as `as_asked` returns them; at least one.
-            max_length: The most tokens the model takes.
+            items: At least one item, as `as_asked` returns it.
+            max_length: The most tokens the model takes; None if there is no limit.
 
         Returns:
-            The prompts of all items; None if `logits` and `decode` answer.
+            None if `logits` and `decode` answer.
         """
         return None
 
@@ -480,13 +466,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return item
 
     def shown(self, item: ItemType, answer: AnswerType, top: int = 1) -> ShownPrediction:
-        """A prediction for people.
-
-        Args:
-            item: The item.
-            answer: The prediction.
-            top: How many candidates are shown.
-        """
+        """A prediction for people, with so many candidates."""
         raise NotImplementedError
 
     def configured(
@@ -511,11 +491,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         ]
 
     def usage(self, *, chats: bool = False) -> str:
-        """A line of Python that asks the model, for its card."""
-        return "outputs = model.predict(items)"
+        """How the model is used in Python; `chats` if it learned from chats."""
+        return self.python_usage
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
-        """How transformers is asked the same; None if it would answer differently."""
+        """How it is used in transformers; None if that would answer differently."""
         return None
 
     def usage_notes(self) -> list[str]:

@@ -20,8 +20,7 @@ from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.text_to_text.data import prepared
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
 from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths
-from clozeworks.tasks.text_to_text.task import TextToText
-from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.tasks.text_to_text.task import TextToText, Writing
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.training.train import train_from_iterator

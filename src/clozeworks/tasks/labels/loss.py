@@ -67,11 +67,7 @@ class LabelLoss:
             )
 
     def settled(self, labels: Sequence[str], gold: Iterable[str]) -> "LabelLoss":
-        """The same with every weight a number.
-
-        Args:
-            labels: All labels.
-            gold: The label of each training item.
+        """The same with every weight a number, by the labels of the training items.
 
         Raises:
             UnknownName: If a weight is for an unknown label.

@@ -245,13 +245,9 @@ def _measured(
     notes: tuple[str, ...],
     intervals: bool,
 ) -> Measured:
-    """The mean scores of groups of questions, the first of which decides.
+    """The mean scores (n, 2) of groups of questions, the first of which decides.
 
-    Args:
-        scores: Exact match and F1 of each question, (n, 2).
-        groups: Which questions belong to each group, (n,); its name begins those of its values.
-        notes: What a reader must know.
-        intervals: Whether intervals are wanted.
+    The name of a group begins those of its values.
     """
     groups = {name: which for name, which in groups.items() if which.any()}
     parts = [np.column_stack([which, scores * which[:, None]]) for which in groups.values()]

@@ -63,11 +63,7 @@ class Tallies:
         return occurs
 
     def macro_f1(self, absent: int = 0) -> Float64Array:
-        """The mean F1 of the labels that occur.
-
-        Args:
-            absent: How many labels that occur nowhere count as 0 beside them.
-        """
+        """The mean F1 of the labels that occur, and of so many absent ones, which count as 0."""
         return ratio(self.f1.sum(axis=-1), self.occurs.sum(axis=-1) + float(absent))
 
     def micro_f1(self) -> Float64Array:

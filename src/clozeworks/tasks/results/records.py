@@ -25,13 +25,9 @@ class Prediction(Protocol):
 def record_of(
     item: Item, prediction: Prediction, top: int | None = None, *, gold: bool = False
 ) -> Record:
-    """An item and what a model predicts about it.
+    """An item and what a model predicts about it; with `gold` also what is right.
 
-    Args:
-        item: The item.
-        prediction: The prediction.
-        top: How many labels or candidates are kept; all if not given.
-        gold: Whether what is right stands beside it.
+    `top` is how many labels or candidates are kept; all if not given.
     """
     predicted, inputs = prediction.to_dict(top), item.echo()
     if "text" in inputs and "text" in predicted:  # one is read, the other written for it

@@ -196,14 +196,10 @@ def _document(path: Path, suffix: str, encoding: str) -> Any:
     if one_object_per_line(held):
         return None
     value = json_document(held, printable(path))
-    return value if is_squad(value) else None
-
-
-def is_squad(value: object) -> bool:
-    """Whether a JSON document has the layout of SQuAD."""
     articles = value.get("data") if isinstance(value, dict) else value
     first = articles[0] if isinstance(articles, list) and articles else None
-    return isinstance(first, dict) and isinstance(first.get("paragraphs"), list)
+    is_squad = isinstance(first, dict) and isinstance(first.get("paragraphs"), list)
+    return value if is_squad else None
 
 
 def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:

@@ -328,7 +328,7 @@ def read_conll(
     *,
     conllu: bool = False,
 ) -> tuple[list[WordsItem], tuple[Column, ...]]:
-    """Reads words in columns.
+    """Reads words in columns: the sentences, and the columns; of a single one, without tags.
 
     Args:
         lines: The lines of the file.
@@ -337,13 +337,6 @@ def read_conll(
             `xpos` are names.
         bad: Collects lines that cannot be used.
         conllu: Whether the suffix says that it is CoNLL-U; otherwise that is recognised.
-
-    Returns:
-        The sentences, and the columns. With a single column there are no tags.
-
-    Raises:
-        InputError: If there is no word, or a column that is not there was named.
-        SettingError: If a column is not named by number.
     """
     first, held = _first(iter(lines), conllu)
     if not first:

@@ -18,6 +18,7 @@ Example: `TextToText(prefix="summarize: ")`, for one tower
 Shapes: N tokens, n tokens of all targets, B rows, W width.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,12 +36,13 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item, Label
 from clozeworks.data.labelled.reading import Labelled, Reading
 from clozeworks.errors import InputError, SettingError
+from clozeworks.generate.beams import Beams
 from clozeworks.generate.prompts import EncodedPrompt, GenerationRequest
 from clozeworks.generate.sampling import Written
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.teacher_forcing import TeacherForced
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import Detail, DetailTable, Mistake, marked
@@ -57,14 +59,38 @@ from clozeworks.tasks.text_to_text.rows import (
     TokenRow,
     chat_end,
 )
-from clozeworks.tasks.text_to_text.writing import USUAL, Writing, sureness
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-# What stands between source and target in one tower, where nobody says it.
+# What stands between source and target in one tower, if that is not set.
 BETWEEN = "\n"
+# The most tokens of what is written, if no training set decides it.
+USUAL = 128
 # Written texts that a report shows, and their most characters.
 _SHOWN = 10
 _LONGEST = 160
+
+
+@spec
+class Writing:
+    """How texts are written."""
+
+    max_new_tokens: PositiveInt | None = None
+    """The most tokens; as many as the longest target has where a model is trained, else 128."""
+    num_beams: PositiveInt = 1
+    """How many beginnings of a text a search keeps; 1 takes the likeliest token each time."""
+    length_penalty: float = 1.0
+    """Of a search: above 0 long texts gain, below 0 short ones."""
+
+    def __post_init__(self) -> None:
+        if self.num_beams == 1 and self.length_penalty != 1.0:
+            rule, advice = "it has no effect without a search", "set `num_beams`, or leave it out"
+            raise SettingError("length_penalty", self.length_penalty, rule, advice)
+
+    def search(self) -> Beams | None:
+        """The search, if there is one."""
+        if self.num_beams == 1:
+            return None
+        return Beams(width=self.num_beams, length_penalty=self.length_penalty)
 
 
 @dataclass(frozen=True)
@@ -119,6 +145,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
     can_augment: ClassVar[bool] = False
     writes: ClassVar[bool] = True
     chunk_items: ClassVar[int | None] = 64
+    python_usage: ClassVar[str] = 'outputs = model.text_to_text(["a text"])'
     head: ClassVar[str] = HEAD
     windows: ClassVar[Windows] = Windows()  # sources are read whole
     owns_forward: ClassVar[bool] = True
@@ -357,7 +384,8 @@ class TextToText(TeacherForced, Task[Item, Composed]):
             text = self.decoded(tokenizer, best.tokens, prompts[number].ends)
             form = self.format_for(asked[number])
             label = text if form is None else form.read(text)
-            return Composed(text, sureness(best), label, best.ended == "end", rows[number].cut)
+            score = math.exp(sum(best.logs) / len(best.logs)) if best.logs else 1.0
+            return Composed(text, score, label, best.ended == "end", rows[number].cut)
 
         start = Vocabularies.of(tokenizer).start() if apart else None
         return GenerationRequest(prompts, start, tokenizer.size, self.writing.search(), read)
@@ -476,7 +504,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
     def usage(self, *, chats: bool = False) -> str:
         """How texts are written; chats as their template has them."""
         if not chats:
-            return 'outputs = model.text_to_text(["a text"])'
+            return self.python_usage
         return f'output = model.generate("a text", chat=True, {self._generation_options()})'
 
     def _generation_options(self) -> str:
