@@ -198,7 +198,7 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
     scheme: str | None = None
     """BIO, IOB1, BIOES, BMES, IO or plain; guessed from the labels if not given."""
     crf: bool = False
-    """Whether what follows what is learned, beside what may follow what."""
+    """Whether scores of transitions between tags are learned (a conditional random field)."""
     metric: str | None = None
     """What it is measured by first: f1 of entities, or token_accuracy where there are none."""
     windows: Windows = Windows()

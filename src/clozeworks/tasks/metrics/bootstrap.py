@@ -87,14 +87,7 @@ def intervals_from_sums(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Intervals:
-    """The intervals of values that follow from sums over items.
-
-    Args:
-        statistics: What is summed, (n, k).
-        values: From sums (D, k) to the values by name, (D,) each.
-        draws: How many times items are drawn.
-        seed: Decides the draws.
-    """
+    """The intervals of values that follow from sums over items: of `statistics`, (n, k)."""
     return intervals_from_counts(
         len(statistics),
         lambda counts: values((counts.astype(statistics.dtype) @ statistics).astype(np.float64)),

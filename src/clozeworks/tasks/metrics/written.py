@@ -33,7 +33,7 @@ from clozeworks.text.characters import is_chinese, words_of
 
 USUAL = "chrf"
 MEAN = "mean"
-# Compat: what T5's code takes for a text that is no number.
+# Compat: what T5's code takes for a text that is not a number.
 _NO_NUMBER = -1.0
 _ORDERS = 4  # of BLEU
 _CHARACTERS, _BETA = 6, 2  # of chrF

@@ -88,7 +88,7 @@ class TokenWindow:
         first: The number of the first moving token among all tokens of the moving text.
         before: How many tokens stand before the moving text in this window.
         count: How many moving tokens this window has.
-        asked: The positions of the tokens whose logits are wanted, counted within the window; None
+        positions: The tokens whose logits are wanted, as positions within the window; None
             for all of them.
         about: What each wanted token is about, such as the number of its word.
     """
@@ -98,7 +98,7 @@ class TokenWindow:
     first: int
     before: int
     count: int
-    asked: Int64Array | None = None
+    positions: Int64Array | None = None
     about: Int64Array | None = None
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class TokenWindow:
     @property
     def wanted(self) -> Int64Array:
         """The positions of the tokens whose logits are wanted."""
-        return np.arange(len(self)) if self.asked is None else self.asked
+        return np.arange(len(self)) if self.positions is None else self.positions
 
     @property
     def moving(self) -> slice:
@@ -241,8 +241,8 @@ def asking(windows: Sequence[TokenWindow], tokens: Int64Array) -> list[TokenWind
     for number, window in enumerate(windows):
         judged = tokens >= 0 if owner is None else (tokens >= 0) & (owner[tokens] == number)
         about = np.flatnonzero(judged)
-        asked = tokens[about] - window.first + window.before
-        several.append(replace(window, asked=asked, about=about))
+        positions = tokens[about] - window.first + window.before
+        several.append(replace(window, positions=positions, about=about))
     return several
 
 

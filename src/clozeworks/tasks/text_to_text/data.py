@@ -161,8 +161,10 @@ def _counts(task: TextToText, items: Sequence[Any], start: StartingModel) -> Cou
     counts: Counter[str] = Counter()
     for item in items:
         row = task.row_of(item, reading)
-        targets = {token for token, asked in zip(row.ids, row.asked, strict=True) if asked}
-        counts["longest"] = max(counts["longest"], sum(row.asked))
+        targets = {
+            token for token, is_target in zip(row.ids, row.is_target, strict=True) if is_target
+        }
+        counts["longest"] = max(counts["longest"], sum(row.is_target))
         counts["cut"] += row.cut
         counts["chats"] += isinstance(item, ChatItem)
         counts["unwritable"] += unknown in targets

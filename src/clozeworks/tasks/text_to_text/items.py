@@ -179,19 +179,19 @@ class ChatItem(WritingItem):
         return self.turns[-1].text if self.turns[-1].role == ASSISTANT else None
 
     @property
-    def asked(self) -> tuple[Turn, ...]:
-        """What was said before that."""
+    def prompt(self) -> tuple[Turn, ...]:
+        """The turns before that."""
         return self.turns if self.target is None else self.turns[:-1]
 
     @property
     def source(self) -> str:
         """The same as one text for people."""
-        return "\n".join(f"{turn.role}: {turn.text}" for turn in self.asked)
+        return "\n".join(f"{turn.role}: {turn.text}" for turn in self.prompt)
 
     def inputs(self) -> dict[str, Any]:
         """What was said, and the task where there are several."""
         named = {"task": self.task} if self.task else {}
-        return {**named, "messages": messages(self.asked)}
+        return {**named, "messages": messages(self.prompt)}
 
 
 def messages(turns: Sequence[Turn]) -> list[dict[str, str]]:

@@ -55,12 +55,12 @@ class TokenRow:
 
     Attributes:
         ids: All of them.
-        asked: Which of them the model is to write.
+        is_target: Which of them the model is to write.
         cut: Whether tokens were left out.
     """
 
     ids: list[int]
-    asked: list[bool]
+    is_target: list[bool]
     cut: bool = False
 
     def encoded(self) -> Encoded:
@@ -145,7 +145,7 @@ class Apart:
         """
         if isinstance(item, ChatItem):
             text = reading.tokenizer.chat.render(
-                messages(item.asked), asks=True, source_location=item.source_location or "the chat"
+                messages(item.prompt), asks=True, source_location=item.source_location or "the chat"
             )
         source = reading.tokenizer.encode([text])[0]
         max_length = reading.lengths.source or reading.max_length
@@ -158,15 +158,15 @@ class Apart:
         if not answer or item.target is None:
             return TokenRow(source.ids, [False] * len(source), long)
         ids, cut = reading.target(item)
-        asked = [False] * len(source) + [True] * len(ids)
-        return TokenRow([*source.ids, *ids], asked, long or cut)
+        is_target = [False] * len(source) + [True] * len(ids)
+        return TokenRow([*source.ids, *ids], is_target, long or cut)
 
     def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
         """The encoder is shown the source, the decoder the target."""
-        clean, asked = builder.clean, tokens >= 0
-        counts = _counts(clean, asked)
-        builder.rewrite(clean.ids[~asked], clean.lengths - counts)
-        return answer_part(tokens[asked], counts, source.start())
+        clean, is_target = builder.clean, tokens >= 0
+        counts = _counts(clean, is_target)
+        builder.rewrite(clean.ids[~is_target], clean.lengths - counts)
+        return answer_part(tokens[is_target], counts, source.start())
 
     def vectors(self, model: Model, tensors: BatchTensors, part: Any, read: Tensor) -> Tensor:
         """Those of the decoder, (n, W)."""
@@ -202,8 +202,8 @@ class PrefixRows:
             reading.refuse_unless_cut(item, "source", len(prompt), max_length, why)
             prompt, cut = self._shorter(text, max_length, reading.tokenizer), True
         _check_any(prompt, item)
-        asked = [False] * len(prompt) + [True] * len(ids)
-        return TokenRow([*prompt, *ids], asked, cut)
+        is_target = [False] * len(prompt) + [True] * len(ids)
+        return TokenRow([*prompt, *ids], is_target, cut)
 
     def _prompt(self, text: str, tokenizer: Tokenizer) -> list[int]:
         encoded = tokenizer.encode([text])[0]
@@ -223,19 +223,19 @@ class PrefixRows:
         source_location = item.source_location or "the chat"
         tokenizer, chat = reading.tokenizer, reading.tokenizer.chat
         ids: list[int] = []
-        asked: list[bool] = []
+        is_target: list[bool] = []
         if not answer or item.target is None:
-            text = chat.render(messages(item.asked), asks=True, source_location=source_location)
+            text = chat.render(messages(item.prompt), asks=True, source_location=source_location)
             ids = tokenizer.encode([text], special=False)[0].ids
-            asked = [False] * len(ids)
+            is_target = [False] * len(ids)
         else:
             for piece in chat.pieces(messages(item.turns), source_location):
                 more = tokenizer.encode([piece.text], special=False)[0].ids
                 if piece.asked:
                     more, count = turn_end(more, reading)
-                    asked += [True] * count + [False] * (len(more) - count)
+                    is_target += [True] * count + [False] * (len(more) - count)
                 else:
-                    asked += [False] * len(more)
+                    is_target += [False] * len(more)
                 ids += more
         if reading.max_length is not None and len(ids) > reading.max_length:
             raise InputError(
@@ -243,18 +243,18 @@ class PrefixRows:
                 f"{reading.max_length:,}; leave out turns, or drop such rows with --skip-bad-rows."
             )
         _check_any(ids, item)
-        return TokenRow(ids, asked)
+        return TokenRow(ids, is_target)
 
     def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
         """Each target token is named from the position before it."""
-        asked = tokens >= 0
-        positions = np.flatnonzero(asked) - 1
+        is_target = tokens >= 0
+        positions = np.flatnonzero(is_target) - 1
         # Two rows never touch: before the first target token of a row stands its prompt.
         begins = np.flatnonzero(np.diff(positions, prepend=-2) != 1)
         return {
-            ANSWERS: tokens[asked],
+            ANSWERS: tokens[is_target],
             READ: builder.ids[positions],
-            LENGTHS: _counts(builder.clean, asked),
+            LENGTHS: _counts(builder.clean, is_target),
             RUNS: np.diff(begins, append=len(positions)),
             POSITIONS: positions,
         }
@@ -287,10 +287,10 @@ def chat_end(reading: RowSettings) -> int:
     return ids[count - 1]
 
 
-def _counts(clean: ExampleArrays, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _counts(clean: ExampleArrays, is_target: NDArray[np.bool_]) -> NDArray[np.int64]:
     """How many tokens of each row are targets, (B,)."""
     owners = np.repeat(np.arange(len(clean)), clean.lengths)
-    return np.bincount(owners[asked], minlength=len(clean))
+    return np.bincount(owners[is_target], minlength=len(clean))
 
 
 def _check_any(ids: list[int], item: Writable) -> None:

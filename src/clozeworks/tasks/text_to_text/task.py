@@ -3,15 +3,15 @@ r"""Text to text: a model reads a text and writes another; every task can be put
 Paper: Raffel et al. 2020 (T5); Ouyang et al. 2022 (instructions and answers for one tower).
 Data: sources and targets, instructions and outputs, or chats; with a format also labelled texts,
 pairs and questions.
-Hides and asks: hides nothing; asks for each token of the target and for its end, told all before
-it.
+Hides and asks: hides nothing; asks for each token of the target and for its end, all before it
+known.
 Loss: -log p(token) of targets only, each token counting once; what is read costs nothing.
 Relations: `Classify` and `Answer` choose, this writes; formats put their items as text. An
 encoder-decoder (`between` is None) reads the source in one tower and writes in the other, a decoder
 reads both in a row. Of a chat one tower learns all turns of the assistant, an encoder-decoder the
 last one.
-Where paper and code differ: the paper leaves open what a word counts that is no label; here, as in
-T5's code, it is wrong, and in Matthews' correlation a label of its own.
+Where paper and code differ: the paper leaves open how a word counts that is not a label; here, as
+in T5's code, it is wrong, and in Matthews' correlation a label of its own.
 Example: `TextToText(prefix="summarize: ")`, for one tower
 `{kind = "text_to_text", between = "\n", writing = {max_new_tokens = 5}}`.
 
@@ -33,7 +33,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import Item, Label
+from clozeworks.data.labelled.items import Item, ItemLocations, Label
 from clozeworks.data.labelled.reading import Labelled, Reading
 from clozeworks.errors import InputError, SettingError
 from clozeworks.generate.beams import Beams
@@ -327,17 +327,13 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         windows = []
         for number, item in enumerate(items):
             row = self.row_of(item, reading)
-            wanted = np.flatnonzero(row.asked)
+            wanted = np.flatnonzero(row.is_target)
             windows.append(TokenWindow(number, row.encoded(), 0, 0, len(row.ids), wanted))
         return windows
 
     def targets(self, item: Item, windows: Sequence[TokenWindow]) -> list[Target]:
         """The tokens to write, -1 for those that are read."""
-        if self.as_asked(item).target is None:
-            raise InputError(
-                f"{item.source_location or 'the item'} has no target; a model learns from what is "
-                "right; give it one."
-            )
+        _check_target(self.as_asked(item), "a model learns from what is right")
         targets = []
         for window in windows:
             ids = np.array(window.encoded.ids, np.int64)
@@ -365,19 +361,11 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         asked = [self.as_asked(item) for item in items]
         rows = [self.row_of(item, reading, answer=False) for item in asked]
         ends = self._ends(asked, reading)
-        source_locations = [
-            item.source_location or f"item {number:,}" for number, item in enumerate(asked, start=1)
-        ]
-        prompts = [
-            EncodedPrompt(
-                row.ids,
-                self._room(row, max_length, source_location),
-                ends[isinstance(item, ChatItem)],
-                (),
-                source_location,
-            )
-            for item, row, source_location in zip(asked, rows, source_locations, strict=True)
-        ]
+        prompts = []
+        for item, row, location in zip(asked, rows, ItemLocations(asked), strict=True):
+            room = self._room(row, max_length, location)
+            end = ends[isinstance(item, ChatItem)]
+            prompts.append(EncodedPrompt(row.ids, room, end, (), location))
 
         def read(number: int, texts: list[Written]) -> Composed:
             best = texts[0]
@@ -438,7 +426,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
     def details(
         self, items: Sequence[Any], answers: Sequence[Composed], measured: Measured
     ) -> list[Detail]:
-        """What decides in each of several tasks, and some texts beside their targets."""
+        """What decides in each of several tasks, and some texts with their targets."""
         details: list[Detail] = []
         tasks = [item.task for item in items]
         if len(set(tasks)) > 1:
@@ -544,14 +532,16 @@ class TextToText(TeacherForced, Task[Item, Composed]):
 
         asked = [self.as_asked(item) for item in items]
         for item in asked:
-            if item.target is None:
-                raise InputError(
-                    f"{item.source_location or 'the item'} has no target; what is written is "
-                    "measured beside it; give it one."
-                )
+            _check_target(item, "what is written is compared with it")
         forms = [self.format_for(item) for item in asked]
         texts = [answer.text for answer in answers]
         return measure_tasks(asked, texts, forms, metric=self.metric, intervals=intervals)
+
+
+def _check_target(item: Writable, why: str) -> None:
+    if item.target is None:
+        where = item.source_location or "the item"
+        raise InputError(f"{where} has no target; {why}; give it one.")
 
 
 def _short(text: str) -> str:
