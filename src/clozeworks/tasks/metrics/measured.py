@@ -38,7 +38,7 @@ class Measured:
     """The outcome of an evaluation.
 
     Attributes:
-        values: Every value by its name; shares are from 0 to 1.
+        values: Every value by its name; fractions are from 0 to 1.
         primary: The name of the value that decides.
         higher_is_better: Whether more of the primary value is better.
         count: How many items were measured.

@@ -24,11 +24,6 @@ def token_accuracy(
 ) -> Measured:
     """The fraction of words with the right tag, and of sentences where all are right.
 
-    Args:
-        gold: The right tags of the words of each sentence.
-        predicted: The predicted ones.
-        intervals: Whether intervals are wanted.
-
     Raises:
         InputError: If there is not one tag for each word, or no words at all.
     """

@@ -103,15 +103,7 @@ def measure_written(
     metric: str | None = None,
     intervals: bool = False,
 ) -> Measured:
-    """How good texts of one task are.
-
-    Args:
-        gold: The right texts of each item, the first of which is its target.
-        texts: What was written.
-        form: The task's format; None for plain text.
-        metric: The value that decides.
-        intervals: Whether intervals are wanted.
-    """
+    """How good texts of one task are; the first right text of each item is its target."""
     chosen = metric or (form.metric if form else USUAL)
     if form is not None and form.words:
         measured = _words(gold, texts, form, intervals)
@@ -171,12 +163,7 @@ def _numbers(
 def plain_texts(
     gold: Sequence[Sequence[str]], texts: Sequence[str], *, intervals: bool = False
 ) -> Measured:
-    """BLEU, chrF, ROUGE and exact match.
-
-    Args:
-        gold: The right texts of each item, the first of which is its target.
-        texts: What was written.
-        intervals: Whether intervals are wanted.
+    """BLEU, chrF, ROUGE and exact match; the first right text of each item is its target.
 
     Raises:
         InputError: If they are not as many, or there are none.
