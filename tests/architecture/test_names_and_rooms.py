@@ -11,8 +11,6 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rg
 OUTSIDE_TASKS = {
     path: tree for path, tree in TREES.items() if not path.is_relative_to(SOURCE / "tasks")
 }
-# What is still to be used or removed; nothing may join.
-UNUSED = {"path_probabilities", "micro_scores"}
 KINDS = {"classify", "compare", "tag", "answer", "text_to_text", "text-to-text"}
 
 
@@ -44,7 +42,7 @@ def test_no_folder_level_is_crowded():
 
 
 # Offered to users in Python, and used by nothing inside the package.
-OFFERED = {"board_score", "intervals_of", "load_adapter"}
+OFFERED = {"load_adapter"}
 
 
 def test_every_public_function_and_class_is_used():
@@ -59,7 +57,7 @@ def test_every_public_function_and_class_is_used():
         and not (isinstance(node, ast.ClassDef) and node.bases)  # so are parts of a slot
         and not used[node.name]
     }
-    assert unused <= OFFERED | UNUSED
+    assert unused <= OFFERED
 
 
 def _name(node):

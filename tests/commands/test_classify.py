@@ -145,7 +145,7 @@ def test_numbers_have_no_score(command, tiny_models, tmp_path, refused):
     shown = command("classify", folder, "the cat", "--no-json").out
     assert shown == f"{found['label']:.3f}  the cat\n"
     refused(
-        "--top is 2, and this model predicts a number; leave --top out.",
+        "--top is 2; this model predicts a number; leave --top out.",
         *("classify", folder, "the cat", "--top", "2"),
     )
 

@@ -166,8 +166,8 @@ def test_what_cannot_be_tagged(refused, command, folders, tmp_path):
         assert outcome.err.endswith(f"clozeworks: {tmp_path / name}, {sentence}\n")
     for columns in ("words=word", "text=1", "words=0"):
         refused(
-            f"--columns names a column of {tmp_path}/b.conll by its name, and words in columns "
-            "have no header; give the number of the words' column, for example --columns words=1.",
+            f"--columns is {columns}; words in columns, as in {tmp_path}/b.conll, have no header; "
+            "give the number of the words' column, for example --columns words=1.",
             *("tag", folder, tmp_path / "b.conll", "--columns", columns),
         )
     refused(

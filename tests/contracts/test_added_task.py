@@ -89,6 +89,9 @@ def test_one_file_is_a_task(added, folder, capsys):
     predictions = loaded.predict(items)
     assert [each.label for each in predictions] == [each["relation"] for each in asked]
     assert loaded.evaluate(items).primary == "accuracy"
+    lines = [json.loads(line) for line in Path("parts/test.jsonl").read_text().splitlines()]
+    again = loaded.predict(kind.items_from(lines))
+    assert [each.label for each in again] == [each.label for each in predictions]
     loaded.save("again")
     assert [each.label for each in cw.load("again").predict(items)] == [
         p.label for p in predictions

@@ -30,8 +30,7 @@ from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.task import Task
 from clozeworks.tasks.text_to_text.items import SourceItem
-from clozeworks.tasks.text_to_text.task import TextToText
-from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.tasks.text_to_text.task import TextToText, Writing
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
 from clozeworks.text.training.train import train_from_iterator
 
@@ -55,7 +54,7 @@ def files():
         own = [
             cls
             for _, cls in inspect.getmembers(module, inspect.isclass)
-            if issubclass(cls, Task) and cls.__module__ == path and cls is not Task
+            if issubclass(cls, Task) and cls.__module__ == path and "is_slot" not in vars(cls)
         ]
         if own:
             found[name] = (module, own)

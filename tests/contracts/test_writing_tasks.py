@@ -10,8 +10,7 @@ import clozeworks as cw
 from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.text_to_text.items import SourceItem
-from clozeworks.tasks.text_to_text.task import Composed, TextToText
-from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.tasks.text_to_text.task import Composed, TextToText, Writing
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
 from clozeworks.text.training.train import train_from_iterator
 

@@ -5,8 +5,7 @@ import torch
 import transformers
 
 import clozeworks as cw
-from clozeworks.tasks.text_to_text.task import TextToText
-from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.tasks.text_to_text.task import TextToText, Writing
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
 from clozeworks.text.training.train import train_from_iterator
 

@@ -15,7 +15,7 @@ Shapes: N tokens, B windows, T tokens of a window.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -23,24 +23,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeworks import config
 from clozeworks.arrays import Float32Array
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.core.ops.segments import text_normalizers
 from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.data.labelled.reading import Labelled
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError
 from clozeworks.families.family import ANSWER_HEAD
-from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.objectives.batch import ANSWERS, BatchTensors
+from clozeworks.spec import PositiveInt, spec
 from clozeworks.tasks.classify import softmax
 from clozeworks.tasks.metrics.answers import (
+    cmrc,
     cmrc_exact,
     cmrc_f1,
+    squad,
     squad_exact,
     squad_f1_or_none,
 )
@@ -99,9 +98,9 @@ class Candidate:
     Attributes:
         text: Its characters; empty for "no answer".
         begin: The first of them in the context.
-        end: Behind the last.
+        end: The end of the last.
         score: Its probability among all candidates.
-        points: The sum of the two scores it was found by.
+        points: The sum of the two logits it was found by.
     """
 
     text: str
@@ -118,7 +117,7 @@ class Answered:
     Attributes:
         text: The answer as it stands in the context; empty if there is none.
         begin: Its first character in the context; None if there is none.
-        end: Behind its last.
+        end: The end of its last.
         score: Its probability among the candidates.
         candidates: The best answers, best first; "no answer" among them if it may be given.
         lead: By how much "no answer" is ahead of the best answer, in points; None if it may not be
@@ -136,16 +135,15 @@ class Answered:
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many candidates are kept."""
-        found: dict[str, Any] = {
+        return {
             "answer": self.text,
             "begin": self.begin,
             "end": self.end,
             "score": self.score,
             "candidates": [dict(vars(each)) for each in self.candidates[:top]],
+            **({} if self.lead is None else {"lead": self.lead}),
+            "windows": self.windows,
         }
-        if self.lead is not None:
-            found["lead"] = self.lead
-        return {**found, "windows": self.windows}
 
 
 @spec
@@ -178,23 +176,23 @@ class Answer(Task[QuestionItem, Answered]):
         ),
     }
     usual_epochs: ClassVar[float] = 2.0
+    python_usage: ClassVar[str] = (
+        'output = model.answer("a question?", "a context that holds the answer")'
+    )
+    head: ClassVar[str] = HEAD
+    head_labels: ClassVar[tuple[str, ...]] = ("begin", "end")
 
     threshold: float | None = None
     """No answer is given if "none" is ahead by more than this; None: there always is an answer."""
-    n_best: int = 20
+    n_best: PositiveInt = 20
     """Candidates that are looked at and kept."""
-    longest: int = 30
+    longest: PositiveInt = 30
     """The most tokens of an answer."""
     rule: Literal["squad", "cmrc"] = "squad"
     """How answers are compared with the right ones: squad, or cmrc for Chinese."""
     windows: Windows = Windows()
-    """How long contexts are read: windows of 384 tokens, each a third of that behind the other, if
+    """How long contexts are read: windows of 384 tokens, each a third of that after the other, if
     not given."""
-
-    def __post_init__(self) -> None:
-        for name, value in (("n_best", self.n_best), ("longest", self.longest)):
-            if value < 1:
-                raise SettingError(f"{name} is {value}; it must be at least 1.")
 
     @classmethod
     def prepare(
@@ -206,16 +204,15 @@ class Answer(Task[QuestionItem, Answered]):
         model: StartingModel,
     ) -> Prepared:
         """The task, with a threshold where questions may have no answer."""
-        found = dict(settings)
         impossible = [item for item in (*train.items, *dev.items) if item.impossible]
-        if impossible and found.get("rule") == "cmrc":
+        if impossible and settings.get("rule") == "cmrc":
             raise InputError(
                 f"{impossible[0].source_location} has no answer, and task.rule is 'cmrc', which "
                 "knows no such questions; drop them, or leave task.rule out."
             )
         if impossible:
-            found.setdefault("threshold", 0.0)
-        return Prepared(config.read(Task, found, "task"), train.items, dev.items)
+            settings = {"threshold": 0.0, **settings}
+        return super().prepare(settings, (), train, dev, model)
 
     @classmethod
     def from_checkpoint(
@@ -223,20 +220,6 @@ class Answer(Task[QuestionItem, Answered]):
     ) -> "Answer | None":
         """Two pointers are all a config can say."""
         return cls() if HEAD in heads else None
-
-    @property
-    def head(self) -> str:
-        """The head that is asked."""
-        return HEAD
-
-    @property
-    def head_labels(self) -> tuple[str, ...]:
-        """An answer has a begin and an end, whatever it is about."""
-        return ("begin", "end")
-
-    def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """Two scores for every token."""
-        return frozenset({HEAD})
 
     def windows_of(
         self, items: Sequence[QuestionItem], tokenizer: Tokenizer, max_length: int | None
@@ -277,40 +260,29 @@ class Answer(Task[QuestionItem, Answered]):
         right, offsets = item.answers[0], offsets_of(windows)
         first = int(first_tokens([(right.begin, right.end)], offsets)[0])
         last = int(np.searchsorted(offsets[:, 0], right.end)) - 1
-        found = []
+        targets = []
         for window in windows:
             ends = np.array([first, last]) - window.first
             inside = first >= 0 and ends[0] >= 0 and ends[1] < window.count
-            found.append(Target(label=ends + window.before if inside else np.zeros(2, np.int64)))
-        return found
-
-    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks for both ends."""
-        assert builder.clean.labels is not None
-        builder.targets[self.name] = {ANSWERS: builder.clean.labels}
+            targets.append(Target(label=ends + window.before if inside else np.zeros(2, np.int64)))
+        return targets
 
     def losses(
         self, model: Model, hidden_states: Tensor, tensors: BatchTensors
     ) -> dict[str, LossTerm]:
         """Half for the first token, half for the last."""
         layout = tensors.layout
-        scores = self.logits(model, hidden_states, layout)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # (N, 2)
+        logits = self.logits(model, hidden_states, layout)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (N, 2)
         ends = tensors.targets[self.name][ANSWERS]  # (B, 2)
-        positions = layout.first(scores.device)[:, None] + ends
-        right = scores.gather(0, positions)  # (B, 2)
-        total = (text_normalizers(scores, layout) - right).sum() / 2
+        positions = layout.first(logits.device)[:, None] + ends
+        right = logits.gather(0, positions)  # (B, 2)
+        total = (text_normalizers(logits, layout) - right).sum() / 2
         highest = torch.segment_reduce(
-            scores.detach(), "max", lengths=layout.sizes(scores.device), axis=0
+            logits.detach(), "max", lengths=layout.sizes(logits.device), axis=0
         )
         correct = (right.detach() >= highest).all(dim=1).sum()
         return {self.name: LossTerm(total, len(layout), correct)}
-
-    def logits(
-        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
-    ) -> Tensor:
-        """Two scores for every token, (N, 2)."""
-        return model.head(HEAD).logits(hidden_states, layout, positions)
 
     def decode(
         self, item: QuestionItem, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
@@ -325,71 +297,67 @@ class Answer(Task[QuestionItem, Answered]):
             inside = (first >= window.first) & (last < window.first + window.count)
             size = last - first
             fits = inside & (size >= 0) & (size < self.longest)
-            own = owner[np.clip(first, 0, max(len(owner) - 1, 0))] if len(owner) else first < 0
-            rows, columns = np.nonzero(fits & (own == number))
+            judge = owner[np.clip(first, 0, max(len(owner) - 1, 0))] if len(owner) else first < 0
+            rows, columns = np.nonzero(fits & (judge == number))
             sums = each[begin, 0].astype(np.float64)[:, None] + each[end, 1][None, :]
             points.append(sums[rows, columns])
             firsts.append(first[rows, 0])
             lasts.append(last[0, columns])
         none = min(float(each[0, 0]) + float(each[0, 1]) for each in logits)
-        found = self._best(
-            item, offsets, np.concatenate(points), np.concatenate(firsts), np.concatenate(lasts)
-        )
-        return self._answered(found, none, len(windows))
+        best = self._best(item, offsets, *map(np.concatenate, (points, firsts, lasts)))
+        return self._answered(best, none, len(windows))
 
     def _best(
         self, item: QuestionItem, offsets: Any, points: Any, firsts: Any, lasts: Any
     ) -> list[Candidate]:
         """The best stretches, each text once."""
-        found: dict[str, Candidate] = {}
+        by_text: dict[str, Candidate] = {}
         for number in np.argsort(-points, kind="stable").tolist():
             begin, end = int(offsets[firsts[number], 0]), int(offsets[lasts[number], 1])
             # Some tokenizers count the space before a word to the word.
             begin += len(item.context[begin:end]) - len(item.context[begin:end].lstrip())
             text = item.context[begin:end]
-            if text and text not in found:
-                found[text] = Candidate(text, begin, end, 0.0, float(points[number]))
-            if len(found) == self.n_best:
+            if text and text not in by_text:
+                by_text[text] = Candidate(text, begin, end, 0.0, float(points[number]))
+            if len(by_text) == self.n_best:
                 break
-        return list(found.values())
+        return list(by_text.values())
 
-    def _answered(self, found: list[Candidate], none: float, windows: int) -> Answered:
+    def _answered(self, best: list[Candidate], none: float, windows: int) -> Answered:
         lead = None
-        if self.threshold is not None or not found:
-            lead = none - found[0].points if found else None
-            found = sorted([*found, Candidate("", 0, 0, 0.0, none)], key=lambda each: -each.points)
-        probabilities = softmax(np.array([each.points for each in found]))
+        if self.threshold is not None or not best:
+            lead = none - best[0].points if best else None
+            best = sorted([*best, Candidate("", 0, 0, 0.0, none)], key=lambda each: -each.points)
+        probabilities = softmax(np.array([each.points for each in best]))
         rated = tuple(
             replace(each, score=float(probability))
-            for each, probability in zip(found, probabilities, strict=True)
+            for each, probability in zip(best, probabilities, strict=True)
         )
         texts = [each for each in rated if each.text]
         empty = not texts or (
             self.threshold is not None and lead is not None and lead > self.threshold
         )
         if empty:
-            best = next(each for each in rated if not each.text)
-            return Answered("", None, None, best.score, rated, lead, windows)
-        best = texts[0]
-        return Answered(best.text, best.begin, best.end, best.score, rated, lead, windows)
+            score = next(each.score for each in rated if not each.text)
+            return Answered("", None, None, score, rated, lead, windows)
+        first = texts[0]
+        return Answered(first.text, first.begin, first.end, first.score, rated, lead, windows)
 
     def measure(
         self, items: Sequence[QuestionItem], answers: Sequence[Answered], *, intervals: bool = False
     ) -> Measured:
         """Exact match and F1 by the official rules."""
-        from clozeworks.tasks.metrics.answers import cmrc, squad
-
-        gold = [tuple(answer.text for answer in item.answers) for item in items]
+        gold = [item.gold_texts for item in items]
         if self.rule == "cmrc":
             return cmrc(gold, [answer.text for answer in answers], intervals=intervals)
         if self.threshold is None:
             return squad(gold, [answer.text for answer in answers], intervals=intervals)
-        # The best threshold can be found only from what would be said without one.
+        # The best threshold can be found only from what would be answered without one.
         texts = [[each.text for each in answer.candidates if each.text] for answer in answers]
         doubts = [math.inf if answer.lead is None else answer.lead for answer in answers]
         return squad(
             gold,
-            [found[0] if found else "" for found in texts],
+            [candidates[0] if candidates else "" for candidates in texts],
             doubts=doubts,
             threshold=self.threshold,
             intervals=intervals,
@@ -433,12 +401,11 @@ class Answer(Task[QuestionItem, Answered]):
 
     def mistakes(self, items: Sequence[QuestionItem], answers: Sequence[Answered]) -> list[Mistake]:
         """Answers that are not right, marked in their context."""
-        exact, f1 = (
-            (cmrc_exact, cmrc_f1) if self.rule == "cmrc" else (squad_exact, squad_f1_or_none)
-        )
-        found = []
+        chinese = self.rule == "cmrc"
+        exact, f1 = (cmrc_exact, cmrc_f1) if chinese else (squad_exact, squad_f1_or_none)
+        mistakes = []
         for item, answer in zip(items, answers, strict=True):
-            texts = [each.text for each in item.answers] or [""]
+            texts = item.gold_texts or ("",)
             if max(exact(text, answer.text) for text in texts) == 1:
                 continue
             if not item.answers:
@@ -451,18 +418,11 @@ class Answer(Task[QuestionItem, Answered]):
             marks = [Mark(each.begin, each.end, GOLD) for each in item.answers]
             if answer.begin is not None and answer.end is not None:
                 marks.append(Mark(answer.begin, answer.end, PREDICTED))
-            found.append(
-                Mistake(
-                    item.source_location,
-                    kind,
-                    " | ".join(dict.fromkeys(each.text for each in item.answers)) or NO_ANSWER,
-                    answer.text or NO_ANSWER,
-                    answer.score,
-                    f"{answer.score:.1%} confident",
-                    (marked(item.question), marked(item.context, marks)),
-                )
-            )
-        return found
+            gold = " | ".join(dict.fromkeys(item.gold_texts)) or NO_ANSWER
+            shown = (marked(item.question), marked(item.context, marks))
+            predicted = answer.text or NO_ANSWER
+            mistakes.append(Mistake.of(item, kind, gold, predicted, answer.score, texts=shown))
+        return mistakes
 
     def shown(self, item: QuestionItem, answer: Answered, top: int = 1) -> ShownPrediction:
         """The answer, where it stands, and further candidates."""
@@ -481,10 +441,6 @@ class Answer(Task[QuestionItem, Answered]):
         if options.get("threshold") is not None:
             task = replace(task, threshold=options["threshold"])
         return task, None
-
-    def usage(self, *, chats: bool = False) -> str:
-        """How a question is asked."""
-        return 'output = model.answer("a question?", "a context that holds the answer")'
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """Two pointers; transformers has no pipeline for it any more."""
@@ -505,6 +461,6 @@ class Answer(Task[QuestionItem, Answered]):
         return replace(self, threshold=best)
 
 
-def _highest(scores: Float32Array, count: int) -> Any:
-    """The positions of the highest scores, highest first; of equal ones the earlier."""
-    return np.argsort(-scores, kind="stable")[:count]
+def _highest(logits: Float32Array, count: int) -> Any:
+    """The positions of the highest logits, highest first; of equal ones the earlier."""
+    return np.argsort(-logits, kind="stable")[:count]

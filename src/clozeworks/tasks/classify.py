@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -27,12 +27,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clozeworks import config
 from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
-from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.files.encodings import printable
@@ -48,23 +46,23 @@ from clozeworks.data.labelled.items import (
     TextEditor,
     wrong_text,
 )
-from clozeworks.data.labelled.labels import TEXT_LABELS, described_labels, read_labels
+from clozeworks.data.labelled.labels import (
+    TEXT_LABELS,
+    AskedKind,
+    described_labels,
+    read_labels,
+)
 from clozeworks.data.labelled.reading import FileItems, Labelled, Reading
 from clozeworks.errors import CheckpointError, SettingError, UnknownName
-from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.objectives.batch import ANSWERS, BatchTensors
+from clozeworks.spec import Above, Below, spec
 from clozeworks.tasks.labels.loss import LabelLoss
-from clozeworks.tasks.labels.names import (
-    check_names,
-    labels_of,
-    number_of,
-    published_labels,
-    right_label,
-)
+from clozeworks.tasks.labels.names import check_names, number_of, right_label
 from clozeworks.tasks.metrics.calibration import calibration_bins
+from clozeworks.tasks.metrics.classification import one_label, several_labels
 from clozeworks.tasks.metrics.labels import KnownLabels, numbered_labels, per_label
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.measured import Measured, with_primary
+from clozeworks.tasks.metrics.numbers import numbers
 from clozeworks.tasks.results.details import (
     CalibrationCurve,
     Detail,
@@ -72,12 +70,12 @@ from clozeworks.tasks.results.details import (
     Mistake,
     ScatterPlot,
     label_details,
-    marked,
 )
 from clozeworks.tasks.results.records import best_scores
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, judged_in, read_windows
 from clozeworks.tasks.task import (
     CommandOption,
+    LabelSetTask,
     Prepared,
     ShownPrediction,
     StartingModel,
@@ -92,7 +90,7 @@ PUBLISHED_PROBLEMS: dict[Problem, str] = {
     "several": "multi_label_classification",
     "number": "regression",
 }
-_PROBLEMS = {"one": "one", "several": "several", "numbers": "number"}
+LABEL_KINDS: dict[Problem, AskedKind] = {"one": "one", "several": "several", "number": "numbers"}
 POOLER = "pooler"
 FAMILY_HEAD, OWN_HEAD = "classes", "text_classes"
 
@@ -195,7 +193,8 @@ class Classified:
 
     Attributes:
         label: The label; all labels that hold; or a number.
-        score: The probability of the label; of several the least sure one; None for a number.
+        score: The probability of the label; of several that of the least probable; None for a
+            number.
         scores: The probability of every label; empty for a number.
         windows: Through how many windows it was read.
     """
@@ -208,10 +207,9 @@ class Classified:
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many scores are kept."""
         label = list(self.label) if isinstance(self.label, tuple) else self.label
-        found: dict[str, Any] = {"label": label}
-        if self.score is not None:  # a number has none
-            found |= {"score": self.score, "scores": best_scores(self.scores, top)}
-        return {**found, "windows": self.windows}
+        scores = {"score": self.score, "scores": best_scores(self.scores, top)}
+        is_number = self.score is None
+        return {"label": label, **({} if is_number else scores), "windows": self.windows}
 
     def __str__(self) -> str:
         if isinstance(self.label, float):
@@ -221,7 +219,7 @@ class Classified:
 
 
 @spec
-class Classify(Task[Any, Classified]):
+class Classify(LabelSetTask[Any, Classified]):
     """Says what a text is about, or how much of something it is."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
@@ -244,6 +242,10 @@ class Classify(Task[Any, Classified]):
         )
     }
     can_probe: ClassVar[bool] = True
+    python_usage: ClassVar[str] = 'outputs = model.classify(["a text"])'
+    pipeline_input: ClassVar[str] = '"a text"'
+    """What a pipeline of transformers takes, for the card."""
+    head_names: ClassVar[tuple[str, ...]] = (OWN_HEAD, FAMILY_HEAD)
 
     labels: tuple[str, ...]
     """The labels in the order of the head; for a number its name."""
@@ -253,7 +255,7 @@ class Classify(Task[Any, Classified]):
     """The family's own pooler, or first, mean, max, attention."""
     over_windows: Literal["mean", "max"] = "mean"
     """How the windows of a long text agree: by their mean, or by the surest one."""
-    threshold: float = 0.5
+    threshold: Annotated[float, Above(0), Below(1)] = 0.5
     """Of several labels those at least this probable hold."""
     metric: str | None = None
     """What it is measured by first; the usual one of the problem if not given."""
@@ -264,24 +266,17 @@ class Classify(Task[Any, Classified]):
     def __post_init__(self) -> None:
         check_names(self.labels)
         if self.problem == "one" and len(self.labels) < 2:
-            raise SettingError(
-                f"labels is {', '.join(self.labels)}; to choose one there must be at least two; "
-                'give more, or set problem to "several" or "number".'
-            )
+            rule = "to choose one there must be at least two"
+            advice = 'give more, or set `problem` to "several" or "number"'
+            raise SettingError("labels", self.labels, rule, advice)
         if self.problem == "number" and len(self.labels) != 1:
-            raise SettingError(
-                f"labels are {len(self.labels)} and problem is 'number'; a number has one name; "
-                "give one."
-            )
+            rule = "`problem` is 'number', and a number has one name"
+            raise SettingError("labels", self.labels, rule, "give one")
         if self.problem == "number" and self.over_windows != "mean":
-            raise SettingError(
-                f"over_windows is {self.over_windows!r} and problem is 'number'; of numbers only "
-                "the mean is taken; leave it out."
-            )
+            rule = "`problem` is 'number', and of numbers only the mean is taken"
+            raise SettingError("over_windows", self.over_windows, rule, "leave it out")
         if self.pooling not in (POOLER, *TEXT_POOLINGS):
             raise UnknownName("pooling", self.pooling, (POOLER, *TEXT_POOLINGS))
-        if not 0 < self.threshold < 1:
-            raise SettingError(f"threshold is {self.threshold}; it must be between 0 and 1.")
         if self.problem != "one":
             self.label_loss.refuse_unless_plain(f"problem is {self.problem!r}")
 
@@ -296,30 +291,20 @@ class Classify(Task[Any, Classified]):
     ) -> Prepared:
         """The task with the labels of the data, or the name of its number."""
         if train.kind == "numbers":
-            names = [column.name for column in train.columns if column.role == "label"]
-            labels = [names[0] if names else "number"]
-        found = {**settings, "labels": list(labels), "problem": _PROBLEMS[train.kind]}
-        return Prepared(config.read(Task, found, "task"), train.items, dev.items)
+            names = (column.name for column in train.columns if column.role == "label")
+            labels = [next(names, "number")]
+        problem = next(name for name, kind in LABEL_KINDS.items() if kind == train.kind)
+        return super().prepare({**settings, "problem": problem}, labels, train, dev, model)
 
     @classmethod
     def from_checkpoint(
         cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
     ) -> "Classify | None":
         """What a classifier's config says; whether it is for one text or two it does not say."""
-        head = next((head for head in (OWN_HEAD, FAMILY_HEAD) if head in heads), None)
-        if head is None or cls is not Classify:
+        labels = cls.labels_in(config, heads, name)
+        if labels is None or cls is not Classify:
             return None
-        labels = labels_of(config, getattr(heads[head], "count", 0), name)
         return cls(labels=labels, problem=_published_problem(config, len(labels), name))
-
-    def fitted(
-        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Classify | None":
-        """The same with the labels of the head that is there."""
-        head = next((head for head in (OWN_HEAD, FAMILY_HEAD) if head in heads), None)
-        if head is None:
-            return None
-        return replace(self, labels=labels_of(config, getattr(heads[head], "count", 0), name))
 
     def suited_to(self, kind: type[Task[Any, Any]]) -> "Classify | None":
         """A published folder cannot say whether it is for one text or two; so it is for both."""
@@ -331,8 +316,13 @@ class Classify(Task[Any, Classified]):
 
     @property
     def head(self) -> str:
-        """The head that is asked."""
+        """The family's classifier, or a head of our own where the pooling is not the family's."""
         return FAMILY_HEAD if self.pooling == POOLER else OWN_HEAD
+
+    @property
+    def label_kind(self) -> AskedKind:
+        """What the label of an item is."""
+        return LABEL_KINDS[self.problem]
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The family's classifier, and the pooler it reads if the family has one."""
@@ -344,21 +334,23 @@ class Classify(Task[Any, Classified]):
         """A head of our own where the pooling is not the family's."""
         if self.head == FAMILY_HEAD:
             return {}
-        dropout = blueprint.embeddings.dropout
-        return {
-            OWN_HEAD: TextClasses(count=len(self.labels), pooling=self.pooling, dropout=dropout)
-        }
+        count, dropout = len(self.labels), blueprint.embeddings.dropout
+        return {OWN_HEAD: TextClasses(count=count, pooling=self.pooling, dropout=dropout)}
 
     def windows_of(
         self, items: Sequence[Any], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
-        """The tokens of texts."""
+        """The tokens of texts; of two that do not fit, the longer one is read through windows."""
+        kind = self.item_type
+        texts, *pairs = ([getattr(item, name) for item in items] for name in kind.text_names)
         return read_windows(
             tokenizer,
-            [item.text for item in items],
+            texts,
+            *pairs,
             windows=self.windows,
             max_length=max_length,
-            source_locations=ItemLocations(items, "text"),
+            moves="longer" if pairs else "only",
+            source_locations=ItemLocations(items, kind.asked_unit),
         )
 
     def targets(self, item: TextItem, windows: Sequence[TokenWindow]) -> list[Target]:
@@ -372,8 +364,8 @@ class Classify(Task[Any, Classified]):
         if self.problem == "one":
             return np.asarray(right_label(item.label, self.labels, item.source_location))
         row = np.zeros(len(self.labels), np.float32)
-        given = (item.label,) if isinstance(item.label, str) else item.label
-        for label in given if isinstance(given, tuple) else (None,):
+        labels = (item.label,) if isinstance(item.label, str) else item.label
+        for label in labels if isinstance(labels, tuple) else (None,):
             row[right_label(label, self.labels, item.source_location)] = 1
         return row
 
@@ -381,30 +373,25 @@ class Classify(Task[Any, Classified]):
         """The same task with what depends on the training items as numbers."""
         if self.problem != "one":
             return self
-        given = (self.labels[int(self.right(item))] for item in items)
-        return replace(self, label_loss=self.label_loss.settled(self.labels, given))
-
-    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks for the labels."""
-        assert builder.clean.labels is not None
-        builder.targets[self.name] = {ANSWERS: builder.clean.labels}
+        gold = (self.labels[int(self.right(item))] for item in items)
+        return replace(self, label_loss=self.label_loss.settled(self.labels, gold))
 
     def losses(
         self, model: Model, hidden_states: Tensor, tensors: BatchTensors
     ) -> dict[str, LossTerm]:
-        """What naming the labels costs."""
-        scores = self.logits(model, hidden_states, tensors.layout)
+        """What predicting the labels costs."""
+        logits = self.logits(model, hidden_states, tensors.layout)
         answers = tensors.targets[self.name][ANSWERS]
         if self.problem == "one":
-            return {self.name: self.label_loss.cost(scores, answers, self.labels)}
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        answers = answers.to(scores.dtype)
+            return {self.name: self.label_loss.cost(logits, answers, self.labels)}
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        answers = answers.to(logits.dtype)
         if self.problem == "number":
-            errors = (scores[:, 0] - answers).square()
+            errors = (logits[:, 0] - answers).square()
             return {self.name: LossTerm(errors.sum(), len(answers), errors.new_zeros(()))}
-        total = F.binary_cross_entropy_with_logits(scores, answers, reduction="sum")
-        right = ((scores > 0) == (answers > 0.5)).all(dim=1).sum()
-        return {self.name: LossTerm(total / len(self.labels), len(answers), right)}
+        total = F.binary_cross_entropy_with_logits(logits, answers, reduction="sum")
+        correct = ((logits > 0) == (answers > 0.5)).all(dim=1).sum()
+        return {self.name: LossTerm(total / len(self.labels), len(answers), correct)}
 
     @property
     def chooses(self) -> bool:
@@ -412,41 +399,28 @@ class Classify(Task[Any, Classified]):
         return self.problem != "number"
 
     def choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
-        """The scores of each choice, (B, C); of several labels yes and no of each, (B C, 2)."""
-        scores = self.logits(model, hidden_states, tensors.layout)
+        """The logits of each choice, (B, C); of several labels yes and no of each, (B C, 2)."""
+        logits = self.logits(model, hidden_states, tensors.layout)
         if self.problem == "one":
-            return scores
-        return torch.stack([scores, torch.zeros_like(scores)], dim=-1).flatten(0, 1)
-
-    def logits(
-        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
-    ) -> Tensor:
-        """A score for each label, (B, C)."""
-        return model.head(self.head).logits(hidden_states, layout)
+            return logits
+        return torch.stack([logits, torch.zeros_like(logits)], dim=-1).flatten(0, 1)
 
     def decode(
-        self,
-        item: TextItem,
-        windows: Sequence[TokenWindow],
-        logits: Sequence[Float32Array],
+        self, item: TextItem, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
     ) -> Classified:
-        """The label of a text from what its windows say."""
+        """The label of a text from the logits of its windows."""
         each = np.stack(logits).astype(np.float64)
         if self.problem == "number":
             value = float(_weights(windows) @ each[:, 0])
             return Classified(value, None, {}, len(windows))
-        probabilities = softmax(each) if self.problem == "one" else 1 / (1 + np.exp(-each))
-        if len(windows) > 1:
-            probabilities = (
-                _weights(windows) @ probabilities
-                if self.over_windows == "mean"
-                else probabilities.max(0)
-            )
-            probabilities = (
-                probabilities / probabilities.sum() if self.problem == "one" else probabilities
-            )
+        by_window = softmax(each) if self.problem == "one" else 1 / (1 + np.exp(-each))
+        if len(windows) == 1:
+            probabilities = by_window[0]
         else:
-            probabilities = probabilities[0]
+            mean = self.over_windows == "mean"
+            probabilities = _weights(windows) @ by_window if mean else by_window.max(0)
+            if self.problem == "one":
+                probabilities = probabilities / probabilities.sum()
         named = dict(zip(self.labels, probabilities.tolist(), strict=True))
         if self.problem == "one":
             best = int(probabilities.argmax())
@@ -459,78 +433,65 @@ class Classify(Task[Any, Classified]):
         self, items: Sequence[Any], answers: Sequence[Classified], *, intervals: bool = False
     ) -> Measured:
         """Accuracy and F1 of labels, or correlations of numbers."""
-        from clozeworks.tasks.metrics.classification import one_label, several_labels
-        from clozeworks.tasks.metrics.glue import with_primary
-        from clozeworks.tasks.metrics.numbers import numbers
-
         if self.problem == "number":
-            said = [number_of(answer.label, "the answer") for answer in answers]
-            gold = [number_of(item.label, item.source_location) for item in items]
-            measured = numbers(gold, said, intervals=intervals)
+            measured = numbers(*_numbers(items, answers), intervals=intervals)
         else:
-            right = np.array([self.right(item) for item in items])
+            gold = np.array([self.right(item) for item in items])
             probabilities = np.array([[a.scores[label] for label in self.labels] for a in answers])
             if self.problem == "one":
-                found = [self.labels.index(str(answer.label)) for answer in answers]
+                predicted = [self.labels.index(str(answer.label)) for answer in answers]
                 measured = one_label(
-                    right, found, self.labels, probabilities=probabilities, intervals=intervals
+                    gold, predicted, self.labels, probabilities=probabilities, intervals=intervals
                 )
             else:
                 measured = several_labels(
-                    right > 0.5, probabilities >= self.threshold, self.labels, intervals=intervals
+                    gold > 0.5, probabilities >= self.threshold, self.labels, intervals=intervals
                 )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
     def baseline(self, train: Sequence[Any], dev: Sequence[Any]) -> tuple[str, list[Classified]]:
         """The answer that suits most training items."""
-        how, answer = self._usual(train)
-        return how, [answer] * len(dev)
-
-    def _usual(self, items: Sequence[Any]) -> tuple[str, Classified]:
         if self.problem == "number":
-            mean = fmean(number_of(item.label, item.source_location) for item in items)
-            return f"always predicting the mean ({mean:.4g})", Classified(mean, None, {})
-        counts = Counter(label for item in items for label in item.labels)
-        fractions = {label: counts[label] / len(items) for label in self.labels}
+            mean = fmean(number_of(item.label, item.source_location) for item in train)
+            answer = Classified(mean, None, {})
+            return f"always predicting the mean ({mean:.4g})", [answer] * len(dev)
+        counts = Counter(label for item in train for label in item.labels)
+        fractions = {label: counts[label] / len(train) for label in self.labels}
         first = max(fractions, key=lambda label: fractions[label])
         if self.problem == "one":
             total = sum(fractions.values())
             fractions = {label: each / total for label, each in fractions.items()}
-            return (
-                f"always predicting {first!r}",
-                Classified(first, fractions[first], fractions),
-            )
+            answer = Classified(first, fractions[first], fractions)
+            return f"always predicting {first!r}", [answer] * len(dev)
         held = tuple(label for label, each in fractions.items() if each >= 0.5) or (first,)
-        sure = {label: float(label in held) for label in self.labels}
-        return f"always predicting {' + '.join(map(repr, held))}", Classified(held, 1.0, sure)
+        answer = Classified(held, 1.0, {label: float(label in held) for label in self.labels})
+        return f"always predicting {' + '.join(map(repr, held))}", [answer] * len(dev)
 
     def known_labels(self, items: Sequence[Any], answers: Sequence[Classified]) -> KnownLabels:
         """Precision, recall and F1 of each label, and what was taken for what."""
         if self.problem == "number":
             return KnownLabels()
-        right = np.array([self.right(item) for item in items])
+        gold = np.array([self.right(item) for item in items])
         if self.problem == "several":
-            given = np.array([[label in a.label for label in self.labels] for a in answers])  # type: ignore[operator]
-            return KnownLabels(labels=per_label(right > 0.5, given, self.labels))
+            held = np.array([[label in a.label for label in self.labels] for a in answers])  # type: ignore[operator]
+            return KnownLabels(labels=per_label(gold > 0.5, held, self.labels))
         predicted = np.array([self.labels.index(str(answer.label)) for answer in answers])
-        return numbered_labels(right, predicted, self.labels, "label")
+        return numbered_labels(gold, predicted, self.labels, "label")
 
     def details(
         self, items: Sequence[Any], answers: Sequence[Classified], measured: Measured
     ) -> list[Detail]:
         """Labels, confusion and calibration, or gold numbers against predicted ones."""
         if self.problem == "number":
-            gold = tuple(number_of(item.label, item.source_location) for item in items)
-            predicted = tuple(number_of(answer.label, "the prediction") for answer in answers)
-            return [ScatterPlot(gold, predicted)]
-        found = label_details(self.known_labels(items, answers))
+            return [ScatterPlot(*_numbers(items, answers))]
+        details = label_details(self.known_labels(items, answers))
         if self.problem == "several":
-            return found
-        square, *found = found
+            return details
+        matrix, *tables = details
         pairs = zip(items, answers, strict=True)
-        right = [self.labels[int(self.right(item))] == answer.label for item, answer in pairs]
-        sure = np.array([answer.score for answer in answers], np.float64)
-        bins = tuple(calibration_bins(np.array(right), sure))
+        correct = [self.labels[int(self.right(item))] == answer.label for item, answer in pairs]
+        confidence = np.array([answer.score for answer in answers], np.float64)
+        bins = calibration_bins(np.array(correct), confidence)
         rows = tuple(
             (
                 f"{each.low:.2f} to {each.high:.2f}",
@@ -542,35 +503,22 @@ class Classify(Task[Any, Classified]):
             if each.count
         )
         columns = ("confidence", "predictions", "mean confidence", "accuracy")
-        return [square, CalibrationCurve(bins), *found, DetailTable(columns, rows)]
+        return [matrix, CalibrationCurve(bins), *tables, DetailTable(columns, rows)]
 
     def mistakes(self, items: Sequence[Any], answers: Sequence[Classified]) -> list[Mistake]:
         """Wrong labels, the most confident first, or numbers that are off."""
-        found = []
-        for item, answer in zip(items, answers, strict=True):
-            wrong = (
-                self._number_off(item, answer)
-                if self.problem == "number"
-                else (self._labels_off(item, answer))
-            )
-            if wrong is not None:
-                kind, gold, predicted, weight, shown = wrong
-                texts = tuple(map(marked, item.texts))
-                found.append(
-                    Mistake(item.source_location, kind, gold, predicted, weight, shown, texts)
-                )
-        return found
+        wrong = self._number_mistake if self.problem == "number" else self._label_mistake
+        return [mistake for mistake in map(wrong, items, answers) if mistake is not None]
 
-    def _number_off(self, item: Any, answer: Classified) -> tuple[str, str, str, float, str] | None:
-        gold = number_of(item.label, item.source_location)
-        predicted = number_of(answer.label, "the prediction")
+    def _number_mistake(self, item: Any, answer: Classified) -> Mistake | None:
+        (gold,), (predicted,) = _numbers([item], [answer])
         if gold == predicted:
             return None
         off = abs(predicted - gold)
         kind = "too high" if predicted > gold else "too low"
-        return kind, f"{gold:.4g}", f"{predicted:.4g}", off, f"off by {off:.4g}"
+        return Mistake.of(item, kind, f"{gold:.4g}", f"{predicted:.4g}", off, f"off by {off:.4g}")
 
-    def _labels_off(self, item: Any, answer: Classified) -> tuple[str, str, str, float, str] | None:
+    def _label_mistake(self, item: Any, answer: Classified) -> Mistake | None:
         gold, predicted = _names(item.label), _names(answer.label)
         if set(gold) == set(predicted):
             return None
@@ -580,8 +528,8 @@ class Classify(Task[Any, Classified]):
         else:
             kind = _kind_of_several(set(gold), set(predicted))
             weight = max(abs(answer.scores[label] - (label in gold)) for label in self.labels)
-        right, said = (", ".join(names) or "none" for names in (gold, predicted))
-        return kind, right, said, weight, f"{weight:.1%} confident"
+        right, wrong = (", ".join(names) or "none" for names in (gold, predicted))
+        return Mistake.of(item, kind, right, wrong, weight)
 
     def shown(self, item: Any, answer: Classified, top: int = 1) -> ShownPrediction:
         """The label before the text, and further labels below it."""
@@ -592,19 +540,14 @@ class Classify(Task[Any, Classified]):
     def configured(self, **options: Any) -> "tuple[Classify, None]":
         """Several labels can be shown only where there are labels."""
         if options.get("top") is not None and self.problem == "number":
-            raise SettingError(
-                f"--top is {options['top']}, and this model predicts a number; leave --top out."
-            )
+            rule = "this model predicts a number"
+            raise SettingError("--top", options["top"], rule, "leave --top out")
         return self, None
 
     @property
     def is_published(self) -> bool:
         """Whether transformers answers as we do."""
         return self.head == FAMILY_HEAD
-
-    def usage(self, *, chats: bool = False) -> str:
-        """How texts are classified."""
-        return 'outputs = model.classify(["a text"])'
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """A pipeline."""
@@ -614,11 +557,8 @@ class Classify(Task[Any, Classified]):
         return (
             "from transformers import pipeline\n\n"
             f'pipe = pipeline("{self.pipeline_tag}", "FOLDER"{options.get(self.problem, "")})\n'
-            f"outputs = pipe({self._pipeline_input()})"
+            f"outputs = pipe({self.pipeline_input})"
         )
-
-    def _pipeline_input(self) -> str:
-        return '"a text"'
 
     def usage_notes(self) -> list[str]:
         """That a pooling of our own is not known elsewhere."""
@@ -636,11 +576,11 @@ class Classify(Task[Any, Classified]):
 
     def settings(self) -> Mapping[str, Any]:
         """Labels and kind of problem as published configs state them."""
-        return {**published_labels(self.labels), "problem_type": PUBLISHED_PROBLEMS[self.problem]}
+        return {**super().settings(), "problem_type": PUBLISHED_PROBLEMS[self.problem]}
 
 
 def _published_problem(config: Mapping[str, Any], labels: int, name: str) -> Problem:
-    """What a published config says it solves; without a word one label is a number."""
+    """The kind of problem a published config states; if it states none, one label is a number."""
     stated = config.get("problem_type")
     if stated is None:
         return "number" if labels == 1 else "one"
@@ -653,6 +593,14 @@ def _published_problem(config: Mapping[str, Any], labels: int, name: str) -> Pro
     )
 
 
+def _numbers(
+    items: Sequence[Any], answers: Sequence[Classified]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Gold and predicted numbers."""
+    gold = tuple(number_of(item.label, item.source_location) for item in items)
+    return gold, tuple(number_of(answer.label, "the prediction") for answer in answers)
+
+
 def _names(label: Label) -> tuple[str, ...]:
     return label if isinstance(label, tuple) else (str(label),)
 
@@ -663,9 +611,9 @@ def _kind_of_several(gold: set[str], predicted: set[str]) -> str:
     return "labels missing" if predicted < gold else "other labels"
 
 
-def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scores to probabilities, row by row."""
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logits to probabilities, row by row."""
+    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
     probabilities: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
     return probabilities
 

@@ -11,17 +11,14 @@ Example: `Compare(labels=("entailment", "neutral", "contradiction"))`, for simil
 `{kind = "compare", labels = ["similarity"], problem = "number"}`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from clozeworks.data.files.tables import TABLE_SUFFIXES
 from clozeworks.data.labelled.columns import LABEL_COLUMNS
-from clozeworks.data.labelled.items import Item, ItemLocations, Label, Role
+from clozeworks.data.labelled.items import Item, Label, Role
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import Classify, LabelledTexts
-from clozeworks.tasks.spans.windows import TokenWindow, read_windows
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # One pair after the other: a first text, and the second that belongs to it.
 PAIRS = (
@@ -73,24 +70,5 @@ class Compare(Classify):
     )
     title: ClassVar[str] = "Comparison of two texts"
     ability: ClassVar[str] = "compare texts"
-
-    def windows_of(
-        self, items: Sequence[Any], tokenizer: Tokenizer, max_length: int | None
-    ) -> list[TokenWindow]:
-        """The tokens of pairs."""
-        return read_windows(
-            tokenizer,
-            [item.first for item in items],
-            [item.second for item in items],
-            windows=self.windows,
-            max_length=max_length,
-            moves="longer",
-            source_locations=ItemLocations(items, "pair"),
-        )
-
-    def usage(self, *, chats: bool = False) -> str:
-        """How pairs are compared."""
-        return 'outputs = model.compare([("one text", "another")])'
-
-    def _pipeline_input(self) -> str:
-        return '{"text": "one text", "text_pair": "another"}'
+    python_usage: ClassVar[str] = 'outputs = model.compare([("one text", "another")])'
+    pipeline_input: ClassVar[str] = '{"text": "one text", "text_pair": "another"}'

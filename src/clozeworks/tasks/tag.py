@@ -16,9 +16,10 @@ Shapes: N tokens, n words, K tags.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clozeworks import config
 from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
@@ -34,6 +34,7 @@ from clozeworks.core.heads.transitions import Transitions, TransitionsModule
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
+from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError
@@ -42,9 +43,10 @@ from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import softmax
 from clozeworks.tasks.labels.loss import LabelLoss
-from clozeworks.tasks.labels.names import check_names, labels_of, published_labels, right_label
-from clozeworks.tasks.metrics.labels import KnownLabels, LabelScores, numbered_labels
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.labels.names import check_names, right_label
+from clozeworks.tasks.metrics.labels import KnownLabels, numbered_labels
+from clozeworks.tasks.metrics.measured import Measured, with_primary
+from clozeworks.tasks.metrics.tags import entity_counts, entity_f1, token_accuracy
 from clozeworks.tasks.results.details import (
     GOLD,
     PREDICTED,
@@ -63,13 +65,7 @@ from clozeworks.tasks.spans.windows import (
     offsets_of,
     read_windows,
 )
-from clozeworks.tasks.tagging.convert import convert
-from clozeworks.tasks.tagging.entities import (
-    entities_of,
-    entity_counts,
-    macro_scores,
-    scores_by_type,
-)
+from clozeworks.tasks.tagging.entities import convert, entities_of
 from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.tagging.schemes import (
     BIO,
@@ -87,16 +83,20 @@ from clozeworks.tasks.tagging.tags import (
     Spelling,
     spelling_of,
 )
-from clozeworks.tasks.tagging.transitions import AllowedTransitions, transitions
-from clozeworks.tasks.tagging.viterbi import MoveScores, best_path
+from clozeworks.tasks.tagging.viterbi import (
+    AllowedTransitions,
+    MoveScores,
+    best_path,
+    transitions,
+)
 from clozeworks.tasks.task import (
     CommandOption,
     Decoder,
+    LabelSetTask,
     Prepared,
     ShownPrediction,
     StartingModel,
     Target,
-    Task,
 )
 from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -115,7 +115,7 @@ class TaggedEntity:
         type: What it is.
         text: Its characters.
         begin: The first of them in the text.
-        end: Behind the last.
+        end: The end of the last.
         score: The mean probability of its words' tags.
     """
 
@@ -166,7 +166,7 @@ class Tagged:
 
 
 @spec
-class Tag(Task[WordsItem, Tagged]):
+class Tag(LabelSetTask[WordsItem, Tagged]):
     """Gives every word a tag."""
 
     paper: ClassVar[str] = "Devlin et al. 2019; Lafferty et al. 2001"
@@ -190,13 +190,15 @@ class Tag(Task[WordsItem, Tagged]):
         )
     }
     can_probe: ClassVar[bool] = True
+    python_usage: ClassVar[str] = 'outputs = model.tag(["a text"])'
+    head_names: ClassVar[tuple[str, ...]] = (HEAD,)
 
     labels: tuple[str, ...]
     """The tags in the order of the head."""
     scheme: str | None = None
     """BIO, IOB1, BIOES, BMES, IO or plain; guessed from the labels if not given."""
     crf: bool = False
-    """Whether what follows what is learned, beside what may follow what."""
+    """Whether scores of transitions between tags are learned (a conditional random field)."""
     metric: str | None = None
     """What it is measured by first: f1 of entities, or token_accuracy where there are none."""
     windows: Windows = Windows()
@@ -209,7 +211,7 @@ class Tag(Task[WordsItem, Tagged]):
         check_names(self.labels)
         if self.crf:
             self.label_loss.refuse_unless_plain("crf is true")
-        assert self.moves is not None  # complains about labels that are none of the scheme
+        assert self.moves is not None  # complains about labels that are not of the scheme
 
     @classmethod
     def clean(
@@ -222,9 +224,10 @@ class Tag(Task[WordsItem, Tagged]):
         scheme = find_scheme(scheme_of_sequences([item.tags or () for item in train.items]))
         if not scheme.begins:
             return {"scheme": scheme.name, **settings}, train, dev, []
-        asked = settings.get("scheme")
-        target = find_scheme(asked) if asked else BIO if scheme is IOB1 else scheme
-        spelling = _spelling_in(train.items)
+        chosen = settings.get("scheme")
+        target = find_scheme(chosen) if chosen else BIO if scheme is IOB1 else scheme
+        tags = {tag for item in train.items for tag in item.tags or ()}
+        spelling = spelling_of(tags) or PLAIN_SPELLING
         used = "" if scheme is target else f"; they are used as {target.name}"
         messages = [f"The tags are {scheme.name}{used}."]
         train, broken = _in_scheme(train, scheme, target, spelling)
@@ -248,43 +251,32 @@ class Tag(Task[WordsItem, Tagged]):
         model: StartingModel,
     ) -> Prepared:
         """The task with every tag of the scheme for the types that occur."""
-        items = [*train.items, *dev.items]
-        asked = settings.get("scheme")
-        # By now the tags follow the scheme that was asked for, or their own.
-        scheme = find_scheme(
-            asked or scheme_of_sequences([item.tags or () for item in train.items])
+        # By now the tags follow the scheme of the settings, or their own.
+        name = settings.get("scheme") or scheme_of_sequences([i.tags or () for i in train.items])
+        characters = _of_characters([*train.items, *dev.items])
+        settings = {"scheme": name, "characters": characters, **settings}
+        prepared = super().prepare(
+            settings, _all_tags(labels, find_scheme(name)), train, dev, model
         )
-        found = {"scheme": scheme.name, **settings, "labels": _all_tags(labels, scheme)}
-        found.setdefault("characters", _of_characters(items))
-        task = config.read(Task, found, "task")
-        messages = (
-            ("Words are single characters: raw texts will be tagged by character, too.",)
-            if task.characters
-            else ()
-        )
-        return Prepared(task, train.items, dev.items, messages)
+        if not settings["characters"]:
+            return prepared
+        message = "Words are single characters: raw texts will be tagged by character, too."
+        return replace(prepared, messages=(message,))
+
+    @classmethod
+    def item_from(cls, texts: Any, source_location: str) -> Item:
+        """Also from a list of words, which stay as they are."""
+        if not isinstance(texts, list):
+            return super().item_from(texts, source_location)
+        return WordsItem.from_row({"words": texts}, source_location, BadRows())
 
     @classmethod
     def from_checkpoint(
         cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
     ) -> "Tag | None":
         """What a token classifier's config says."""
-        if HEAD not in heads:
-            return None
-        return cls(labels=labels_of(config, getattr(heads[HEAD], "count", 0), name))
-
-    def fitted(
-        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Tag | None":
-        """The same with the labels of the head that is there."""
-        if HEAD not in heads:
-            return None
-        return replace(self, labels=labels_of(config, getattr(heads[HEAD], "count", 0), name))
-
-    @property
-    def head(self) -> str:
-        """The head that is asked."""
-        return HEAD
+        labels = cls.labels_in(config, heads, name)
+        return None if labels is None else cls(labels=labels)
 
     @cached_property
     def rules(self) -> Scheme:
@@ -301,10 +293,6 @@ class Tag(Task[WordsItem, Tagged]):
         """How the tags are written."""
         return spelling_of(self.labels)
 
-    def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """A score for every tag and token."""
-        return frozenset({HEAD})
-
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """What follows what, if it is learned."""
         return {TRANSITIONS: Transitions(count=len(self.labels))} if self.crf else {}
@@ -312,13 +300,13 @@ class Tag(Task[WordsItem, Tagged]):
     def windows_of(
         self, items: Sequence[WordsItem], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
-        """The tokens of texts; asked are the first pieces of words."""
+        """The tokens of texts; logits are wanted for the first token of each word."""
         if self.characters:  # each a token of its own, as in the files they were learned from
             items = [
                 WordsItem.of_words(item.words, source_location=item.source_location)
                 for item in items
             ]
-        found = read_windows(
+        windows = read_windows(
             tokenizer,
             [item.text for item in items],
             windows=self.windows,
@@ -328,44 +316,39 @@ class Tag(Task[WordsItem, Tagged]):
         )
         return [
             window
-            for item, own in zip(items, by_item(found), strict=True)
-            for window in asking(own, first_tokens(item.spans, offsets_of(own)))
+            for item, several in zip(items, by_item(windows), strict=True)
+            for window in asking(several, first_tokens(item.spans, offsets_of(several)))
         ]
 
     def as_asked(self, item: WordsItem) -> WordsItem:
         """A raw text is cut as the texts were that the model learned from."""
-        return item.by_character() if self.characters and item.found else item
+        return item.by_character() if self.characters and item.detected else item
 
     def targets(self, item: WordsItem, windows: Sequence[TokenWindow]) -> list[Target]:
-        """The number of each asked word's tag."""
-        if item.tags is None:
-            raise InputError(
-                f"{item.source_location or 'the text'} has no tags; give each word one."
-            )
-        if len(item.tags) != len(item.spans):
+        """The number of each word's tag."""
+        tags = _gold_tags(item, "give each word one")
+        if len(tags) != len(item.spans):
             raise InputError(
                 f"{item.source_location or 'the text'} has {len(item.spans):,} words and "
-                f"{len(item.tags):,} tags; each word needs one; correct them."
+                f"{len(tags):,} tags; each word needs one; correct them."
             )
-        labels = np.array(
-            [right_label(tag, self.labels, item.source_location) for tag in item.tags]
-        )
-        found = []
+        labels = np.array([right_label(tag, self.labels, item.source_location) for tag in tags])
+        targets = []
         for window in windows:
             assert window.about is not None
             tokens = np.full(len(window), -1, np.int64)
-            if len(window.about):  # of two words that share a token, the first is asked
+            if len(window.about):  # of two words that share a token, the first is the target
                 tokens[window.wanted[::-1]] = labels[window.about[::-1]]
-            found.append(Target(tokens=tokens))
-        return found
+            targets.append(Target(tokens=tokens))
+        return targets
 
     def settled(self, items: Sequence[WordsItem]) -> Self:
         """The same task with what depends on the training items as numbers."""
-        given = (tag for item in items for tag in item.tags or ())
-        return replace(self, label_loss=self.label_loss.settled(self.labels, given))
+        gold = (tag for item in items for tag in item.tags or ())
+        return replace(self, label_loss=self.label_loss.settled(self.labels, gold))
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks for the tags of words."""
+        """The targets are the tags of words."""
         labels = builder.clean.token_labels
         assert labels is not None
         positions = np.flatnonzero(labels >= 0)
@@ -374,16 +357,16 @@ class Tag(Task[WordsItem, Tagged]):
     def losses(
         self, model: Model, hidden_states: Tensor, tensors: BatchTensors
     ) -> dict[str, LossTerm]:
-        """What naming the tags costs, word by word or sequence by sequence."""
+        """What predicting the tags costs, word by word or sequence by sequence."""
         part = tensors.targets[self.name]
         answers, positions = part[ANSWERS], part["positions"]
-        scores = self.logits(model, hidden_states, tensors.layout, positions)
-        plain = self.label_loss.cost(scores, answers, self.labels)
+        logits = self.logits(model, hidden_states, tensors.layout, positions)
+        plain = self.label_loss.cost(logits, answers, self.labels)
         if not self.crf:
             return {self.name: plain}
         rows = tensors.layout.rows(positions.device)[positions]
         sequences = Layout(torch.bincount(rows, minlength=len(tensors.layout)).tolist())
-        likelihood: Tensor = model.heads[TRANSITIONS](scores, answers, sequences)
+        likelihood: Tensor = model.heads[TRANSITIONS](logits, answers, sequences)
         return {self.name: replace(plain, total=-likelihood)}
 
     @property
@@ -392,16 +375,9 @@ class Tag(Task[WordsItem, Tagged]):
         return not self.crf
 
     def choices(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> Tensor:
-        """The scores of each choice, (n, K)."""
-        return self.logits(
-            model, hidden_states, tensors.layout, tensors.targets[self.name]["positions"]
-        )
-
-    def logits(
-        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
-    ) -> Tensor:
-        """A score for each tag, (n, K)."""
-        return model.head(HEAD).logits(hidden_states, layout, positions)
+        """The logits of each choice, (n, K)."""
+        positions = tensors.targets[self.name]["positions"]
+        return self.logits(model, hidden_states, tensors.layout, positions)
 
     def decoder(self, model: Model) -> Decoder:
         """Decodes with what the model learned about moves."""
@@ -409,8 +385,7 @@ class Tag(Task[WordsItem, Tagged]):
             return self.decode
         head = model.heads[TRANSITIONS]
         assert isinstance(head, TransitionsModule)
-        learned = head.moves()
-        arrays = [part.detach().float().cpu().numpy() for part in learned]
+        arrays = [part.detach().float().cpu().numpy() for part in head.moves()]
         return partial(self.decode, learned=MoveScores(*arrays))
 
     def decode(
@@ -443,9 +418,10 @@ class Tag(Task[WordsItem, Tagged]):
         """The same answer with its tags written in another scheme.
 
         Raises:
-            UnknownName: There is no such scheme.
-            InputError: It cannot say what was found, as IO cannot tell entities that touch.
-            SettingError: One of the schemes has no entities.
+            UnknownName: If there is no such scheme.
+            InputError: If the scheme cannot express the tags, as IO cannot tell entities that
+                touch.
+            SettingError: If one of the schemes has no entities.
         """
         tags = convert(answer.tags, self.rules, find_scheme(scheme), spelling=self.spelling)
         return replace(answer, tags=tuple(tags), scheme=scheme)
@@ -455,37 +431,27 @@ class Tag(Task[WordsItem, Tagged]):
     ) -> tuple[TaggedEntity, ...]:
         if not self.rules.begins:
             return ()
-        found = []
-        for kind, first, end in entities_of(tags, self.rules, spelling=self.spelling):
-            begin, last = item.spans[first][0], item.spans[end - 1][1]
-            score = float(sure[first:end].mean())
-            found.append(TaggedEntity(kind, item.text[begin:last], begin, last, score))
-        return tuple(found)
+        entities = []
+        for entity in entities_of(tags, self.rules, spelling=self.spelling):
+            begin, end = _characters(item, entity)
+            score = float(sure[entity.begin_word : entity.end_word].mean())
+            entities.append(TaggedEntity(entity.type, item.text[begin:end], begin, end, score))
+        return tuple(entities)
 
     def measure(
         self, items: Sequence[WordsItem], answers: Sequence[Tagged], *, intervals: bool = False
     ) -> Measured:
-        """F1 of entities as conlleval counts them, and the share of words with the right tag."""
-        from clozeworks.tasks.metrics.bootstrap import f1_from_counts
-        from clozeworks.tasks.metrics.glue import with_primary
-        from clozeworks.tasks.metrics.tags import token_accuracy
-
-        gold = [_given(item) for item in items]
-        said = [answer.tags for answer in answers]
-        measured = token_accuracy(gold, said, intervals=intervals)
+        """F1 of entities as conlleval counts them, and the fraction of words with the right tag."""
+        gold = [_gold_tags(item, "scoring needs them; add them") for item in items]
+        predicted = [answer.tags for answer in answers]
+        measured = token_accuracy(gold, predicted, intervals=intervals)
         if self.rules.begins:
-            counts = entity_counts(self._spelled(gold), self._spelled(said))
-            entities = f1_from_counts(counts.table.sum(axis=1), intervals=intervals)
-            by_type = {f"f1 {kind}": each.f1 for kind, each in scores_by_type(counts).items()}
+            counts = entity_counts(self._spelled(gold), self._spelled(predicted))
+            entities = entity_f1(counts, intervals=intervals)
             measured = replace(
                 entities,
-                values={
-                    **entities.values,
-                    "macro_f1": macro_scores(counts).f1,
-                    **by_type,
-                    **measured.values,
-                },
-                intervals={**entities.intervals, **measured.intervals},
+                values=entities.values | measured.values,
+                intervals=entities.intervals | measured.intervals,
             )
         return measured if self.metric is None else with_primary(measured, self.metric)
 
@@ -501,12 +467,9 @@ class Tag(Task[WordsItem, Tagged]):
                 every[tag] += 1
         usual = every.most_common(1)[0][0]
         best = {word: counts.most_common(1)[0][0] for word, counts in by_word.items()}
-        predictions = [
-            Tagged(
-                item.text, item.spans, tuple(best.get(word, usual) for word in item.words), (), ()
-            )
-            for item in dev
-        ]
+        tags = [tuple(best.get(word, usual) for word in item.words) for item in dev]
+        pairs = zip(dev, tags, strict=True)
+        predictions = [Tagged(item.text, item.spans, each, (), ()) for item, each in pairs]
         return "giving each word the tag it has most often in the training data", predictions
 
     def known_labels(self, items: Sequence[WordsItem], answers: Sequence[Tagged]) -> KnownLabels:
@@ -518,14 +481,8 @@ class Tag(Task[WordsItem, Tagged]):
                 np.array([number[tag] for tags in each for tag in tags]) for each in both
             )
             return numbered_labels(gold, predicted, self.labels, "tag")
-        scores = scores_by_type(entity_counts(*map(self._spelled, both))).items()
-        return KnownLabels(
-            "type",
-            tuple(
-                LabelScores(name, each.precision, each.recall, each.f1, each.gold)
-                for name, each in scores
-            ),
-        )
+        counts = entity_counts(*map(self._spelled, both))
+        return KnownLabels("type", counts.tallies.by_label(counts.types))
 
     def details(
         self, items: Sequence[WordsItem], answers: Sequence[Tagged], measured: Measured
@@ -535,46 +492,28 @@ class Tag(Task[WordsItem, Tagged]):
 
     def mistakes(self, items: Sequence[WordsItem], answers: Sequence[Tagged]) -> list[Mistake]:
         """Entities that are missed, invented or wrong; or words with a wrong tag."""
-        pairs = zip(items, answers, strict=True)
-        found = self._entity_mistakes if self.rules.begins else self._word_mistakes
-        return [mistake for item, answer in pairs for mistake in found(item, answer)]
+        mistakes = self._entity_mistakes if self.rules.begins else self._word_mistakes
+        return [*chain.from_iterable(map(mistakes, items, answers))]
 
     def _word_mistakes(self, item: WordsItem, answer: Tagged) -> Iterator[Mistake]:
         for number, (gold, predicted) in enumerate(zip(item.tags or (), answer.tags, strict=True)):
             if gold != predicted:
                 text = marked(item.text, [Mark(*item.spans[number], PREDICTED, predicted)])
                 kind, sure = f"{predicted} instead of {gold}", answer.scores[number]
-                yield Mistake(
-                    item.source_location,
-                    kind,
-                    gold,
-                    predicted,
-                    sure,
-                    f"{sure:.1%} confident",
-                    (text,),
-                )
+                yield Mistake.of(item, kind, gold, predicted, sure, texts=(text,))
 
     def _entity_mistakes(self, item: WordsItem, answer: Tagged) -> Iterator[Mistake]:
         gold = entities_of(item.tags or (), self.rules, spelling=self.spelling)
         predicted = entities_of(answer.tags, self.rules, spelling=self.spelling)
-        for kind, due, given in entity_errors(gold, predicted):
+        for kind, right, wrong in entity_errors(gold, predicted):
             marks, words = [], set[int]()
-            for entity, role in ((due, GOLD), (given, PREDICTED)):
+            for entity, role in ((right, GOLD), (wrong, PREDICTED)):
                 if entity is not None:
-                    begin = item.spans[entity.begin_word][0]
-                    end = item.spans[entity.end_word - 1][1]
-                    marks.append(Mark(begin, end, role, entity.type))
+                    marks.append(Mark(*_characters(item, entity), role, entity.type))
                     words.update(range(entity.begin_word, entity.end_word))
             sure = sum(answer.scores[word] for word in words) / len(words)
-            yield Mistake(
-                item.source_location,
-                kind,
-                _described(item, due),
-                _described(item, given),
-                sure,
-                f"{sure:.1%} confident",
-                (marked(item.text, marks),),
-            )
+            described = _described(item, right), _described(item, wrong)
+            yield Mistake.of(item, kind, *described, sure, texts=(marked(item.text, marks),))
 
     def shown(self, item: WordsItem, answer: Tagged, top: int = 1) -> ShownPrediction:
         """The text with its entities, or the words with their tags."""
@@ -582,10 +521,8 @@ class Tag(Task[WordsItem, Tagged]):
         if not self.rules.begins:
             return ShownPrediction(lines=(tags,))
         marks = [Mark(each.begin, each.end, PREDICTED, each.type) for each in answer.entities]
-        rewritten = answer.scheme is not None
-        return ShownPrediction(
-            marked=marked(answer.text, marks), whole=True, lines=(tags,) if rewritten else ()
-        )
+        lines = () if answer.scheme is None else (tags,)
+        return ShownPrediction(marked=marked(answer.text, marks), whole=True, lines=lines)
 
     def configured(self, **options: Any) -> "tuple[Tag, Callable[[Tagged], Tagged] | None]":
         """Tags may be written in another scheme."""
@@ -594,10 +531,6 @@ class Tag(Task[WordsItem, Tagged]):
             return self, None
         self.in_scheme(Tagged("", (), (), (), ()), scheme)  # complains if there is none
         return self, partial(self.in_scheme, scheme=scheme)
-
-    def usage(self, *, chats: bool = False) -> str:
-        """How texts are tagged."""
-        return 'outputs = model.tag(["a text"])'
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """A pipeline; what follows what is not known to it."""
@@ -624,16 +557,10 @@ class Tag(Task[WordsItem, Tagged]):
     def _spelled(self, sentences: Sequence[Sequence[str]]) -> list[list[EntitySpan]]:
         return [entities_of(tags, self.rules, spelling=self.spelling) for tags in sentences]
 
-    def settings(self) -> Mapping[str, Any]:
-        """Labels as published configs state them."""
-        return published_labels(self.labels)
 
-
-def _given(item: WordsItem) -> tuple[str, ...]:
+def _gold_tags(item: WordsItem, advice: str) -> tuple[str, ...]:
     if item.tags is None:
-        raise InputError(
-            f"{item.source_location or 'the text'} has no tags; scoring needs them; add them."
-        )
+        raise InputError(f"{item.source_location or 'the text'} has no tags; {advice}.")
     return item.tags
 
 
@@ -656,10 +583,6 @@ def _in_scheme(
     return replace(data, items=items), broken
 
 
-def _spelling_in(items: Sequence[WordsItem]) -> Spelling:
-    return spelling_of({tag for item in items for tag in item.tags or ()}) or PLAIN_SPELLING
-
-
 def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
     """Every tag the scheme has for the types that occur: dev may hold some that train lacks."""
     if not scheme.begins:
@@ -667,8 +590,8 @@ def _all_tags(labels: Sequence[str], scheme: Scheme) -> list[str]:
     spelling = spelling_of(labels) or PLAIN_SPELLING
     read = [spelling.read(label) for label in labels if label not in NOT_TAGS]
     types = sorted({tag.type for tag in read if tag is not None and tag.role != OUTSIDE})
-    made = [spelling.write(ParsedTag(role, name)) for name in types for role in scheme.roles]
-    return list(dict.fromkeys([OUTSIDE, *made]))
+    tags = [spelling.write(ParsedTag(role, name)) for name in types for role in scheme.roles]
+    return list(dict.fromkeys([OUTSIDE, *tags]))
 
 
 def _of_characters(items: Sequence[Any]) -> bool:
@@ -678,10 +601,15 @@ def _of_characters(items: Sequence[Any]) -> bool:
     return 2 * chinese > len(words) and 100 * longer <= len(words)
 
 
+def _characters(item: WordsItem, entity: EntitySpan) -> tuple[int, int]:
+    """Where an entity begins and ends in its text."""
+    return item.spans[entity.begin_word][0], item.spans[entity.end_word - 1][1]
+
+
 def _described(item: WordsItem, entity: EntitySpan | None) -> str:
     if entity is None:
         return "nothing"
-    begin, end = item.spans[entity.begin_word][0], item.spans[entity.end_word - 1][1]
+    begin, end = _characters(item, entity)
     return f"{entity.type}: {item.text[begin:end]}"
 
 
@@ -690,32 +618,25 @@ def entity_errors(
 ) -> list[tuple[str, EntitySpan | None, EntitySpan | None]]:
     """What is wrong with the entities of a sentence; each entity stands in one error at most.
 
-    Args:
-        gold: The entities that are there.
-        predicted: Those that were found.
-
     Returns:
-        The kind of each error, the entity that is there, and the one that was found.
+        The kind of each error, the gold entity, and the predicted one.
     """
-    due = [entity for entity in gold if entity not in predicted]
-    given = [entity for entity in predicted if entity not in gold]
-    found: list[tuple[str, EntitySpan | None, EntitySpan | None]] = []
+    missed = [entity for entity in gold if entity not in predicted]
+    invented = [entity for entity in predicted if entity not in gold]
+    errors: list[tuple[str, EntitySpan | None, EntitySpan | None]] = []
     for kind, same_words, same_type in (
         ("wrong type", True, False),
         ("wrong border", False, True),
         ("wrong type and border", False, False),
     ):
-        for entity in list(due):
-            for other in given:
-                fits = entity[1:] == other[1:] if same_words else _overlap(entity, other)
+        for entity in list(missed):
+            for other in invented:
+                overlap = entity.begin_word < other.end_word and other.begin_word < entity.end_word
+                fits = entity[1:] == other[1:] if same_words else overlap
                 if fits and (not same_type or entity.type == other.type):
-                    found.append((kind, entity, other))
-                    due.remove(entity)
-                    given.remove(other)
+                    errors.append((kind, entity, other))
+                    missed.remove(entity)
+                    invented.remove(other)
                     break
-    found += [("missed", entity, None) for entity in due]
-    return found + [("invented", None, entity) for entity in given]
-
-
-def _overlap(one: EntitySpan, other: EntitySpan) -> bool:
-    return one.begin_word < other.end_word and other.begin_word < one.end_word
+    errors += [("missed", entity, None) for entity in missed]
+    return errors + [("invented", None, entity) for entity in invented]

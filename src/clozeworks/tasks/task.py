@@ -10,11 +10,11 @@ One object serves training (`examples`, `collate`, `losses`), answering (`window
 `decode`) and evaluation (`measure`). It is a frozen spec, so it can be written as JSON and stands
 in the model folder.
 
-Shapes: N tokens, B windows, C scores.
+Shapes: N tokens, B windows, C labels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -29,12 +29,19 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
+from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import Item
+from clozeworks.data.labelled.columns import find_columns
+from clozeworks.data.labelled.items import Item, wrong_text
+from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
-from clozeworks.errors import UnknownName
+from clozeworks.errors import InputError, UnknownName
 from clozeworks.generate.prompts import GenerationRequest
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, Vocabularies
 from clozeworks.objectives.objective import Objective
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
+from clozeworks.tasks.labels.names import labels_of, published_labels
 from clozeworks.tasks.metrics.labels import KnownLabels
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import Detail, MarkedText, Mistake
@@ -43,7 +50,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 ItemType = TypeVar("ItemType")
 AnswerType = TypeVar("AnswerType")
-# An item, its windows and their scores to an answer.
+# From an item, its windows and their logits to an answer.
 Decoder = Callable[[Any, Sequence[TokenWindow], Sequence[Float32Array]], Any]
 
 
@@ -53,17 +60,14 @@ class StartingModel(Protocol):
     @property
     def blueprint(self) -> Blueprint:
         """Its parts."""
-        ...
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Its tokenizer."""
-        ...
 
     @property
     def max_length(self) -> int | None:
         """The most tokens it takes."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,11 @@ class Prepared:
     Attributes:
         task: The task, its labels known.
         train: Items to learn from.
-        dev: Items to be judged by.
-        messages: Sentences about what was found and done.
-        notes: What the model folder is to say of it.
-        chat_template: What chats are to be written with, where the tokenizer has no template.
-        learns_turns: Whether the model folder is to say what ends a turn of a chat.
+        dev: Items to be measured on.
+        messages: Sentences about the data and what was done to it.
+        notes: What the model folder states about it.
+        chat_template: What chats are written with, where the tokenizer has no template.
+        learns_turns: Whether the model folder states what ends a turn of a chat.
     """
 
     task: "Task[Any, Any]"
@@ -131,7 +135,7 @@ class Target:
 
     Attributes:
         label: What is right for the window as a whole, an array of the same shape for all.
-        tokens: What is right for each of its tokens, -1 where nothing is asked.
+        tokens: What is right for each of its tokens, -1 where there is no target.
     """
 
     label: NDArray[Any] | None = None
@@ -169,8 +173,10 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """Whether its answers are texts, written token by token."""
     chunk_items: ClassVar[int | None] = None
     """How many items are answered before their answers are written; as many as fit if None."""
+    python_usage: ClassVar[str] = "outputs = model.predict(items)"
+    """A line of Python that asks a model for predictions, for its card."""
     per_token: ClassVar[bool] = False
-    """Whether there is a score for every token, or for every window."""
+    """Whether there are logits for every token, or for every window."""
 
     # From labelled files to a task.
 
@@ -191,10 +197,57 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             settings: The settings of the task, as a recipe has them.
             reading: How files are read.
             bad: Collects bad rows.
-            train: What was read to learn from, where these are files to be judged by.
+            train: What was read to learn from, where these are dev files.
         """
         reading = reading if train is None else train.reading
         return read_items(files, cls.item_type, reading, bad=bad)
+
+    @classmethod
+    def items_from(cls, rows: Sequence[Any]) -> list[Item]:
+        """Items from what a program has: texts, tuples of texts, rows with named columns, or items.
+
+        Columns are found as in files: by their usual names, or by what they hold. Labels stay as
+        they are.
+
+        Raises:
+            InputError: If one of them cannot be used.
+        """
+        tables = [row for row in rows if isinstance(row, Mapping)]
+        names = tuple(dict.fromkeys(str(name) for row in tables for name in row))
+        table = Table("the items", "row", names, [])
+        table.rows.extend(enumerate([row.get(name) for name in names] for row in tables))
+        has_lists = any(isinstance(cell, list) for row in tables for cell in row.values())
+        kind = cls.item_type.asked_as((), has_lists) if tables else cls.item_type
+        columns = find_columns(table, kind, {})[1] if tables else ()
+        bad, items = BadRows(), []
+        for number, row in enumerate(rows, start=1):
+            location = f"item {number:,}"
+            try:
+                if isinstance(row, Mapping):
+                    parts = {column.role: row.get(column.name) for column in columns}
+                    items.append(kind.from_row(parts, location, bad))
+                else:
+                    items.append(row if isinstance(row, Item) else cls.item_from(row, location))
+            except ValueError as error:
+                raise InputError(f"{location}: {str(error).removesuffix('.')}.") from error
+        return items
+
+    @classmethod
+    def item_from(cls, texts: Any, source_location: str) -> Item:
+        """An item without a label from a text, or from a tuple of texts.
+
+        Raises:
+            ValueError: If they cannot be used; the message says why and what to do.
+        """
+        names = cls.item_type.text_names
+        given = texts if isinstance(texts, tuple) else (texts,)
+        if len(given) != len(names):
+            wanted = "a text" if len(names) == 1 else f"a tuple of {' and '.join(names)}"
+            there = "there is 1 text" if len(given) == 1 else f"there are {len(given):,} texts"
+            raise ValueError(f"{there}; give {wanted}, or a row")
+        if wrong := next(filter(None, map(wrong_text, given, names)), ""):
+            raise ValueError(wrong)
+        return cls.item_type.from_texts(given, source_location)
 
     @classmethod
     def item_read(cls, changes: Sequence[str]) -> type[Item]:
@@ -223,18 +276,19 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             settings: The settings of the task, as a recipe has them.
             labels: The set of labels, where there is one.
             train: Items to learn from.
-            dev: Items to be judged by.
-            model: What is to learn.
+            dev: Items to be measured on.
+            model: The model that is to learn.
 
         Raises:
             SettingError: If a setting does not go with the data or the model.
             InputError: If an item cannot be learned from.
         """
-        found = dict(settings) | ({"labels": list(labels)} if labels else {})
-        return Prepared(settings_reader.read(Task, found, "task"), train.items, dev.items)
+        known = {"labels": list(labels)} if labels else {}
+        task = settings_reader.read(Task, {**settings, **known}, "task")
+        return Prepared(task, train.items, dev.items)
 
     def files_hold(self) -> type[Item]:
-        """What rows become of files that it is measured on."""
+        """What rows of files become that it is measured on."""
         return self.item_type
 
     def read_to_measure(self, file: Path, reading: Reading, bad: BadRows) -> Labelled:
@@ -283,14 +337,22 @@ class Task(Objective, Generic[ItemType, AnswerType]):
 
     @property
     def head(self) -> str:
-        """The head that is asked."""
+        """The head whose logits it reads."""
         raise NotImplementedError
+
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
+        """Its head."""
+        return frozenset({self.head})
 
     @property
     def head_labels(self) -> tuple[str, ...] | None:
         """What the rows of its head stand for; None if its head has no rows of its own."""
-        labels = self.settings().get("id2label")
-        return None if labels is None else tuple(labels.values())
+        return None
+
+    @property
+    def label_kind(self) -> AskedKind | None:
+        """What the label of an item is: one label, several, or a number; None for anything else."""
+        return None
 
     @property
     def windows(self) -> Windows:
@@ -300,53 +362,46 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def windows_of(
         self, items: Sequence[ItemType], tokenizer: Tokenizer, max_length: int | None
     ) -> list[TokenWindow]:
-        """The tokens of items, in windows.
-
-        Args:
-            items: What is asked about.
-            tokenizer: The model's.
-            max_length: The most tokens the model takes.
-        """
+        """The tokens of items, in windows for a model that takes at most `max_length` tokens."""
         raise NotImplementedError
 
     def as_asked(self, item: ItemType) -> ItemType:
-        """The item as the task asks about it."""
+        """The item as the model reads it."""
         return item
 
     def targets(self, item: ItemType, windows: Sequence[TokenWindow]) -> list[Target]:
         """What is right for each window of an item.
 
         Raises:
-            InputError: The item has no label, or one the task does not know.
+            InputError: If the item has no label, or one the task does not know.
         """
         raise NotImplementedError
+
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
+        """Nothing is hidden; each window has its label as target."""
+        assert builder.clean.labels is not None
+        builder.targets[self.name] = {ANSWERS: builder.clean.labels}
 
     def logits(
         self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
-        """What the model's head says.
+        """What the model's head computes.
 
         Args:
             model: The model.
             hidden_states: Its vectors of all tokens, (N, W).
             layout: Where windows begin and end.
-            positions: The tokens whose scores are wanted, (n,); all if not given.
+            positions: The tokens whose logits are wanted, (n,); all if not given.
 
         Returns:
-            A row for each window, (B, C), or for each asked token, (n, C).
+            A row for each window, (B, C), or for each wanted token, (n, C).
         """
-        raise NotImplementedError
+        return model.head(self.head).logits(hidden_states, layout, positions)
 
     def decode(
         self, item: ItemType, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
     ) -> AnswerType:
-        """The answer about an item from the scores of its windows.
-
-        Args:
-            item: The item.
-            windows: Its windows.
-            logits: The scores of each: (C,), or (asked tokens, C).
-        """
+        """The answer about an item from the logits of each window: (C,), or (wanted tokens, C)."""
         raise NotImplementedError
 
     def decoder(self, model: Model) -> Decoder:
@@ -356,23 +411,23 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def generation(
         self, model: Model, tokenizer: Tokenizer, items: Sequence[ItemType], max_length: int | None
     ) -> GenerationRequest | None:
-        """What a model reads and writes, where answers are texts that it generates.
+        """The prompts of items, where answers are texts that the model generates.
 
         Args:
             model: A model with the head the task needs.
             tokenizer: Its tokenizer.
-            items: What it is asked about, as the task asks about them; at least one.
-            max_length: The most tokens the model takes.
+            items: At least one item, as `as_asked` returns it.
+            max_length: The most tokens the model takes; None if there is no limit.
 
         Returns:
-            The prompts of all items; None if `logits` and `decode` answer.
+            None if `logits` and `decode` answer.
         """
         return None
 
     def measure(
         self, items: Sequence[ItemType], answers: Sequence[AnswerType], *, intervals: bool = False
     ) -> Measured:
-        """How good answers are, beside the labels of the items."""
+        """How good answers are, compared with the labels of the items."""
         raise NotImplementedError
 
     @property
@@ -385,7 +440,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def baseline(
         self, train: Sequence[ItemType], dev: Sequence[ItemType]
     ) -> tuple[str, list[AnswerType]] | None:
-        """What somebody would predict who saw the labels of the training items and reads no text.
+        """What can be predicted from the labels of the training items without reading any text.
 
         Returns:
             How, in a few words, and a prediction for each dev item; None if nothing can be guessed.
@@ -407,23 +462,17 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return []
 
     def from_input(self, item: ItemType) -> ItemType:
-        """An item that was made of a text alone, as this task asks about it."""
+        """An item that was made of a text alone, as this task reads it."""
         return item
 
     def shown(self, item: ItemType, answer: AnswerType, top: int = 1) -> ShownPrediction:
-        """A prediction for people.
-
-        Args:
-            item: What was asked.
-            answer: The prediction.
-            top: How many candidates are shown.
-        """
+        """A prediction for people, with so many candidates."""
         raise NotImplementedError
 
     def configured(
         self, **options: Any
     ) -> "tuple[Task[Any, Any], Callable[[AnswerType], AnswerType] | None]":
-        """The task as the options of its command want it, and what is done to its predictions.
+        """The task with the options of its command, and what is done to its predictions.
 
         Raises:
             SettingError: If an option does not go with this task.
@@ -442,11 +491,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         ]
 
     def usage(self, *, chats: bool = False) -> str:
-        """A line of Python that asks the model, for its card."""
-        return "outputs = model.predict(items)"
+        """How the model is used in Python; `chats` if it learned from chats."""
+        return self.python_usage
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
-        """How transformers is asked the same; None if it would answer differently."""
+        """How it is used in transformers; None if that would answer differently."""
         return None
 
     def usage_notes(self) -> list[str]:
@@ -454,16 +503,53 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return []
 
     def tuned(self, measured: Measured) -> "Task[ItemType, AnswerType]":
-        """The task with what is best chosen once a model is trained, such as a threshold.
-
-        Args:
-            measured: How good the model is on items it was not trained on.
-        """
+        """The task with what is best chosen on the dev set, such as a threshold."""
         return self
 
     def settings(self) -> Mapping[str, Any]:
-        """What a published config says of it: `id2label`, `problem_type`."""
+        """What a published config states about it: `id2label`, `problem_type`."""
         return {}
+
+
+@spec
+class LabelSetTask(Task[ItemType, AnswerType]):
+    """Slot: a task whose head has a row for each label of a set."""
+
+    is_slot: ClassVar[bool] = True
+    head_names: ClassVar[tuple[str, ...]]
+    """The heads that can serve it; the first that a model has does."""
+
+    labels: tuple[str, ...]
+    """The labels in the order of the head."""
+
+    @classmethod
+    def labels_in(
+        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
+    ) -> tuple[str, ...] | None:
+        """The labels of a published folder's head for it; None if there is no such head."""
+        head = next((heads[head] for head in cls.head_names if head in heads), None)
+        return None if head is None else labels_of(config, getattr(head, "count", 0), name)
+
+    def fitted(
+        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
+    ) -> Self | None:
+        """The same with the labels of the folder's head."""
+        labels = self.labels_in(config, heads, name)
+        return None if labels is None else replace(self, labels=labels)
+
+    @property
+    def head(self) -> str:
+        """The head whose logits it reads."""
+        return self.head_names[0]
+
+    @property
+    def head_labels(self) -> tuple[str, ...]:
+        """The labels."""
+        return self.labels
+
+    def settings(self) -> Mapping[str, Any]:
+        """Labels as published configs state them."""
+        return published_labels(self.labels)
 
 
 def task_class(kind: str, where: str = "task") -> "type[Task[Any, Any]]":
@@ -472,11 +558,11 @@ def task_class(kind: str, where: str = "task") -> "type[Task[Any, Any]]":
     Raises:
         UnknownName: If there is none; `where` says what named it.
     """
-    found = task_classes()
+    classes = task_classes()
     name = kind.replace("-", "_")
-    if name not in found:
-        raise UnknownName(where, kind, map(command_name, found))
-    return found[name]
+    if name not in classes:
+        raise UnknownName(where, kind, map(command_name, classes))
+    return classes[name]
 
 
 def task_classes() -> "dict[str, type[Task[Any, Any]]]":

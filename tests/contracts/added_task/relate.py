@@ -18,8 +18,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import Tensor
 
-from clozeworks.core.heads import HeadSpec
-from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -27,11 +25,10 @@ from clozeworks.data.labelled.items import Item, ItemLocations, Label, Role, Spa
 from clozeworks.data.labelled.labels import TEXT_LABELS, read_labels
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import InputError
-from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.rng import RandomStream
+from clozeworks.objectives.batch import ANSWERS, BatchTensors
 from clozeworks.spec import spec
 from clozeworks.tasks.labels.loss import LabelLoss
-from clozeworks.tasks.labels.names import check_names, labels_of, published_labels, right_label
+from clozeworks.tasks.labels.names import check_names, right_label
 from clozeworks.tasks.metrics.classification import one_label
 from clozeworks.tasks.metrics.labels import KnownLabels, numbered_labels
 from clozeworks.tasks.metrics.measured import Measured
@@ -44,7 +41,7 @@ from clozeworks.tasks.results.details import (
     marked,
 )
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, read_windows
-from clozeworks.tasks.task import ShownPrediction, Target, Task
+from clozeworks.tasks.task import LabelSetTask, ShownPrediction, Target
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 HEAD = "classes"
@@ -132,7 +129,7 @@ class Related:
 
 
 @spec
-class Relate(Task[RelationItem, Related]):
+class Relate(LabelSetTask[RelationItem, Related]):
     """Says how two spans of a text are related."""
 
     paper: ClassVar[str] = "Soares et al. 2019"
@@ -143,24 +140,12 @@ class Relate(Task[RelationItem, Related]):
     ability: ClassVar[str] = "relate spans"
     architecture: ClassVar[str] = "…ForSequenceClassification"
     pipeline_tag: ClassVar[str] = "text-classification"
+    head_names: ClassVar[tuple[str, ...]] = (HEAD,)
 
-    labels: tuple[str, ...]
-    """The relations in the order of the head."""
     windows: Windows = Windows()
 
     def __post_init__(self) -> None:
         check_names(self.labels)
-
-    def fitted(
-        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Relate | None":
-        if HEAD not in heads:
-            return None
-        return replace(self, labels=labels_of(config, getattr(heads[HEAD], "count", 0), name))
-
-    @property
-    def head(self) -> str:
-        return HEAD
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         return frozenset({HEAD, *({"pooler"} & set(available))})
@@ -180,21 +165,12 @@ class Relate(Task[RelationItem, Related]):
         right = np.asarray(right_label(item.label, self.labels, item.source_location))
         return [Target(label=right)] * len(windows)
 
-    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        assert builder.clean.labels is not None
-        builder.targets[self.name] = {ANSWERS: builder.clean.labels}
-
     def losses(
         self, model: Model, hidden_states: Tensor, tensors: BatchTensors
     ) -> dict[str, LossTerm]:
         logits = self.logits(model, hidden_states, tensors.layout)
         answers = tensors.targets[self.name][ANSWERS]
         return {self.name: LabelLoss().cost(logits, answers, self.labels)}
-
-    def logits(
-        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
-    ) -> Tensor:
-        return model.head(HEAD).logits(hidden_states, layout)
 
     def decode(
         self, item: RelationItem, windows: Sequence[TokenWindow], logits: Sequence[Any]
@@ -237,14 +213,13 @@ class Relate(Task[RelationItem, Related]):
 
     def mistakes(self, items: Sequence[RelationItem], answers: Sequence[Related]) -> list[Mistake]:
         return [
-            Mistake(
-                item.source_location,
+            Mistake.of(
+                item,
                 f"{answer.label} instead of {item.label}",
                 str(item.label),
                 answer.label,
                 answer.score,
-                f"{answer.score:.1%} confident",
-                (marked(item.text, [Mark(*item.head, PREDICTED, "head")]),),
+                texts=(marked(item.text, [Mark(*item.head, PREDICTED, "head")]),),
             )
             for item, answer in zip(items, answers, strict=True)
             if item.label != answer.label
@@ -252,6 +227,3 @@ class Relate(Task[RelationItem, Related]):
 
     def shown(self, item: RelationItem, answer: Related, top: int = 1) -> ShownPrediction:
         return ShownPrediction(answer.label, answer.score, (item.text,))
-
-    def settings(self) -> Mapping[str, Any]:
-        return published_labels(self.labels)

@@ -144,10 +144,10 @@ def test_a_word_of_a_long_text_is_read_where_it_is_judged(model):
     task = Tag(labels=("O", "X"), windows=Windows(length=12))
     made = task.windows_of([WordsItem.of_words(words)], model.tokenizer, None)
     found = features(model.model, made, ["last"], pooling=None)["last"]
-    assert len(made) > 2 and len(found) == len(words) == sum(len(w.asked) for w in made)
+    assert len(made) > 2 and len(found) == len(words) == sum(len(w.positions) for w in made)
     window = made[1]
     alone = features(model.model, [window], ["last"], pooling=None)["last"]
-    begin = len(made[0].asked)
+    begin = len(made[0].positions)
     np.testing.assert_allclose(found[begin : begin + len(alone)], alone, rtol=1e-4, atol=1e-5)
 
 

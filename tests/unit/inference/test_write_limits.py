@@ -9,8 +9,7 @@ import clozeworks as cw
 from clozeworks.errors import CheckpointError, InputError, SettingError
 from clozeworks.inference.streaming import StopCondition
 from clozeworks.tasks.text_to_text.items import SourceItem
-from clozeworks.tasks.text_to_text.task import TextToText
-from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.tasks.text_to_text.task import TextToText, Writing
 
 
 def test_words_that_must_come_and_may_not_are_said(models):

@@ -152,23 +152,24 @@ def test_a_number_that_is_none(label):
     ("fields", "sentence"),
     [
         ({"labels": ()}, "labels is empty; a task needs at least one label; name them."),
-        ({"labels": ("a", " ")}, "labels holds ' '; a label needs a visible name; give one."),
-        ({"labels": ("a", "a")}, "labels holds 'a' twice; each may stand once; remove one."),
+        ({"labels": ("a", " ")}, "labels[1] is ' '; it needs a visible name; give one."),
+        ({"labels": ("a", "a")}, "labels[1] is 'a'; it occurs twice; remove one."),
         (
             {"labels": ("a",)},
-            "labels is a; to choose one there must be at least two; give more, or set problem to "
-            '"several" or "number".',
+            "labels is ['a']; to choose one there must be at least two; give more, or set "
+            '`problem` to "several" or "number".',
         ),
         (
             {"labels": LABELS, "problem": "number"},
-            "labels are 3 and problem is 'number'; a number has one name; give one.",
+            "labels is ['bad', 'good', 'so so']; `problem` is 'number', and a number has "
+            "one name; give one.",
         ),
         (
             {"labels": LABELS, "problem": "severl"},
             "problem is 'severl'; it must be one of 'one', 'several', 'number'; did you mean "
             "'several'?",
         ),
-        ({"labels": LABELS, "threshold": 1}, "threshold is 1; it must be between 0 and 1."),
+        ({"labels": LABELS, "threshold": 1}, "threshold is 1; it must be above 0 and below 1."),
     ],
 )
 def test_settings_that_cannot_be(fields, sentence):

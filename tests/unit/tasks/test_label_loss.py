@@ -95,23 +95,23 @@ def test_half_precision_is_summed_in_full():
         (
             {"smoothing": 1.0},
             SettingError,
-            "task.label_loss.smoothing is 1.0; it must be at least 0 and below 1.",
+            "smoothing is 1.0; it must be at least 0 and below 1.",
         ),
         (
             {"weights": "balancd"},
             SettingError,
-            "task.label_loss.weights is 'balancd'; it must be 'none', 'balanced' or a table with a "
+            "weights is 'balancd'; it must be 'none', 'balanced' or a table with a "
             "number for each label.",
         ),
         (
             {"weights": {"a": 0}},
             SettingError,
-            "task.label_loss.weights.a is 0; it must be a number above 0.",
+            "weights.a is 0; it must be a number above 0.",
         ),
         (
             {"weights": {"a": "2"}},
             SettingError,
-            "task.label_loss.weights.a is '2'; it must be a number above 0.",
+            "weights.a is '2'; it must be a number above 0.",
         ),
         (
             {"weights": {"bb": 2.0}},
@@ -121,7 +121,7 @@ def test_half_precision_is_summed_in_full():
         (
             {"weights": "balanced"},
             SettingError,
-            "task.label_loss.weights is 'balanced'; a cost needs numbers; settle it with the "
+            "task.label_loss.weights is 'balanced'; a loss needs numbers; settle it with the "
             "training items first: task.settled(items).",
         ),
     ],
@@ -144,7 +144,7 @@ def test_without_effect_it_is_refused(make, reason):
     with pytest.raises(SettingError) as caught:
         make(LabelLoss(smoothing=0.1))
     assert str(caught.value) == (
-        f"task.label_loss is set and problem is {reason}; it has no effect then; leave it out."
+        f"label_loss is set; problem is {reason}; it has no effect then; leave it out."
     )
 
 
@@ -152,5 +152,5 @@ def test_with_a_crf_it_is_refused():
     with pytest.raises(SettingError) as caught:
         Tag(labels=("O", "B-A"), crf=True, label_loss=LabelLoss(weights="balanced"))
     assert str(caught.value) == (
-        "task.label_loss is set and crf is true; it has no effect then; leave it out."
+        "label_loss is set; crf is true; it has no effect then; leave it out."
     )

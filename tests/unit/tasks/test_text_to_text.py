@@ -17,11 +17,10 @@ from clozeworks.jobs.finetune.data import note_in_folder
 from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.text_to_text.data import prepared
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
-from clozeworks.tasks.text_to_text.preparing import prepared
 from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths
-from clozeworks.tasks.text_to_text.task import TextToText
-from clozeworks.tasks.text_to_text.writing import Writing
+from clozeworks.tasks.text_to_text.task import TextToText, Writing
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.training.train import train_from_iterator
@@ -164,7 +163,7 @@ def test_long_texts_are_refused_or_cut_as_asked(task, tokenizer):
             dataclasses.replace(task, lengths=TextLengths(**{name: few}, cut=True)), item, tokenizer
         )
         assert cut.cut
-        assert cut.asked.count(name == "target") == few
+        assert cut.is_target.count(name == "target") == few
         assert cut.ids[-1] == tokenizer.last_id
 
 
@@ -176,12 +175,12 @@ def test_one_tower_leaves_room_for_the_target():
     shorter = dataclasses.replace(ONE, lengths=TextLengths(cut=True))
     cut = row(shorter, item, GPT2, most=len(whole.ids) - 1)
     assert len(cut.ids) == len(whole.ids) - 1
-    assert cut.ids[: cut.asked.index(True)][-1] == GPT2.encode(["\n"])[0].ids[0]
+    assert cut.ids[: cut.is_target.index(True)][-1] == GPT2.encode(["\n"])[0].ids[0]
 
 
 def test_one_tower_leaves_room_for_the_source():
     item = SourceItem("the fox ran from London", "to New York", source_location="rows.csv, row 3")
-    count = row(ONE, item, GPT2).asked.count(True)
+    count = row(ONE, item, GPT2).is_target.count(True)
     with pytest.raises(InputError) as caught:
         row(ONE, item, GPT2, most=count)
     assert str(caught.value) == (
@@ -192,13 +191,13 @@ def test_one_tower_leaves_room_for_the_source():
     shorter = dataclasses.replace(ONE, lengths=TextLengths(cut=True))
     cut = row(shorter, item, GPT2, most=count)
     assert len(cut.ids) == count and cut.cut and cut.ids[-1] == GPT2.last_id
-    assert cut.asked.count(True) == count - 1
+    assert cut.is_target.count(True) == count - 1
     long = SourceItem("the fox ran " * 20, "to London " * 20)
     cut = row(shorter, long, GPT2, most=20)
-    assert (len(cut.ids), cut.asked.count(True)) == (20, 15), "a quarter is the source's"
+    assert (len(cut.ids), cut.is_target.count(True)) == (20, 15), "a quarter is the source's"
     few = SourceItem("the fox", "to London " * 20)
     cut, whole = row(shorter, few, GPT2, most=20), row(ONE, few, GPT2)
-    assert cut.asked.count(False) == whole.asked.count(False) and len(cut.ids) == 20
+    assert cut.is_target.count(False) == whole.is_target.count(False) and len(cut.ids) == 20
 
 
 def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):
@@ -219,17 +218,17 @@ def test_a_prompt_that_fills_the_model_is_refused_or_cut(gpt2):
         ({"writing": {"num_beams": 0}}, "writing.num_beams is 0; it must be at least 1."),
         (
             {"writing": {"length_penalty": 0.6}},
-            "writing.length_penalty is 0.6 and writing.num_beams is 1; it has no effect without a "
-            "search; set writing.num_beams, or leave it out.",
+            "writing.length_penalty is 0.6; it has no effect without a search; set `num_beams`, or "
+            "leave it out.",
         ),
         (
             {"format": "cola", "formats": {"a": "rte"}},
-            "format is 'cola' and formats name one for each task; one excludes the other; leave "
-            "one of them out.",
+            "format is 'cola'; `formats` name one for each task; one excludes the other; leave one "
+            "of them out.",
         ),
         (
             {"format": "cola", "prefix": "x"},
-            "prefix is 'x' and format is 'cola', which has its own; leave one of them out.",
+            "prefix is 'x'; `format` is 'cola', which has its own; leave one of them out.",
         ),
     ],
 )
@@ -250,11 +249,11 @@ def test_an_unknown_format_is_said_with_the_nearest():
 
 
 def test_models_that_do_not_fit_are_said(t5, gpt2, tiny_models):
-    with pytest.raises(SettingError, match=r"^the model cannot write: its tokens see later ones"):
+    with pytest.raises(SettingError, match=r"^task is 'text_to_text'; the model cannot write: its"):
         cw.load(tiny_models["bert"]).for_task(TWO)
-    with pytest.raises(SettingError, match=r"^task\.between is '\\n', and the model reads the so"):
+    with pytest.raises(SettingError, match=r"^task\.between is '\\n'; the model reads the so"):
         t5.for_task(ONE)
-    with pytest.raises(SettingError, match=r"^task\.between is None, and the model reads source"):
+    with pytest.raises(SettingError, match=r"^task\.between is None; the model reads source"):
         gpt2.for_task(TWO)
     with pytest.raises(
         SettingError, match=r"^head is 'fresh'; it has no effect on a model that generates"
@@ -288,7 +287,7 @@ def test_a_chat_that_leaves_no_room_is_refused(gpt2):
 def test_what_is_written_is_measured_beside_a_target(t5):
     from clozeworks.tasks.text_to_text.task import Composed
 
-    with pytest.raises(InputError, match=r"^the item has no target; what is written is measured"):
+    with pytest.raises(InputError, match=r"^the item has no target; what is written is compared"):
         TWO.measure([SourceItem("a")], [Composed("b", 1.0)])
 
 
@@ -339,7 +338,7 @@ def test_one_tower_learns_every_turn_of_the_assistant_and_its_end():
         [{"role": turn.role, "content": turn.text} for turn in CHAT.turns]
     )
     end = tokenizer.id_of("<|im_end|>")
-    asked = [t for t, asks in zip(made.ids, made.asked, strict=True) if asks]
+    asked = [t for t, asks in zip(made.ids, made.is_target, strict=True) if asks]
     said = [tokenizer.encode([word], special=False)[0].ids for word in ("ran", "London")]
     assert asked == [*said[0], end, *said[1], end]
     prompt = row(ONE, CHAT, tokenizer, answer=False)
@@ -362,13 +361,13 @@ def test_the_folder_says_what_ends_a_turn(tmp_path):
 
 def test_two_towers_learn_the_last_turn():
     made = row(TWO, CHAT, T5)
-    asked = [t for t, asks in zip(made.ids, made.asked, strict=True) if asks]
+    asked = [t for t, asks in zip(made.ids, made.is_target, strict=True) if asks]
     assert asked == [*T5.encode(["London"], special=False)[0].ids, T5.last_id]
 
 
 def test_the_plain_template_ends_turns_with_the_end(gpt2):
     made = row(ONE, CHAT, GPT2)
-    asked = [t for t, asks in zip(made.ids, made.asked, strict=True) if asks]
+    asked = [t for t, asks in zip(made.ids, made.is_target, strict=True) if asks]
     assert asked.count(GPT2.last_id) == 2
     assert asked[-1] == GPT2.last_id
     assert len(gpt2.predict([CHAT], ONE)) == 1

@@ -112,13 +112,12 @@ def test_windows_of_an_item_stand_together():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Windows(length=0), "windows.length is 0; it must be at least 1."),
-        (lambda: Windows(step=0), "windows.step is 0; it must be at least 1."),
-        (lambda: Windows(overlap=-1), "windows.overlap is -1; it must be at least 0."),
+        (lambda: Windows(length=0), "length is 0; it must be at least 1."),
+        (lambda: Windows(step=0), "step is 0; it must be at least 1."),
+        (lambda: Windows(overlap=-1), "overlap is -1; it must be at least 0."),
         (
             lambda: Windows(overlap=3, step=4),
-            "windows.overlap is 3 and windows.step is 4; one follows from the other; leave one "
-            "out.",
+            "overlap is 3; `step` is 4; one follows from the other; leave one out.",
         ),
         (
             lambda: Windows(length=600).limit(512),
@@ -126,7 +125,7 @@ def test_windows_of_an_item_stand_together():
         ),
         (
             lambda: Windows(overlap=9).shared(9),
-            "windows.overlap is 9 and a window has room for 9 tokens of text; it must be smaller; "
+            "windows.overlap is 9; a window has room for 9 tokens of text; it must be smaller; "
             "lower it, or raise windows.length.",
         ),
     ],

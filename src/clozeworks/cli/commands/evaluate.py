@@ -114,7 +114,7 @@ def evaluate(
     found = _gaps(loaded, labelled) if asked is None else _asked(loaded, asked, labelled)
     measured = found.measured
     if metric is not None:
-        from clozeworks.tasks.metrics.glue import with_primary
+        from clozeworks.tasks.metrics.measured import with_primary
 
         measured = with_primary(measured, metric)
     if json_text:
@@ -228,10 +228,8 @@ def _asked_task(
 
 def _known_labels(task: "Task[Any, Any] | None") -> Literal["one", "numbers"] | None:
     """What a model's labels are: whole numbers in a file cannot say whether they are names."""
-    problem = "one" if task is None else getattr(task, "problem", None)
-    if problem == "number":
-        return "numbers"
-    return "one" if problem == "one" else None
+    kind = "one" if task is None else task.label_kind
+    return None if kind == "several" else kind
 
 
 def _read(
@@ -291,7 +289,7 @@ def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
 
     items: Sequence[Any] = labelled.items
     labels = task.settings().get("id2label", {}).values()
-    if labels and getattr(task, "problem", "one") != "number":
+    if labels and task.label_kind != "numbers":
         items, said = fitted(items, list(labels))
         if said:
             print(said, file=sys.stderr)

@@ -13,22 +13,22 @@ def check_names(labels: Sequence[str]) -> None:
     """Insists on names that can be told apart.
 
     Raises:
-        SettingError: There is none, one is empty, or one stands twice.
+        SettingError: If there is none, one is empty, or one occurs twice.
     """
     if not labels:
-        raise SettingError("labels is empty; a task needs at least one label; name them.")
-    for label in labels:
+        raise SettingError("labels", labels, "a task needs at least one label", "name them")
+    for number, label in enumerate(labels):
         if not label.strip():
-            raise SettingError(f"labels holds {label!r}; a label needs a visible name; give one.")
-        if labels.count(label) > 1:
-            raise SettingError(f"labels holds {label!r} twice; each may stand once; remove one.")
+            raise SettingError(f"labels[{number}]", label, "it needs a visible name", "give one")
+        if label in labels[:number]:
+            raise SettingError(f"labels[{number}]", label, "it occurs twice", "remove one")
 
 
 def right_label(label: Label, labels: Sequence[str], source_location: str) -> int:
     """The number of an item's label.
 
     Raises:
-        InputError: It has none, or one that is not known.
+        InputError: If it has none, or one that is not known.
     """
     if isinstance(label, str) and label in labels:
         return labels.index(label)
@@ -47,7 +47,7 @@ def number_of(label: Label, source_location: str) -> float:
     """The number an item is labelled with.
 
     Raises:
-        InputError: It has none, or it is not a finite number.
+        InputError: If it has none, or it is not a finite number.
     """
     try:
         value = float(label)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def labels_of(config: Mapping[str, Any], count: int, source_location: str) -> tu
     """The labels a published config names, in the order of the head.
 
     Raises:
-        CheckpointError: They are not numbered from 0, or are not as many as the head has.
+        CheckpointError: If they are not numbered from 0, or not as many as the head has.
     """
     stated = config.get("id2label")
     if not isinstance(stated, Mapping) or not stated:

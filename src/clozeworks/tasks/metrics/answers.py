@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
+from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, measured_from_sums, ratio
 from clozeworks.tasks.metrics.measured import Measured
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -44,7 +44,6 @@ def squad(
     doubts: Sequence[float] | None = None,
     threshold: float | None = None,
     intervals: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """Exact match and F1 of answers, by the official rules of SQuAD.
 
@@ -55,55 +54,52 @@ def squad(
 
     Args:
         gold: The right answers of each question; none, or only empty ones, if it has no answer.
-        predicted: The given answers; empty for "no answer", None if there is no prediction.
+        predicted: The predicted answers; empty for "no answer", None if there is no prediction.
         doubts: How sure it is that each question has no answer (the lead of the empty answer over
             the best other, or a probability), to find the best thresholds.
         threshold: Answers with a higher doubt count as empty.
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
+        intervals: Whether intervals are wanted.
 
     Raises:
-        InputError: They are not as many, or there are none.
-        SettingError: There is a threshold without doubts.
+        InputError: If they are not as many, or there are none.
+        SettingError: If there is a threshold without doubts.
     """
     check_lengths(len(gold), len(predicted))
     if threshold is not None and doubts is None:
         raise SettingError(
-            f"threshold is {threshold} and there are no doubts; it has no effect without them; "
-            "give both or neither."
+            "threshold", threshold, "it has no effect without doubts", "give both or neither"
         )
     answerable = np.array([any(texts) for texts in gold])
-    asked = np.array([text is not None for text in predicted])
+    answered = np.array([text is not None for text in predicted])
     if doubts is None and answerable.all():
         return _measured(
             _each(gold, predicted, squad_exact, squad_f1),
-            {"": np.ones_like(asked)},
-            notes=_missing(asked, "count as wrong"),
+            {"": np.ones_like(answered)},
+            notes=_missing(answered, "count as wrong"),
             intervals=intervals,
-            seed=seed,
         )
-    if not asked.any():
+    if not answered.any():
         raise InputError("predicted is None for every question; give an answer for some.")
-    scores = _each([_right_ones(texts) for texts in gold], predicted, squad_exact, squad_f1_or_none)
-    scores, answerable = scores[asked], answerable[asked]
-    found: dict[str, float] = {}
+    right = [[text for text in texts if normalised(text)] or [""] for texts in gold]
+    scores = _each(right, predicted, squad_exact, squad_f1_or_none)
+    scores, answerable = scores[answered], answerable[answered]
+    best: dict[str, float] = {}
     if doubts is not None:
         check_lengths(len(gold), len(doubts))
-        doubt = np.asarray(doubts, dtype=np.float64)[asked]
-        spoken = np.array([bool(text) for text in predicted])[asked]
+        doubt = np.asarray(doubts, dtype=np.float64)[answered]
+        spoken = np.array([bool(text) for text in predicted])[answered]
         for name, column in (("exact_match", scores[:, 0]), ("f1", scores[:, 1])):
-            best, index = best_threshold(column, doubt, answerable, spoken)
-            found |= {f"best_{name}": best, f"best_{name}_threshold": index}
+            score, index = best_threshold(column, doubt, answerable, spoken)
+            best |= {f"best_{name}": score, f"best_{name}_threshold": index}
         if threshold is not None:
             scores = np.where((doubt > threshold)[:, None], ~answerable[:, None], scores)
     measured = _measured(
         scores,
         {"": np.ones_like(answerable), "answerable_": answerable, "impossible_": ~answerable},
-        notes=_missing(asked, "are left out"),
+        notes=_missing(answered, "are left out"),
         intervals=intervals,
-        seed=seed,
     )
-    return replace(measured, values=measured.values | found)
+    return replace(measured, values=measured.values | best)
 
 
 def cmrc(
@@ -111,7 +107,6 @@ def cmrc(
     predicted: Sequence[str | None],
     *,
     intervals: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """Exact match and F1 of Chinese answers, by the official rules of CMRC 2018.
 
@@ -121,12 +116,11 @@ def cmrc(
 
     Args:
         gold: The right answers of each question, at least one.
-        predicted: The given answers; None if there is no prediction, which counts as wrong.
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
+        predicted: The predicted answers; None if there is no prediction, which counts as wrong.
+        intervals: Whether intervals are wanted.
 
     Raises:
-        InputError: They are not as many, there are none, or a question has no right answer.
+        InputError: If they are not as many, there are none, or a question has no right answer.
     """
     check_lengths(len(gold), len(predicted))
     for index, texts in enumerate(gold, start=1):
@@ -135,13 +129,12 @@ def cmrc(
                 f"gold, question {index:,}, has no answer; by the rules of CMRC each has one; "
                 "leave the question out, or measure by the rules of SQuAD."
             )
-    asked = np.array([text is not None for text in predicted])
+    answered = np.array([text is not None for text in predicted])
     return _measured(
         _each(gold, predicted, cmrc_exact, cmrc_f1),
-        {"cmrc_": np.ones_like(asked)},
-        notes=_missing(asked, "count as wrong"),
+        {"cmrc_": np.ones_like(answered)},
+        notes=_missing(answered, "count as wrong"),
         intervals=intervals,
-        seed=seed,
     )
 
 
@@ -151,36 +144,35 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def squad_exact(right: str, given: str) -> float:
+def squad_exact(gold: str, predicted: str) -> float:
     """Whether two answers are the same once normalised."""
-    return float(normalised(right) == normalised(given))
+    return float(normalised(gold) == normalised(predicted))
 
 
-def squad_f1(right: str, given: str) -> float:
+def squad_f1(gold: str, predicted: str) -> float:
     """How many words two answers share, by the rules of SQuAD 1.1: 0 if one has no words."""
-    due, said = normalised(right).split(), normalised(given).split()
-    shared = sum((Counter(due) & Counter(said)).values())
-    return 2 * shared / (len(due) + len(said)) if shared else 0.0
+    right, answer = normalised(gold).split(), normalised(predicted).split()
+    shared = (Counter(right) & Counter(answer)).total()
+    return 2 * shared / (len(right) + len(answer)) if shared else 0.0
 
 
-def squad_f1_or_none(right: str, given: str) -> float:
+def squad_f1_or_none(gold: str, predicted: str) -> float:
     """How many words two answers share, by the rules of SQuAD 2.0: 1 if both have no words."""
-    if normalised(right) and normalised(given):
-        return squad_f1(right, given)
-    return squad_exact(right, given)
+    both = normalised(gold) and normalised(predicted)
+    return squad_f1(gold, predicted) if both else squad_exact(gold, predicted)
 
 
-def cmrc_exact(right: str, given: str) -> float:
+def cmrc_exact(gold: str, predicted: str) -> float:
     """Whether two Chinese answers are the same but for case and marks."""
-    due, said = (text.lower().strip().translate(_NO_MARKS) for text in (right, given))
-    return float(due == said)
+    right, answer = (text.lower().strip().translate(_NO_MARKS) for text in (gold, predicted))
+    return float(right == answer)
 
 
-def cmrc_f1(right: str, given: str) -> float:
+def cmrc_f1(gold: str, predicted: str) -> float:
     """How long the longest run is that two Chinese answers share."""
-    due, said = cmrc_pieces(right), cmrc_pieces(given)
-    run = SequenceMatcher(None, due, said, autojunk=False).find_longest_match().size
-    return 2 * run / (len(due) + len(said)) if run else 0.0
+    right, answer = cmrc_pieces(gold), cmrc_pieces(predicted)
+    run = SequenceMatcher(None, right, answer, autojunk=False).find_longest_match().size
+    return 2 * run / (len(right) + len(answer)) if run else 0.0
 
 
 def cmrc_pieces(text: str) -> list[str]:
@@ -202,10 +194,10 @@ def best_threshold(
     of nothing but articles and punctuation counts as spoken.
 
     Args:
-        scores: The score of each answer as given, (n,).
+        scores: The score of each answer as predicted, (n,).
         doubts: How sure it is that the question has no answer, (n,).
         answerable: Whether it has one, (n,).
-        spoken: Whether the answer given is not empty, (n,).
+        spoken: Whether the predicted answer is not empty, (n,).
 
     Returns:
         The best mean score and its threshold; answers with a higher doubt count as empty.
@@ -222,10 +214,6 @@ def best_threshold(
     return (nothing + float(reached[best])) / len(scores), float(ordered[best])
 
 
-def _right_ones(texts: Sequence[str]) -> list[str]:
-    return [text for text in texts if normalised(text)] or [""]
-
-
 def _each(
     gold: Sequence[Sequence[str]],
     predicted: Sequence[str | None],
@@ -235,19 +223,19 @@ def _each(
     """Exact match and F1 of each question with the right answer that suits it best, (n, 2)."""
     return np.array(
         [
-            (max(exact(text, said) for text in texts), max(f1(text, said) for text in texts))
-            if said is not None
+            (max(exact(text, answer) for text in texts), max(f1(text, answer) for text in texts))
+            if answer is not None
             else (0.0, 0.0)
-            for texts, said in zip(gold, predicted, strict=True)
+            for texts, answer in zip(gold, predicted, strict=True)
         ]
     )
 
 
-def _missing(asked: NDArray[np.bool_], fate: str) -> tuple[str, ...]:
-    if asked.all():
+def _missing(answered: NDArray[np.bool_], fate: str) -> tuple[str, ...]:
+    if answered.all():
         return ()
-    count = len(asked) - int(asked.sum())
-    return (f"without a prediction: {count:,} of {len(asked):,} questions; they {fate}.",)
+    count = len(answered) - int(answered.sum())
+    return (f"without a prediction: {count:,} of {len(answered):,} questions; they {fate}.",)
 
 
 def _measured(
@@ -256,35 +244,22 @@ def _measured(
     *,
     notes: tuple[str, ...],
     intervals: bool,
-    seed: int,
 ) -> Measured:
-    """The mean scores of groups of questions, the first of which decides.
+    """The mean scores (n, 2) of groups of questions, the first of which decides.
 
-    Args:
-        scores: Exact match and F1 of each question, (n, 2).
-        groups: Which questions belong to each group, (n,); its name begins those of its values.
-        notes: What a reader must know.
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
+    The name of a group begins those of its values.
     """
     groups = {name: which for name, which in groups.items() if which.any()}
     parts = [np.column_stack([which, scores * which[:, None]]) for which in groups.values()]
     statistics = np.concatenate(parts, axis=1)  # (n, 3 for each group)
 
     def values(sums: Float64Array) -> Values:
-        found = {}
+        means = {}
         for index, name in enumerate(groups):
             count, exact, f1 = sums[:, 3 * index : 3 * index + 3].T
-            found[f"{name}exact_match"] = ratio(exact, count)
-            found[f"{name}f1"] = ratio(f1, count)
-        return found
+            means[f"{name}exact_match"] = ratio(exact, count)
+            means[f"{name}f1"] = ratio(f1, count)
+        return means
 
-    total = statistics.sum(axis=0)[None]
-    return Measured(
-        values={name: float(value[0]) for name, value in values(total).items()},
-        primary=f"{next(iter(groups))}f1",
-        higher_is_better=True,
-        count=len(scores),
-        intervals=intervals_from_sums(statistics, values, seed=seed) if intervals else {},
-        notes=notes,
-    )
+    primary = f"{next(iter(groups))}f1"
+    return measured_from_sums(statistics, values, primary, intervals=intervals, notes=notes)

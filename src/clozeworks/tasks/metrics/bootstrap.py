@@ -8,7 +8,7 @@ came, so that a value which follows from sums over items costs one product for m
 Shapes: n items, g kinds of items, D draws, k sums.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,16 +68,16 @@ def intervals_from_counts(
     Args:
         size: How many items there are.
         values: From counts (D, g) to the values by name, (D,) each.
-        kinds: The kind of each item, if many are alike; see `resampled`.
+        kinds: The kind of each item, if many are alike.
         draws: How many times items are drawn.
         seed: Decides the draws.
     """
     blocks = [values(counts) for counts in resampled(size, kinds=kinds, draws=draws, seed=seed)]
-    found: Intervals = {}
+    intervals: Intervals = {}
     for name in blocks[0]:
         low, high = np.quantile(np.concatenate([block[name] for block in blocks]), _ENDS)
-        found[name] = float(low), float(high)
-    return found
+        intervals[name] = float(low), float(high)
+    return intervals
 
 
 def intervals_from_sums(
@@ -87,14 +87,7 @@ def intervals_from_sums(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Intervals:
-    """The intervals of values that follow from sums over items.
-
-    Args:
-        statistics: What is summed, (n, k).
-        values: From sums (D, k) to the values by name, (D,) each.
-        draws: How many times items are drawn.
-        seed: Decides the draws.
-    """
+    """The intervals of values that follow from sums over items: of `statistics`, (n, k)."""
     return intervals_from_counts(
         len(statistics),
         lambda counts: values((counts.astype(statistics.dtype) @ statistics).astype(np.float64)),
@@ -103,104 +96,50 @@ def intervals_from_sums(
     )
 
 
-def intervals_of(
-    function: Callable[[NDArray[np.int64]], float],
-    name: str,
-    size: int,
-    *,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Intervals:
-    """The interval of any value, however it is computed; slower, as it is asked for each draw.
-
-    Args:
-        function: From the numbers of the drawn items, (n,), to the value.
-        name: What the value is called.
-        size: How many items there are.
-        draws: How many times items are drawn.
-        seed: Decides the draws.
-    """
-    items = np.arange(size)
-
-    def values(counts: Float64Array) -> Values:
-        drawn = (np.repeat(items, row) for row in counts.astype(np.int64))
-        return {name: np.array([function(positions) for positions in drawn], dtype=np.float64)}
-
-    return intervals_from_counts(size, values, draws=draws, seed=seed)
-
-
 def ratio(part: Float64Array, whole: Float64Array) -> Float64Array:
     """A part of a whole, 0 where there is no whole."""
-    shares: Float64Array = np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole != 0)
-    return shares
+    fractions: Float64Array = np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole != 0)
+    return fractions
 
 
-def f1_from_counts(
-    counts: NDArray[np.int64], *, intervals: bool = False, seed: int = 0
+def measured_from_sums(
+    statistics: NDArray[Any],
+    values: Callable[[Float64Array], Values],
+    primary: str,
+    *,
+    intervals: bool,
+    notes: Sequence[str] = (),
 ) -> Measured:
-    """Precision, recall and F1 of things found in texts, such as entities.
-
-    Texts are what is resampled: the things found in one text are not independent of each other.
+    """What is measured where every value follows from sums over items, and more is better.
 
     Args:
-        counts: For each text how many were found rightly, how many were found, and how many there
-            are, (n, 3).
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
-
-    Raises:
-        InputError: There are no texts.
+        statistics: What is summed, (n, k).
+        values: From sums (D, k) to the values by name, (D,) each.
+        primary: The name of the value that decides.
+        intervals: Whether intervals are wanted.
+        notes: What a reader must know about the values.
     """
-    statistics = np.asarray(counts, dtype=np.float64).reshape(-1, 3)
-    check_any(len(statistics))
-    total = statistics.sum(axis=0)
-    notes = []
-    if total[1] == 0:
-        notes.append("nothing was found; precision and F1 are 0.")
-    if total[2] == 0:
-        notes.append("there was nothing to find; recall and F1 are 0.")
+    total = values(statistics.sum(axis=0, dtype=np.float64)[None])
     return Measured(
-        values={name: float(value[0]) for name, value in _f1(total[None]).items()},
-        primary="f1",
+        values={name: float(value[0]) for name, value in total.items()},
+        primary=primary,
         higher_is_better=True,
         count=len(statistics),
-        intervals=intervals_from_sums(statistics, _f1, seed=seed) if intervals else {},
+        intervals=intervals_from_sums(statistics, values) if intervals else {},
         notes=tuple(notes),
     )
 
 
-def _f1(sums: Float64Array) -> Values:
-    right, found, there = sums.T
-    return {
-        "precision": ratio(right, found),
-        "recall": ratio(right, there),
-        "f1": ratio(2 * right, found + there),
-    }
-
-
-def check_any(size: int) -> None:
-    """Insists that there is something to measure.
-
-    Raises:
-        InputError: There are no items.
-    """
-    if size == 0:
-        raise InputError("there are no items to measure; give at least one.")
-
-
 def check_lengths(gold: int, predicted: int) -> None:
-    """Insists on one answer for each item, and on at least one item.
-
-    Args:
-        gold: How many right answers there are.
-        predicted: How many answers were given.
+    """Insists on one prediction for each item, and on at least one item.
 
     Raises:
-        InputError: They are not as many, or there are none.
+        InputError: If there are not as many gold labels as predictions, or none at all.
     """
     if gold != predicted:
         raise InputError(
             f"predicted holds {predicted:,} answers and gold {gold:,}; each item needs one of "
             "both; give them for the same items in the same order."
         )
-    check_any(gold)
+    if gold == 0:
+        raise InputError("there are no items to measure; give at least one.")

@@ -26,7 +26,7 @@ class Bin:
         high: They are at most this.
         count: How many answers there are.
         confidence: Their mean probability, 0 if there are none.
-        accuracy: The share of them that is right, 0 if there are none.
+        accuracy: The fraction of them that is right, 0 if there are none.
     """
 
     low: float
@@ -39,13 +39,7 @@ class Bin:
 def calibration_bins(
     right: NDArray[np.bool_], confidence: NDArray[np.float64], *, bins: int = BINS
 ) -> tuple[Bin, ...]:
-    """Sorts answers into bins of equal width by how sure the model was.
-
-    Args:
-        right: Whether each answer is right, (n,).
-        confidence: The probability the model gave its answer, (n,).
-        bins: How many bins.
-    """
+    """Sorts answers, (n,), into bins of equal width by the probability the model gave them."""
     edges = np.linspace(0, 1, bins + 1)
     positions = np.searchsorted(edges[1:-1], confidence, side="left")
     counts = np.bincount(positions, minlength=bins).astype(np.float64)

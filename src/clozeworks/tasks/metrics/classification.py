@@ -1,8 +1,8 @@
-"""How well labels are given: one for each item, or several.
+"""How well labels are predicted: one for each item, or several.
 
 The values are those of scikit-learn, with 0 and a note where it warns of a division by zero.
 
-Shapes: n items, C labels, g pairs of a right and a given label, D draws.
+Shapes: n items, C labels, g pairs of a right and a predicted label, D draws.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeworks.arrays import Float64Array
-from clozeworks.errors import InputError, UnknownName
+from clozeworks.errors import InputError
 from clozeworks.tasks.metrics.bootstrap import (
     Values,
     intervals_from_counts,
     intervals_from_sums,
+    measured_from_sums,
     ratio,
 )
 from clozeworks.tasks.metrics.calibration import calibration_bins, calibration_error
@@ -31,60 +32,50 @@ def one_label(
     labels: Sequence[str],
     *,
     probabilities: NDArray[np.floating] | None = None,
-    positive: str | None = None,
     unnamed: NDArray[np.bool_] | None = None,
     intervals: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """Accuracy, F1 and Matthews correlation where each item has one label.
 
-    For two labels `f1` is that of the positive one, and `accuracy_and_f1` the mean of the two.
+    For two labels `f1` is that of the second one, and `accuracy_and_f1` the mean of the two.
     Macro F1 is the mean over the labels that occur. The calibration error (15 bins of equal width)
     has no interval: resampling makes it larger, so that the interval would not hold the value.
 
     Args:
         gold: The number of the right label, (n,).
-        predicted: The number of the given one, (n,).
+        predicted: The number of the predicted one, (n,).
         labels: The names of the labels.
         probabilities: The probabilities, (n, C), for log loss and calibration.
-        positive: Which of two labels is the positive one; the last if not given.
-        unnamed: Which of the given labels stand for something that is none, (n,); Matthews
+        unnamed: Which predicted numbers stand for something that is not a label, (n,); Matthews
             correlation counts that as one more label.
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
+        intervals: Whether intervals are wanted.
 
     Raises:
-        InputError: The numbers do not fit each other or the labels.
-        UnknownName: The positive label is not one of two.
+        InputError: If the numbers do not fit each other or the labels.
     """
-    due, given = check_numbers(gold, predicted, labels)
-    sure = None if probabilities is None else _checked(probabilities, len(due), len(labels))
-    named = given if unnamed is None else np.where(unnamed, len(labels), given)
-    pairs = _Pairs(due, given, named, labels, _positive(labels, positive))
-    tallies = pairs.tallies(pairs.counts)
+    right, predictions = check_numbers(gold, predicted, labels)
+    named = predictions if unnamed is None else np.where(unnamed, len(labels), predictions)
+    pairs = _Pairs(right, predictions, named, len(labels))
     values = {name: float(value[0]) for name, value in pairs.values(pairs.counts).items()}
-    found = (
-        intervals_from_counts(len(due), pairs.values, kinds=pairs.kinds, seed=seed)
-        if intervals
-        else {}
-    )
-    if sure is not None:
-        losses = _losses(due, sure)
+    ends = intervals_from_counts(len(right), pairs.values, kinds=pairs.kinds) if intervals else {}
+    if probabilities is not None:
+        sure = _checked(probabilities, len(right), len(labels))
+        losses = _losses(right, sure)
         values["log_loss"] = float(losses.mean())
         values["calibration_error"] = calibration_error(
-            calibration_bins(due == given, sure[np.arange(len(given)), given])
+            calibration_bins(right == predictions, sure[np.arange(len(predictions)), predictions])
         )
         if intervals:
-            found |= intervals_from_sums(
-                losses[:, None], lambda sums: {"log_loss": sums[:, 0] / len(due)}, seed=seed
+            ends |= intervals_from_sums(
+                losses[:, None], lambda sums: {"log_loss": sums[:, 0] / len(right)}
             )
-    notes = label_notes(
-        Tallies(tallies.right[0], tallies.given[0], tallies.due[0]), labels, absent_count=False
-    )
-    for name, numbers in (("right", due), ("predicted", named)):
+    tallies = pairs.tallies(pairs.counts)
+    once = Tallies(tallies.correct[0], tallies.predicted[0], tallies.gold[0])
+    notes = label_notes(once, labels, absent_count=False)
+    for name, numbers in (("right", right), ("predicted", named)):
         if (numbers == numbers[0]).all():
             notes.append(f"all {name} labels are the same, so Matthews is 0.")
-    return Measured(values, "accuracy", True, len(due), found, tuple(notes))
+    return Measured(values, "accuracy", True, len(right), ends, tuple(notes))
 
 
 def several_labels(
@@ -93,7 +84,6 @@ def several_labels(
     labels: Sequence[str],
     *,
     intervals: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """F1 and exact match where each item has any number of labels.
 
@@ -101,19 +91,20 @@ def several_labels(
 
     Args:
         gold: Whether each label holds, (n, C).
-        predicted: Whether the model says so, (n, C).
+        predicted: Whether the model predicts it, (n, C).
         labels: The names of the labels.
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
+        intervals: Whether intervals are wanted.
 
     Raises:
-        InputError: The two do not fit each other or the labels.
+        InputError: If the two do not fit each other or the labels.
     """
-    held, said = check_held(gold, predicted, labels)
-    count, size = held.shape
-    exact = (held == said).all(axis=1)
+    right, predictions = check_held(gold, predicted, labels)
+    count, size = right.shape
+    exact = (right == predictions).all(axis=1)
     # Single precision holds sums of ones exactly up to 16 million, and is half the memory.
-    statistics = np.column_stack([held & said, said, held, exact]).astype(np.float32)
+    statistics = np.column_stack([right & predictions, predictions, right, exact]).astype(
+        np.float32
+    )
     total = statistics.sum(axis=0, dtype=np.float64)
     absent = size - int(_split(total, size).occurs.sum())
 
@@ -126,45 +117,37 @@ def several_labels(
             "exact_match": sums[:, -1] / count,
         }
 
-    return Measured(
-        values={name: float(value[0]) for name, value in values(total[None]).items()},
-        primary="micro_f1",
-        higher_is_better=True,
-        count=count,
-        intervals=intervals_from_sums(statistics, values, seed=seed) if intervals else {},
-        notes=tuple(label_notes(_split(total, size), labels, absent_count=True)),
-    )
+    notes = label_notes(_split(total, size), labels, absent_count=True)
+    return measured_from_sums(statistics, values, "micro_f1", intervals=intervals, notes=notes)
 
 
 class _Pairs:
-    """The pairs of right and given label that occur; items of the same pair are alike."""
+    """The pairs of right and predicted label that occur; items of the same pair are alike."""
 
     def __init__(
         self,
-        due: NDArray[np.int64],
-        given: NDArray[np.int64],
+        gold: NDArray[np.int64],
+        predicted: NDArray[np.int64],
         named: NDArray[np.int64],
-        labels: Sequence[str],
-        positive: int | None,
+        size: int,
     ) -> None:
-        self.size = len(labels)
-        self.positive = positive
-        wide = self.size + 1  # what is no label is one more
+        self.size = size
+        wide = size + 1  # what is not a label is one more
         pairs, kinds, counts = np.unique(
-            (due * self.size + given) * wide + named, return_inverse=True, return_counts=True
+            (gold * size + predicted) * wide + named, return_inverse=True, return_counts=True
         )
         self.kinds: NDArray[np.int64] = kinds
         self.counts: Float64Array = counts[None].astype(np.float64)  # (1, g)
         pairs, self.named = pairs // wide, pairs % wide  # (g,)
-        self.due, self.given = pairs // self.size, pairs % self.size  # (g,)
+        self.gold, self.predicted = pairs // size, pairs % size  # (g,)
 
     def tallies(self, counts: Float64Array) -> Tallies:
         """From how often each pair came, (D, g), to what is known about each label, (D, C)."""
-        return self._tallied(counts, self.given, self.size)
+        return self._tallied(counts, self.predicted, self.size)
 
-    def _tallied(self, counts: Float64Array, given: NDArray[np.int64], size: int) -> Tallies:
-        right = counts * (self.due == given)
-        parts = ((right, self.due), (counts, given), (counts, self.due))
+    def _tallied(self, counts: Float64Array, predicted: NDArray[np.int64], size: int) -> Tallies:
+        correct = counts * (self.gold == predicted)
+        parts = ((correct, self.gold), (counts, predicted), (counts, self.gold))
         return Tallies(*(self._by_label(part, labels, size) for part, labels in parts))
 
     def _by_label(self, counts: Float64Array, labels: NDArray[np.int64], size: int) -> Float64Array:
@@ -177,45 +160,33 @@ class _Pairs:
     def values(self, counts: Float64Array) -> Values:
         """From how often each pair came, (D, g), to the values."""
         tallies = self.tallies(counts)
-        total = tallies.due.sum(axis=1)
-        accuracy = tallies.right.sum(axis=1) / total
-        found = {
+        total = tallies.gold.sum(axis=1)
+        accuracy = tallies.correct.sum(axis=1) / total
+        values = {
             "accuracy": accuracy,
             "macro_f1": tallies.macro_f1(),
             "micro_f1": tallies.micro_f1(),
-            "weighted_f1": (tallies.f1 * tallies.due).sum(axis=1) / total,
+            "weighted_f1": (tallies.f1 * tallies.gold).sum(axis=1) / total,
             "matthews": _matthews(self._tallied(counts, self.named, self.size + 1)),
         }
-        if self.positive is not None:
-            found["f1"] = tallies.f1[:, self.positive]
-            found["accuracy_and_f1"] = (accuracy + found["f1"]) / 2
-        return found
+        if self.size == 2:
+            values["f1"] = tallies.f1[:, 1]
+            values["accuracy_and_f1"] = (accuracy + values["f1"]) / 2
+        return values
 
 
 def _matthews(tallies: Tallies) -> Float64Array:
-    """The correlation of right and given labels, 0 where one of the two is constant."""
-    total = tallies.due.sum(axis=1)
-    shared = tallies.right.sum(axis=1) * total - (tallies.due * tallies.given).sum(axis=1)
-    spread = [total**2 - (part**2).sum(axis=1) for part in (tallies.due, tallies.given)]
+    """The correlation of right and predicted labels, 0 where one of the two is constant."""
+    gold, predicted = tallies.gold, tallies.predicted
+    total = gold.sum(axis=1)
+    shared = tallies.correct.sum(axis=1) * total - (gold * predicted).sum(axis=1)
+    spread = [total**2 - (part**2).sum(axis=1) for part in (gold, predicted)]
     return ratio(shared, np.sqrt(spread[0]) * np.sqrt(spread[1]))
 
 
 def _split(sums: Float64Array, size: int) -> Tallies:
     parts = (sums[..., begin : begin + size] for begin in range(0, 3 * size, size))
     return Tallies(*parts)
-
-
-def _positive(labels: Sequence[str], positive: str | None) -> int | None:
-    if positive is None:
-        return 1 if len(labels) == 2 else None
-    if len(labels) != 2:
-        raise InputError(
-            f"positive is {positive!r} and there are {len(labels):,} labels; only one of two can "
-            "be the positive one; leave it out, and see macro_f1."
-        )
-    if positive not in labels:
-        raise UnknownName("positive", positive, labels)
-    return list(labels).index(positive)
 
 
 def _checked(probabilities: NDArray[np.floating], count: int, size: int) -> Float64Array:
@@ -236,9 +207,8 @@ def _checked(probabilities: NDArray[np.floating], count: int, size: int) -> Floa
     return sure
 
 
-def _losses(due: NDArray[np.int64], sure: Float64Array) -> Float64Array:
+def _losses(gold: NDArray[np.int64], sure: Float64Array) -> Float64Array:
     """What the right labels cost; no more than a probability of the smallest step from 0 to 1."""
-    least = np.finfo(np.float64).eps
-    right = sure[np.arange(len(due)), due]
-    losses: Float64Array = -np.log(np.clip(right, least, 1 - least))
+    epsilon = np.finfo(np.float64).eps
+    losses: Float64Array = -np.log(np.clip(sure[np.arange(len(gold)), gold], epsilon, 1 - epsilon))
     return losses

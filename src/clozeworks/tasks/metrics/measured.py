@@ -1,8 +1,12 @@
-"""What was measured: values by name, one of them first, with intervals and notes."""
+"""What was measured: values by name, one of them first, with intervals and notes.
+
+Paper: Wang et al. 2019 (GLUE) for the value that decides in each of its tasks; where there are two,
+their mean counts.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from clozeworks.errors import InputError, SettingError, UnknownName
@@ -12,6 +16,21 @@ LOWER_IS_BETTER = frozenset(
     {"log_loss", "calibration_error", "mean_absolute_error", "mean_squared_error"}
 )
 """The values that are the better the lower they are."""
+GLUE_METRICS = {
+    "cola": "matthews",
+    "sst2": "accuracy",
+    "mrpc": "accuracy_and_f1",
+    "qqp": "accuracy_and_f1",
+    "stsb": "pearson_and_spearman",
+    "mnli": "accuracy",
+    "mnli_matched": "accuracy",
+    "mnli_mismatched": "accuracy",
+    "qnli": "accuracy",
+    "rte": "accuracy",
+    "wnli": "accuracy",
+    "ax": "matthews",
+}
+"""The value that decides in each task of GLUE."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +38,7 @@ class Measured:
     """The outcome of an evaluation.
 
     Attributes:
-        values: Every value by its name; shares are from 0 to 1.
+        values: Every value by its name; fractions are from 0 to 1.
         primary: The name of the value that decides.
         higher_is_better: Whether more of the primary value is better.
         count: How many items were measured.
@@ -46,18 +65,17 @@ class Measured:
     def better_than(self, other: "Measured | None") -> bool:
         """Whether this is better than what was measured before, by the primary value.
 
-        Args:
-            other: What was measured before; None if nothing was.
-
         Raises:
-            SettingError: Their primary values are not the same.
+            SettingError: If their primary values are not the same.
         """
         if other is None:
             return True
         if self.primary != other.primary:
             raise SettingError(
-                f"metric is {self.primary!r} here and {other.primary!r} there; only the same value "
-                "can be compared; measure both by one."
+                "metric",
+                self.primary,
+                f"what it is compared with was measured by {other.primary!r}",
+                "measure both by one",
             )
         if math.isnan(self.value) or math.isnan(other.value):
             return not math.isnan(self.value)
@@ -89,40 +107,44 @@ class Measured:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {
-            "values": dict(self.values),
-            "primary": self.primary,
-            "higher_is_better": self.higher_is_better,
-            "count": self.count,
-            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
-            "notes": list(self.notes),
-        }
+        intervals = {name: list(ends) for name, ends in self.intervals.items()}
+        values, notes = dict(self.values), list(self.notes)
+        return {**vars(self), "values": values, "intervals": intervals, "notes": notes}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Measured":
         """What `to_dict` wrote.
 
         Raises:
-            InputError: Something is missing.
+            InputError: If something is missing.
         """
         try:
-            return cls(
-                values=dict(record["values"]),
-                primary=record["primary"],
-                higher_is_better=record["higher_is_better"],
-                count=record["count"],
-                intervals={name: (low, high) for name, (low, high) in record["intervals"].items()},
-                notes=tuple(record["notes"]),
-            )
+            values = {each.name: record[each.name] for each in fields(cls)}
         except KeyError as error:
             raise InputError(
                 f"what was measured has no {error.args[0]!r}; it must have values, primary, "
                 "higher_is_better, count, intervals and notes; measure again."
             ) from error
+        values["intervals"] = {
+            name: (low, high) for name, (low, high) in values["intervals"].items()
+        }
+        return cls(**values | {"notes": tuple(values["notes"])})
+
+
+def with_primary(measured: Measured, name: str) -> Measured:
+    """The same with another value that decides: the name of a value, or of a GLUE task (`mrpc`).
+
+    Raises:
+        UnknownName: If there is no such value.
+    """
+    chosen = GLUE_METRICS.get(name, name)
+    if chosen not in measured.values:
+        raise UnknownName("metric", chosen, measured.values)
+    return replace(measured, primary=chosen, higher_is_better=chosen not in LOWER_IS_BETTER)
 
 
 def best_of(measured: Sequence[Measured], cost: str | None = None) -> int:
-    """The place of the best of several; of equal ones the one that costs less, then the first.
+    """The index of the best of several; of equal ones the one that costs less, then the first.
 
     Args:
         measured: What was measured, by the same values.
@@ -131,8 +153,6 @@ def best_of(measured: Sequence[Measured], cost: str | None = None) -> int:
     best = 0
     for index, each in enumerate(measured):
         before = measured[best]
-        if not index:
-            continue
         if cost is not None and each.value == before.value:
             better = each.values[cost] < before.values[cost]
         else:
@@ -142,6 +162,6 @@ def best_of(measured: Sequence[Measured], cost: str | None = None) -> int:
 
 
 def _shown(value: float) -> str:
-    """A value with three digits behind the point, or with three that count if it is tiny."""
+    """A value with three digits after the point, or with three that count if it is tiny."""
     tiny = 0 < abs(value) < 0.0005
     return f"{value:.2e}" if tiny else f"{value:.3f}"

@@ -24,7 +24,6 @@ def numbers(
     predicted: Sequence[float] | NDArray[np.generic],
     *,
     intervals: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """Pearson and Spearman correlation, their mean, and the mean absolute and squared error.
 
@@ -32,19 +31,18 @@ def numbers(
 
     Args:
         gold: The right numbers, (n,).
-        predicted: The given ones, (n,).
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
+        predicted: The predicted ones, (n,).
+        intervals: Whether intervals are wanted.
 
     Raises:
-        InputError: They are not as many, there are none, or one is not a number.
+        InputError: If they are not as many, there are none, or one is not a number.
     """
     check_lengths(len(gold), len(predicted))
-    right, said = _finite("gold", gold), _finite("predicted", predicted)
-    pairs = _Pairs(right, said)
+    right, predictions = _finite("gold", gold), _finite("predicted", predicted)
+    pairs = _Pairs(right, predictions)
     notes = [
         f"all {name} numbers are the same, so the correlations are 0."
-        for name, values in (("right", right), ("predicted", said))
+        for name, values in (("right", right), ("predicted", predictions))
         if (values == values[0]).all()
     ]
     return Measured(
@@ -52,20 +50,20 @@ def numbers(
         primary="spearman",
         higher_is_better=True,
         count=len(right),
-        intervals=intervals_from_counts(len(right), pairs.values, seed=seed) if intervals else {},
+        intervals=intervals_from_counts(len(right), pairs.values) if intervals else {},
         notes=tuple(notes),
     )
 
 
 class _Pairs:
-    """Right and given numbers, ready for any number of draws."""
+    """Right and predicted numbers, ready for any number of draws."""
 
-    def __init__(self, right: Float64Array, said: Float64Array) -> None:
+    def __init__(self, right: Float64Array, predictions: Float64Array) -> None:
         self.once: Float64Array = np.ones((1, len(right)))
-        x, y = _centred(right), _centred(said)
-        off = said - right
+        x, y = _centred(right), _centred(predictions)
+        off = predictions - right
         self.sums = np.column_stack([x, y, x * x, y * y, x * y, np.abs(off), off * off])
-        self.right, self.said = _Ranks(right), _Ranks(said)
+        self.right, self.predictions = _Ranks(right), _Ranks(predictions)
 
     def values(self, counts: Float64Array) -> Values:
         """From how often each item came, (D, n), to the values."""
@@ -82,7 +80,7 @@ class _Pairs:
 
     def _spearman(self, counts: Float64Array) -> Float64Array:
         x, xx = self.right.ranks(counts)
-        y, yy = self.said.ranks(counts)
+        y, yy = self.predictions.ranks(counts)
         shared = np.einsum("dn,dn,dn->d", counts, x, y)
         whole = np.full(len(counts), counts.shape[1] ** 3 / 12)
         return _correlation(shared, xx, yy, whole, whole)
@@ -126,10 +124,10 @@ def _centred(numbers: Float64Array) -> Float64Array:
 
 
 def _finite(name: str, numbers: Sequence[float] | NDArray[np.generic]) -> Float64Array:
-    found = np.asarray(numbers, dtype=np.float64)
-    if wrong := np.flatnonzero(~np.isfinite(found)).tolist():
+    values = np.asarray(numbers, dtype=np.float64)
+    if wrong := np.flatnonzero(~np.isfinite(values)).tolist():
         raise InputError(
-            f"{name}, item {wrong[0] + 1:,}, is {found[wrong[0]]}; it must be a finite number; "
+            f"{name}, item {wrong[0] + 1:,}, is {values[wrong[0]]}; it must be a finite number; "
             "fix it, or leave the item out."
         )
-    return found
+    return values

@@ -22,10 +22,9 @@ import numpy as np
 from clozeworks.arrays import Float64Array
 from clozeworks.tasks.labels.names import number_of
 from clozeworks.tasks.metrics.answers import squad
-from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
+from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, measured_from_sums, ratio
 from clozeworks.tasks.metrics.classification import one_label
-from clozeworks.tasks.metrics.glue import with_primary
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.measured import Measured, with_primary
 from clozeworks.tasks.metrics.numbers import numbers
 from clozeworks.tasks.spans.questions import QuestionItem
 from clozeworks.tasks.text_to_text.formats import NO_LABEL, Format
@@ -34,7 +33,7 @@ from clozeworks.text.characters import is_chinese, words_of
 
 USUAL = "chrf"
 MEAN = "mean"
-# Compat: what T5's code takes for a text that is no number.
+# Compat: what T5's code takes for a text that is not a number.
 _NO_NUMBER = -1.0
 _ORDERS = 4  # of BLEU
 _CHARACTERS, _BETA = 6, 2  # of chrF
@@ -55,7 +54,7 @@ def measure_tasks(
         texts: What was written for each.
         formats: The format of each; None for plain text.
         metric: The value that decides; that of the format, or chrf, if not given.
-        intervals: Whether to say how sure the values are.
+        intervals: Whether intervals are wanted.
 
     Returns:
         The values of the task; of several tasks the mean of their deciding values, and each value
@@ -63,19 +62,17 @@ def measure_tasks(
     """
     check_lengths(len(items), len(texts))
     order = sorted(range(len(items)), key=lambda index: items[index].task)
-    found: dict[str, Measured] = {}
-    for name, own in groupby(order, key=lambda index: items[index].task):
-        positions = list(own)
-        found[name] = measure_written(
+    by_task: dict[str, Measured] = {}
+    for name, group in groupby(order, key=lambda index: items[index].task):
+        positions = list(group)
+        by_task[name] = measure_written(
             [_right(items[index]) for index in positions],
             [texts[index] for index in positions],
             formats[positions[0]],
             metric=metric,
             intervals=intervals,
         )
-    if len(found) == 1:
-        return next(iter(found.values()))
-    return _together(found)
+    return next(iter(by_task.values())) if len(by_task) == 1 else _together(by_task)
 
 
 def _right(item: SourceItem | ChatItem) -> tuple[str, ...]:
@@ -83,18 +80,18 @@ def _right(item: SourceItem | ChatItem) -> tuple[str, ...]:
     return (item.target,) if isinstance(item, ChatItem) else (item.target, *item.others)
 
 
-def _together(found: dict[str, Measured]) -> Measured:
-    values = {MEAN: fmean(each.value for each in found.values())}
+def _together(by_task: dict[str, Measured]) -> Measured:
+    values = {MEAN: fmean(each.value for each in by_task.values())}
     intervals: dict[str, tuple[float, float]] = {}
     notes = [f"{MEAN} is the mean over tasks of what decides in each; it has no interval."]
-    for name, each in found.items():
+    for name, each in by_task.items():
         shown = name or "(no task)"
         for value in (each.primary, *(other for other in each.values if other != each.primary)):
             values[f"{shown} {value}"] = each.values[value]
             if value in each.intervals:
                 intervals[f"{shown} {value}"] = each.intervals[value]
         notes += [f"{shown}: {note}" for note in each.notes]
-    count = sum(each.count for each in found.values())
+    count = sum(each.count for each in by_task.values())
     return Measured(values, MEAN, True, count, intervals, tuple(notes))
 
 
@@ -106,15 +103,7 @@ def measure_written(
     metric: str | None = None,
     intervals: bool = False,
 ) -> Measured:
-    """How good texts of one task are.
-
-    Args:
-        gold: The right texts of each item, the first of which is its target.
-        texts: What was written.
-        form: The task's format; None for plain text.
-        metric: The value that decides.
-        intervals: Whether to say how sure the values are.
-    """
+    """How good texts of one task are; the first right text of each item is its target."""
     chosen = metric or (form.metric if form else USUAL)
     if form is not None and form.words:
         measured = _words(gold, texts, form, intervals)
@@ -130,64 +119,54 @@ def measure_written(
 def _words(
     gold: Sequence[Sequence[str]], texts: Sequence[str], form: Format, intervals: bool
 ) -> Measured:
-    """Labels by their words; what is no word is a wrong one, to Matthews one more.
+    """Labels by their words; any other text is a wrong one, to Matthews one more.
 
     Compat: as T5's code has it in F1 and in Matthews correlation.
     """
-    due = [form.words.index(right[0]) if right[0] in form.words else None for right in gold]
-    kept = [index for index, right in enumerate(due) if right is not None]
-    said = [form.read(text) for text in texts]
-    right, given, unnamed = [], [], []
-    for index in kept:
-        number = due[index]
-        assert number is not None
-        label = said[index]
+    targets, predicted, unnamed = [], [], []
+    for right, text in zip(gold, texts, strict=True):
+        if right[0] not in form.words:
+            continue
+        target, label = form.words.index(right[0]), form.read(text)
+        targets.append(target)
         unnamed.append(label is None)
-        right.append(number)
-        given.append(
-            form.words.index(str(label)) if label is not None else (number + 1) % len(form.words)
-        )
-    check_lengths(len(right), len(given))
-    measured = one_label(right, given, form.words, unnamed=np.array(unnamed), intervals=intervals)
+        wrong = (target + 1) % len(form.words)
+        predicted.append(wrong if label is None else form.words.index(str(label)))
+    measured = one_label(
+        targets, predicted, form.words, unnamed=np.array(unnamed), intervals=intervals
+    )
     notes = list(measured.notes)
     if unknown := sum(unnamed):
         notes.append(
-            f"written texts that are no word of {form.name}: {unknown:,} of {len(right):,}; each "
-            "counts as a wrong word, in Matthews correlation as a word of its own."
+            f"written texts that are not a word of {form.name}: {unknown:,} of {len(targets):,}; "
+            "each counts as a wrong word, in Matthews correlation as a word of its own."
         )
-    if len(kept) < len(gold):
-        notes.append(f"targets that are {NO_LABEL}: {len(gold) - len(kept):,}; they are left out.")
+    if left_out := len(gold) - len(targets):
+        notes.append(f"targets that are {NO_LABEL}: {left_out:,}; they are left out.")
     return replace(measured, notes=tuple(notes))
 
 
 def _numbers(
     gold: Sequence[Sequence[str]], texts: Sequence[str], form: Format, intervals: bool
 ) -> Measured:
-    said = [form.read(text) for text in texts]
-    unknown = sum(value is None for value in said)
-    given = [_NO_NUMBER if value is None else number_of(value, "the text") for value in said]
-    measured = numbers(
-        [number_of(right[0], "the target") for right in gold], given, intervals=intervals
-    )
+    values = [form.read(text) for text in texts]
+    targets = [number_of(right[0], "the target") for right in gold]
+    predicted = [_NO_NUMBER if value is None else number_of(value, "the text") for value in values]
+    measured = numbers(targets, predicted, intervals=intervals)
+    unknown = values.count(None)
     if not unknown:
         return measured
-    note = f"written texts that are no number: {unknown:,} of {len(texts):,}; each counts as -1."
+    note = f"written texts that are not numbers: {unknown:,} of {len(texts):,}; each counts as -1."
     return replace(measured, notes=(*measured.notes, note))
 
 
 def plain_texts(
-    gold: Sequence[Sequence[str]], texts: Sequence[str], *, intervals: bool = False, seed: int = 0
+    gold: Sequence[Sequence[str]], texts: Sequence[str], *, intervals: bool = False
 ) -> Measured:
-    """BLEU, chrF, ROUGE and exact match.
-
-    Args:
-        gold: The right texts of each item, the first of which is its target.
-        texts: What was written.
-        intervals: Whether to say how sure the values are.
-        seed: Decides the draws.
+    """BLEU, chrF, ROUGE and exact match; the first right text of each item is its target.
 
     Raises:
-        InputError: They are not as many, or there are none.
+        InputError: If they are not as many, or there are none.
     """
     check_lengths(len(gold), len(texts))
     targets = [right[0] for right in gold]
@@ -208,26 +187,19 @@ def plain_texts(
 
     def values(sums: Float64Array) -> Values:
         bleu, chrf, rouge, right = np.split(sums, ends, axis=1)
+        rouge_1, rouge_2, rouge_l = rouge.T / count
         return {
             "bleu": bleu_from(bleu),
             "chrf": chrf_from(chrf),
-            **{
-                name: rouge[:, index] / count
-                for index, name in enumerate(("rouge_1", "rouge_2", "rouge_l"))
-            },
+            "rouge_1": rouge_1,
+            "rouge_2": rouge_2,
+            "rouge_l": rouge_l,
             "exact_match": right[:, 0] / count,
         }
 
     statistics = np.concatenate(list(parts.values()), axis=1)
-    total = values(statistics.sum(axis=0)[None])
-    return Measured(
-        values={name: float(value[0]) for name, value in total.items()},
-        primary=USUAL,
-        higher_is_better=True,
-        count=count,
-        intervals=intervals_from_sums(statistics, values, seed=seed) if intervals else {},
-        notes=_notes(chinese=chinese, latin=latin),
-    )
+    notes = _notes(chinese=chinese, latin=latin)
+    return measured_from_sums(statistics, values, USUAL, intervals=intervals, notes=notes)
 
 
 def _notes(*, chinese: bool, latin: bool) -> tuple[str, ...]:
@@ -258,48 +230,48 @@ def bleu_counts(targets: Sequence[str], texts: Sequence[str], *, chinese: bool) 
     from sacrebleu.metrics.bleu import BLEU
 
     counting = BLEU(tokenize="zh" if chinese else "13a")
-    found = []
-    for target, text in zip(targets, texts, strict=True):
-        score = counting.corpus_score([text], [[target]])
-        found.append([*score.counts, *score.totals, score.sys_len, score.ref_len])
-    return np.array(found, np.float64)
+    pairs = zip(targets, texts, strict=True)
+    scores = (counting.corpus_score([text], [[target]]) for target, text in pairs)
+    rows = [[*each.counts, *each.totals, each.sys_len, each.ref_len] for each in scores]
+    return np.array(rows, np.float64)
 
 
 def bleu_from(sums: Float64Array) -> Float64Array:
     """BLEU of sums (D, 10), smoothed as sacreBLEU does: each order without a match halves."""
     right, total = sums[:, :_ORDERS], sums[:, _ORDERS : 2 * _ORDERS]
-    said, due = sums[:, -2], sums[:, -1]
+    length, target_length = sums[:, -2], sums[:, -1]
     none = (right == 0) & (total > 0)
     halved = 0.5 ** np.cumsum(none, axis=1)
-    shares = np.where(none, ratio(halved, total), ratio(right, total))
+    fractions = np.where(none, ratio(halved, total), ratio(right, total))
     known = (total > 0).all(axis=1) & (right.sum(axis=1) > 0)
-    logs = np.log(np.where(shares > 0, shares, 1.0)).mean(axis=1)
-    short = np.where(said < due, np.exp(1 - ratio(due, np.maximum(said, 1e-9))), 1.0)
-    found: Float64Array = np.where(known, short * np.exp(logs), 0.0)
-    return found
+    logs = np.log(np.where(fractions > 0, fractions, 1.0)).mean(axis=1)
+    penalty = np.exp(1 - ratio(target_length, np.maximum(length, 1e-9)))
+    short = np.where(length < target_length, penalty, 1.0)
+    bleu: Float64Array = np.where(known, short * np.exp(logs), 0.0)
+    return bleu
 
 
 def chrf_counts(target: str, text: str) -> list[float]:
-    """What chrF is made of: n-grams said, due and shared, for each order, without white space."""
-    said, due = "".join(text.split()), "".join(target.split())
-    found: list[float] = []
+    """N-grams of the text, of the target and shared, for each order, without white space."""
+    signs = "".join(text.split()), "".join(target.split())
+    counts: list[float] = []
     for order in range(1, _CHARACTERS + 1):
-        mine, theirs = (
+        written, gold = (
             Counter(each[index : index + order] for index in range(len(each) - order + 1))
-            for each in (said, due)
+            for each in signs
         )
         # Compat: n-grams longer than the target do not count against a text.
-        found += [mine.total() if theirs else 0, theirs.total(), (mine & theirs).total()]
-    return found
+        counts += [written.total() if gold else 0, gold.total(), (written & gold).total()]
+    return counts
 
 
 def chrf_from(sums: Float64Array) -> Float64Array:
     """The chrF of sums, (D, 18); orders that one of the two does not have are left out."""
-    said, due, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
-    both = (said > 0) & (due > 0)
+    written, gold, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+    both = (written > 0) & (gold > 0)
     orders = both.sum(axis=1)
-    precision = ratio((ratio(shared, said) * both).sum(axis=1), orders)
-    recall = ratio((ratio(shared, due) * both).sum(axis=1), orders)
+    precision = ratio((ratio(shared, written) * both).sum(axis=1), orders)
+    recall = ratio((ratio(shared, gold) * both).sum(axis=1), orders)
     factor = _BETA**2
     return ratio((1 + factor) * precision * recall, factor * precision + recall)
 
@@ -325,8 +297,5 @@ def rouge_scores(targets: Sequence[str], texts: Sequence[str], *, latin: bool) -
 
     names = ["rouge1", "rouge2", "rougeL"]
     scorer = RougeScorer(names, tokenizer=None if latin else _Words())
-    found = []
-    for target, text in zip(targets, texts, strict=True):
-        scores = scorer.score(target, text)
-        found.append([scores[name].fmeasure for name in names])
-    return np.array(found, np.float64)
+    scores = map(scorer.score, targets, texts)
+    return np.array([[each[name].fmeasure for name in names] for each in scores], np.float64)

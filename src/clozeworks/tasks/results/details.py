@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from clozeworks.data.labelled.items import Item
 from clozeworks.tasks.metrics.calibration import Bin
 from clozeworks.tasks.metrics.labels import KnownLabels
 
@@ -73,10 +74,10 @@ Detail = DetailTable | DetailText | ConfusionMatrix | CalibrationCurve | Scatter
 
 def label_details(known: KnownLabels) -> list[Detail]:
     """A confusion matrix where it can be read, and a table of the labels' scores."""
-    found: list[Detail] = []
+    details: list[Detail] = []
     if known.confusion:
         names = tuple(each.label for each in known.labels)
-        found.append(ConfusionMatrix(names, known.confusion))
+        details.append(ConfusionMatrix(names, known.confusion))
     rows = tuple(
         (
             each.label,
@@ -87,10 +88,10 @@ def label_details(known: KnownLabels) -> list[Detail]:
         )
         for each in known.labels[:MOST_ROWS]
     )
-    found.append(DetailTable((known.what, "precision", "recall", "F1", "count"), rows))
+    details.append(DetailTable((known.what, "precision", "recall", "F1", "count"), rows))
     if len(known.labels) > MOST_ROWS:
-        found.append(DetailText(f"And {len(known.labels) - MOST_ROWS:,} more."))
-    return found
+        details.append(DetailText(f"And {len(known.labels) - MOST_ROWS:,} more."))
+    return details
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,22 @@ class Mistake:
     shown_weight: str
     texts: tuple[MarkedText, ...]
 
+    @classmethod
+    def of(
+        cls,
+        item: Item,
+        kind: str,
+        gold: str,
+        predicted: str,
+        weight: float,
+        shown: str = "",
+        texts: tuple[MarkedText, ...] = (),
+    ) -> "Mistake":
+        """A mistake about an item: by default its texts without marks, weighed by confidence."""
+        shown = shown or f"{weight:.1%} confident"
+        texts = texts or tuple(map(marked, item.texts))
+        return cls(item.source_location, kind, gold, predicted, weight, shown, texts)
+
 
 @dataclass(frozen=True)
 class Mistakes:
@@ -171,12 +188,11 @@ class Mistakes:
 
 def worst_mistakes(mistakes: Sequence[Mistake], limit: int = MOST_MISTAKES) -> Mistakes:
     """Counts mistakes by kind and keeps the worst; a frequent kind does not hide the others."""
-    ordered = sorted(mistakes, key=lambda mistake: -mistake.weight)
     seen: Counter[str] = Counter()
     turns = []
-    for mistake in ordered:
-        turns.append(seen[mistake.kind])
+    for mistake in sorted(mistakes, key=lambda each: -each.weight):
+        turns.append((seen[mistake.kind], mistake))
         seen[mistake.kind] += 1
-    by_turn = sorted(range(len(ordered)), key=lambda number: turns[number])[:limit]
-    kept = sorted((ordered[number] for number in by_turn), key=lambda each: -each.weight)
-    return Mistakes(dict(seen.most_common()), tuple(kept))
+    worst = [mistake for _, mistake in sorted(turns, key=lambda each: each[0])[:limit]]
+    worst.sort(key=lambda each: -each.weight)
+    return Mistakes(dict(seen.most_common()), tuple(worst))

@@ -17,30 +17,24 @@ class Prediction(Protocol):
     @property
     def windows(self) -> int:
         """Through how many windows the item was read."""
-        ...
 
     def to_dict(self, top: int | None = None) -> Record:
         """As JSON can hold it; `top` limits labels or candidates."""
-        ...
 
 
 def record_of(
     item: Item, prediction: Prediction, top: int | None = None, *, gold: bool = False
 ) -> Record:
-    """An item and what a model predicts about it.
+    """An item and what a model predicts about it; with `gold` also what is right.
 
-    Args:
-        item: The item.
-        prediction: The prediction.
-        top: How many labels or candidates are kept; all if not given.
-        gold: Whether what is right stands beside it.
+    `top` is how many labels or candidates are kept; all if not given.
     """
-    predicted, asked = prediction.to_dict(top), item.echo()
-    if "text" in asked and "text" in predicted:  # one is read, the other written for it
-        asked["source"] = asked.pop("text")
+    predicted, inputs = prediction.to_dict(top), item.echo()
+    if "text" in inputs and "text" in predicted:  # one is read, the other written for it
+        inputs["source"] = inputs.pop("text")
     right = {"gold": item.gold_json()} if gold else {}
     where = {"source_location": item.source_location} if item.source_location else {}
-    return {**asked, **predicted, **right, **where}
+    return {**inputs, **predicted, **right, **where}
 
 
 def best_scores(scores: Mapping[str, float], top: int | None) -> dict[str, float]:

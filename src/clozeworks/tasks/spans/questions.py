@@ -1,7 +1,7 @@
 """Questions about a context: the item, the layout of SQuAD 1.1 and 2.0 (also CMRC and DRCD), rows.
 
 An answer that does not stand where the file says is moved, if its text stands in the context
-exactly once; otherwise nobody knows which place was meant, and the row is bad.
+exactly once; otherwise nobody knows which one was meant, and the row is bad.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -95,9 +95,9 @@ class QuestionItem(Item):
     @property
     def gold_state(self) -> str:
         """Whether the question has an answer."""
-        return (
-            "answered" if self.answers else "without an answer" if self.impossible else "not known"
-        )
+        if self.answers:
+            return "answered"
+        return "without an answer" if self.impossible else "not known"
 
     @property
     def shared_text(self) -> str | None:
@@ -115,9 +115,7 @@ class QuestionItem(Item):
 
     def echo(self) -> dict[str, Any]:
         """The question; many share a long context."""
-        return (
-            {"id": self.id, "question": self.question} if self.id else {"question": self.question}
-        )
+        return {name: value for name, value in self.inputs().items() if name != "context"}
 
     def gold_json(self) -> Any:
         """The answers and where they begin."""
@@ -134,24 +132,34 @@ class QuestionItem(Item):
         """With another question and context; the answers stay as they are."""
         held = [(answer.begin, answer.end) for answer in self.answers]
         context, spans = editor.text_with_spans(self.context, held, "context")
-        answers = tuple(
-            AnswerSpan(answer.text, begin)
-            for answer, (begin, _) in zip(self.answers, spans, strict=True)
-        )
+        begins = (begin for begin, _ in spans)
+        answers = tuple(map(AnswerSpan, self.gold_texts, begins))
         question = editor.text(self.question, "question")
         return replace(self, question=question, context=context, answers=answers)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "QuestionItem":
         """A row that holds a question and its context."""
-        impossible = row.get("impossible")
+        question, context, impossible = (
+            row.get("question"),
+            row.get("context"),
+            row.get("impossible"),
+        )
+        if wrong := wrong_text(question, "question") or wrong_text(context, "context"):
+            raise ValueError(wrong)
+        assert isinstance(question, str) and isinstance(context, str)
         if isinstance(impossible, str):
             impossible = impossible.strip().lower() in ("1", "true", "yes")
+        stated = _answers(row.get("answers"), row.get("start"))
+        if stated and impossible:
+            raise ValueError(
+                "the question is marked as impossible and has an answer; take one of them out"
+            )
+        spans = (_span(context, text, begin, source_location, bad) for text, begin in stated or ())
+        unique = tuple(dict.fromkeys(spans))  # several people often gave the same answer
+        none = bool(impossible) or stated == []
         name = "" if row.get("id") is None else str(row["id"])
-        question, context, answers = row.get("question"), row.get("context"), row.get("answers")
-        return _item(
-            question, context, answers, row.get("start"), impossible, name, source_location, bad
-        )
+        return cls(question, context, unique, none, name, source_location)
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
@@ -188,33 +196,26 @@ def _document(path: Path, suffix: str, encoding: str) -> Any:
     if one_object_per_line(held):
         return None
     value = json_document(held, printable(path))
-    return value if is_squad(value) else None
-
-
-def is_squad(value: object) -> bool:
-    """Whether a JSON document has the layout of SQuAD."""
     articles = value.get("data") if isinstance(value, dict) else value
     first = articles[0] if isinstance(articles, list) and articles else None
-    return isinstance(first, dict) and isinstance(first.get("paragraphs"), list)
+    is_squad = isinstance(first, dict) and isinstance(first.get("paragraphs"), list)
+    return value if is_squad else None
 
 
 def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
-    """Reads articles of paragraphs of questions.
-
-    Args:
-        value: The JSON document.
-        origin: The file, for messages.
-        bad: Told about questions that cannot be used.
-    """
+    """Reads articles of paragraphs of questions; `bad` collects those that cannot be used."""
     items = []
     for source_location, _, paragraph, question in squad_questions(value, origin):
         if not isinstance(question, dict):
             bad.add(source_location, f"this is {json_type(question)}; it must be an object; fix it")
             continue
-        cells = (question.get("question"), paragraph.get("context"), question.get("answers"))
-        impossible, name = question.get("is_impossible"), str(question.get("id", ""))
+        row = {
+            **{name: question.get(name) for name in ("question", "answers", "id")},
+            "context": paragraph.get("context"),
+            "impossible": question.get("is_impossible"),
+        }
         try:
-            items.append(_item(*cells, None, impossible, name, source_location, bad))
+            items.append(QuestionItem.from_row(row, source_location, bad))
         except ValueError as error:
             bad.add(source_location, str(error))
     return items
@@ -223,12 +224,8 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
 def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, Any]]:
     """Walks over a document with the layout of SQuAD.
 
-    Args:
-        value: The JSON document.
-        origin: The file, for messages.
-
     Yields:
-        The place, the article, the paragraph and each question; None for a question where the
+        The location, the article, the paragraph and each question; None for a question where the
         layout is another one.
     """
     number = 0
@@ -239,36 +236,8 @@ def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, An
             for question in asked if isinstance(asked, list) else [None]:
                 number += 1
                 name = str(question.get("id", "")) if isinstance(question, dict) else ""
-                source_location = f"{origin}, question {number:,}" + (
-                    f" (id {name})" if name else ""
-                )
-                yield source_location, article, paragraph, question
-
-
-def _item(
-    question: object,
-    context: object,
-    answers: object,
-    start: object,
-    impossible: object,
-    name: str,
-    source_location: str,
-    bad: BadRows,
-) -> QuestionItem:
-    for what, text in (("question", question), ("context", context)):
-        if wrong := wrong_text(text, what):
-            raise ValueError(wrong)
-    assert isinstance(question, str) and isinstance(context, str)
-    stated = _answers(answers, start)
-    if stated and impossible:
-        raise ValueError(
-            "the question is marked as impossible and has an answer; take one of them out"
-        )
-    spans = tuple(_span(context, text, begin, source_location, bad) for text, begin in stated or ())
-    # Several people often gave the same answer.
-    unique = tuple(dict.fromkeys(spans))
-    none = bool(impossible) or (stated is not None and not stated)
-    return QuestionItem(question, context, unique, none, name, source_location)
+                named = f" (id {name})" if name else ""
+                yield f"{origin}, question {number:,}{named}", article, paragraph, question
 
 
 def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | None:
@@ -276,17 +245,15 @@ def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | N
     if answers is None:
         return None
     if isinstance(answers, str):
-        if not answers:
-            return []
-        return [(answers, _place(start))]
+        return [(answers, _begin(start))] if answers else []
     if isinstance(answers, dict):  # lists side by side, as columnar formats have them
         texts, starts = answers.get("text"), answers.get("answer_start")
         if isinstance(texts, str):
-            return [(texts, _place(starts))]
+            return [(texts, _begin(starts))]
         if not isinstance(texts, list) or (starts is not None and len(starts) != len(texts)):
             raise ValueError("the answers have no list of texts and of as many positions; fix them")
         return [
-            (_text(text), _place(begin))
+            (_text(text), _begin(begin))
             for text, begin in zip(texts, starts or [None] * len(texts), strict=True)
         ]
     if not isinstance(answers, list):
@@ -294,9 +261,9 @@ def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | N
     stated: list[tuple[str, int | None]] = []
     for answer in answers:
         if isinstance(answer, dict):
-            stated.append((_text(answer.get("text")), _place(answer.get("answer_start"))))
+            stated.append((_text(answer.get("text")), _begin(answer.get("answer_start"))))
         else:
-            stated.append((_text(answer), _place(start if len(answers) == 1 else None)))
+            stated.append((_text(answer), _begin(start if len(answers) == 1 else None)))
     return stated
 
 
@@ -306,18 +273,15 @@ def _text(answer: object) -> str:
     return answer
 
 
-def _place(start: object) -> int | None:
+def _begin(start: object) -> int | None:
     if start is None or start == "":
         return None
     if isinstance(start, list) and len(start) == 1:
-        return _place(start[0])
-    if isinstance(start, bool) or not isinstance(start, int | str) or not _is_whole(str(start)):
-        raise ValueError(f"the place of an answer is {start!r}; it must be a whole number; fix it")
+        return _begin(start[0])
+    whole = str(start).strip().removeprefix("-").isdecimal()
+    if isinstance(start, bool) or not isinstance(start, int | str) or not whole:
+        raise ValueError(f"the start of an answer is {start!r}; it must be a whole number; fix it")
     return int(start)
-
-
-def _is_whole(text: str) -> bool:
-    return text.strip().removeprefix("-").isdecimal()
 
 
 def _span(
@@ -331,23 +295,22 @@ def _span(
     first = context.find(answer)
     if first >= 0 and context.find(answer, first + 1) < 0:
         if begin is not None:
-            bad.repair(
-                source_location,
-                f"the answer {shown} stood at {first:,}, not at {begin:,}; it was moved",
-            )
+            message = f"the answer {shown} stood at {first:,}, not at {begin:,}; it was moved"
+            bad.repair(source_location, message)
         return AnswerSpan(answer, first)
     if first < 0:
         raise ValueError(f"the answer {shown} does not stand in the context; copy it from there")
-    said = "there is no place for it" if begin is None else f"not at {begin:,}"
+    where = "its start is not stated" if begin is None else f"not at {begin:,}"
     raise ValueError(
-        f"the answer {shown} stands in the context more than once, and {said}; correct answer_start"
+        f"the answer {shown} stands in the context more than once, and {where}; correct "
+        "answer_start"
     )
 
 
 def _written_squad(value: Any, origin: str) -> WrittenFile:
     rest = {key: value[key] for key in value if key != "data"} if isinstance(value, dict) else None
-    said = "" if not rest else f" with {json_line(rest).strip()}"
-    shape = f"has the layout of SQuAD{said}" + (" as a list" if rest is None else "")
+    more = " as a list" if rest is None else f" with {json_line(rest).strip()}" if rest else ""
+    shape = f"has the layout of SQuAD{more}"
     file = WrittenFile(".json", shape, value, write=_squad_document)
     numbers: dict[int, int] = {}
     for source_location, article, _, question in squad_questions(value, origin):
@@ -364,13 +327,13 @@ def _squad_document(chosen: ChosenRows) -> bytes:
     for file, _ in chosen:
         for article in file.head["data"] if isinstance(file.head, dict) else file.head:
             paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-            kept = [
+            chosen_paragraphs = [
                 {**paragraph, "qas": asked}
                 for paragraph in (paragraphs if isinstance(paragraphs, list) else ())
                 if isinstance(paragraph, dict) and isinstance(paragraph.get("qas"), list)
                 if (asked := [each for each in paragraph["qas"] if id(each) in taken])
             ]
-            if kept:
-                articles.append({**article, "paragraphs": kept})
+            if chosen_paragraphs:
+                articles.append({**article, "paragraphs": chosen_paragraphs})
     whole = chosen[0][0].head
     return json_line({**whole, "data": articles} if isinstance(whole, dict) else articles).encode()

@@ -18,7 +18,7 @@ import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.errors import InputError, SettingError
-from clozeworks.spec import spec
+from clozeworks.spec import NonNegativeInt, PositiveInt, spec
 from clozeworks.text.tokenizer.encoding import Encoded, lengths
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.valid import location_of
@@ -36,40 +36,29 @@ class Windows:
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    length: int | None = None
+    length: PositiveInt | None = None
     """The most tokens of a window, special ones among them; what the model takes if not given."""
-    overlap: int | None = None
+    overlap: NonNegativeInt | None = None
     """Tokens that neighbouring windows share; a quarter of the room if not given."""
-    step: int | None = None
+    step: PositiveInt | None = None
     """How far the next window begins, instead of an overlap; at most the room of a window."""
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("length", self.length, 1),
-            ("overlap", self.overlap, 0),
-            ("step", self.step, 1),
-        ):
-            if value is not None and value < least:
-                raise SettingError(f"windows.{name} is {value:,}; it must be at least {least}.")
         if self.overlap is not None and self.step is not None:
-            raise SettingError(
-                f"windows.overlap is {self.overlap:,} and windows.step is {self.step:,}; one "
-                "follows from the other; leave one out."
-            )
+            rule = f"`step` is {self.step:,}; one follows from the other"
+            raise SettingError("overlap", self.overlap, rule, "leave one out")
 
     def limit(self, max_length: int | None) -> int | None:
         """The tokens of a window in a model that takes at most so many.
 
         Raises:
-            SettingError: The model takes fewer than was asked for.
+            SettingError: If the model takes fewer than `length`.
         """
         if self.length is None:
             return max_length
         if max_length is not None and self.length > max_length:
-            raise SettingError(
-                f"windows.length is {self.length:,}; this model takes at most {max_length:,} "
-                "tokens; lower it."
-            )
+            rule = f"this model takes at most {max_length:,} tokens"
+            raise SettingError("windows.length", self.length, rule, "lower it")
         return self.length
 
     def shared(self, room: int) -> int:
@@ -82,9 +71,9 @@ class Windows:
             return max(room - self.step, 0)
         overlap = room // 4 if self.overlap is None else self.overlap
         if overlap >= room:
+            rule = f"a window has room for {room:,} tokens of text; it must be smaller"
             raise SettingError(
-                f"windows.overlap is {overlap:,} and a window has room for {room:,} tokens of "
-                "text; it must be smaller; lower it, or raise windows.length."
+                "windows.overlap", overlap, rule, "lower it, or raise windows.length"
             )
         return overlap
 
@@ -99,9 +88,9 @@ class TokenWindow:
         first: The number of the first moving token among all tokens of the moving text.
         before: How many tokens stand before the moving text in this window.
         count: How many moving tokens this window has.
-        asked: The positions of the tokens whose scores are wanted, counted within the window; None
+        positions: The tokens whose logits are wanted, as positions within the window; None
             for all of them.
-        about: What each asked token is about, such as the number of its word.
+        about: What each wanted token is about, such as the number of its word.
     """
 
     item: int
@@ -109,7 +98,7 @@ class TokenWindow:
     first: int
     before: int
     count: int
-    asked: Int64Array | None = None
+    positions: Int64Array | None = None
     about: Int64Array | None = None
 
     def __len__(self) -> int:
@@ -117,8 +106,8 @@ class TokenWindow:
 
     @property
     def wanted(self) -> Int64Array:
-        """The positions of the tokens whose scores are wanted."""
-        return np.arange(len(self)) if self.asked is None else self.asked
+        """The positions of the tokens whose logits are wanted."""
+        return np.arange(len(self)) if self.positions is None else self.positions
 
     @property
     def moving(self) -> slice:
@@ -153,21 +142,20 @@ def read_windows(
         The windows of all items in order; each item has at least one.
 
     Raises:
-        InputError: What must stand in every window leaves no room.
+        InputError: If what must stand in every window leaves no room.
     """
     limit = windows.limit(max_length)
-    every = tokenizer.encode(texts, pairs, offsets=offsets)
-    found: list[TokenWindow] = []
-    for number, whole in enumerate(every):
+    every: list[TokenWindow] = []
+    for number, whole in enumerate(tokenizer.encode(texts, pairs, offsets=offsets)):
         if limit is None or len(whole) <= limit:
             before, count = _stretch(whole, moves) if offsets else (0, len(whole))
-            found.append(TokenWindow(number, whole, 0, before, count))
+            every.append(TokenWindow(number, whole, 0, before, count))
             continue
         if not offsets:  # which text a token belongs to is known only with them
             pair = None if pairs is None else [pairs[number]]
             whole = tokenizer.encode([texts[number]], pair, offsets=True)[0]
-        found += _cut(whole, number, limit, windows, moves, location_of(number, source_locations))
-    return found
+        every += _cut(whole, number, limit, windows, moves, location_of(number, source_locations))
+    return every
 
 
 def _cut(
@@ -192,12 +180,12 @@ def _cut(
             f"{'' if alone else 'shorten the other text, or '}raise windows.length."
         )
     before = whole.part.index(moving)
-    behind = range(before + counts[moving], len(whole))
-    found = []
+    after = range(before + counts[moving], len(whole))
+    several = []
     for begin, _, end in sliding_windows(counts[moving], room, windows.shared(room)):
-        positions = [*range(before), *range(before + begin, before + end), *behind]
-        found.append(TokenWindow(number, whole.pick(positions), begin, before, end - begin))
-    return found
+        positions = [*range(before), *range(before + begin, before + end), *after]
+        several.append(TokenWindow(number, whole.pick(positions), begin, before, end - begin))
+    return several
 
 
 def _moving(counts: tuple[int, int], moves: MovingSide) -> int:
@@ -222,29 +210,23 @@ def judged_in(windows: Sequence[TokenWindow]) -> Int64Array:
 def offsets_of(windows: Sequence[TokenWindow]) -> Int64Array:
     """Where each moving token of an item stands in its text: begin and end, (T, 2)."""
     total = max(window.first + window.count for window in windows)
-    found = np.zeros((total, 2), np.int64)
+    offsets = np.zeros((total, 2), np.int64)
     for window in windows:
         assert window.encoded.offsets is not None
-        here = window.encoded.offsets[window.moving]
-        if here:
-            found[window.first : window.first + window.count] = here
-    return found
+        if here := window.encoded.offsets[window.moving]:
+            offsets[window.first : window.first + window.count] = here
+    return offsets
 
 
 def first_tokens(spans: Sequence[tuple[int, int]], offsets: Int64Array) -> Int64Array:
-    """The first token of each stretch of characters, -1 if it has none.
-
-    Args:
-        spans: Stretches in order: begin and end.
-        offsets: Where the tokens stand, (T, 2).
-    """
+    """The first token of each stretch of characters (begin, end), in order; -1 if it has none."""
     if not spans or not len(offsets):
         return np.full(len(spans), -1, np.int64)
     begins, ends = np.array(spans, np.int64).T
-    found = np.searchsorted(offsets[:, 1], begins, side="right")
-    there = found < len(offsets)
-    there &= offsets[np.minimum(found, len(offsets) - 1), 0] < ends
-    return np.where(there, found, -1)
+    tokens = np.searchsorted(offsets[:, 1], begins, side="right")
+    there = tokens < len(offsets)
+    there &= offsets[np.minimum(tokens, len(offsets) - 1), 0] < ends
+    return np.where(there, tokens, -1)
 
 
 def asking(windows: Sequence[TokenWindow], tokens: Int64Array) -> list[TokenWindow]:
@@ -254,18 +236,16 @@ def asking(windows: Sequence[TokenWindow], tokens: Int64Array) -> list[TokenWind
         windows: The windows of one item.
         tokens: Moving tokens to ask for, -1 for none; their numbers here are what they are about.
     """
-    if len(windows) == 1:
-        about = np.flatnonzero(tokens >= 0)
-        return [replace(windows[0], asked=tokens[about] + windows[0].before, about=about)]
-    owner = judged_in(windows)
-    found = []
+    owner = judged_in(windows) if len(windows) > 1 else None
+    several = []
     for number, window in enumerate(windows):
-        about = np.flatnonzero((tokens >= 0) & (owner[tokens] == number))
-        asked = tokens[about] - window.first + window.before
-        found.append(replace(window, asked=asked, about=about))
-    return found
+        judged = tokens >= 0 if owner is None else (tokens >= 0) & (owner[tokens] == number)
+        about = np.flatnonzero(judged)
+        positions = tokens[about] - window.first + window.before
+        several.append(replace(window, positions=positions, about=about))
+    return several
 
 
 def by_item(windows: Sequence[TokenWindow]) -> list[list[TokenWindow]]:
     """The windows of each item together; they stand in the order of the items."""
-    return [list(own) for _, own in groupby(windows, key=lambda window: window.item)]
+    return [list(several) for _, several in groupby(windows, key=lambda window: window.item)]

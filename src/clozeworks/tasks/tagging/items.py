@@ -18,11 +18,11 @@ from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.lines import read_lines
 from clozeworks.data.files.tables import TABLE_SUFFIXES, nothing
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.columns import TEXT_COLUMNS, Column, How
+from clozeworks.data.labelled.columns import TEXT_COLUMNS, Column
 from clozeworks.data.labelled.items import NO_LABELS, Item, Role, Span, TextEditor, wrong_text
 from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.data.labelled.written_rows import WrittenFile
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError, SettingError, Stated
 from clozeworks.text.characters import characters_of, is_chinese, words_of
 from clozeworks.wording import counted
 
@@ -53,14 +53,14 @@ class WordsItem(Item):
         spans: Where each word stands in it: begin and end, in order, without overlap.
         tags: One for each word; None if they are not known.
         source_location: Where it came from, for messages.
-        found: Whether the words were found in the text; otherwise they were given, and stay.
+        detected: Whether the words were found in the text; otherwise they stay as they are.
     """
 
     text: str
     spans: tuple[Span, ...]
     tags: tuple[str, ...] | None = None
     source_location: str = ""
-    found: bool = field(default=False, repr=False)
+    detected: bool = field(default=False, repr=False)
 
     command: ClassVar[str] = "tag"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -97,7 +97,7 @@ class WordsItem(Item):
     @classmethod
     def of_text(cls, text: str, source_location: str = "") -> "WordsItem":
         """Finds the words of a text."""
-        return cls(text, tuple(words_of(text)), source_location=source_location, found=True)
+        return cls(text, tuple(words_of(text)), source_location=source_location, detected=True)
 
     def by_character(self) -> "WordsItem":
         """The same text with each character as a word; what is one to the eye stays one."""
@@ -121,13 +121,13 @@ class WordsItem(Item):
     @property
     def entities(self) -> tuple[str, ...]:
         """The type of each entity: of each tag that begins one."""
-        found, before = [], ""
+        types, before = [], ""
         for tag in self.tags or ():
             kind = entity_type(tag)
             if kind != tag and (tag[0] in "BSU" or before != kind):
-                found.append(kind)
+                types.append(kind)
             before = kind
-        return tuple(found)
+        return tuple(types)
 
     @property
     def word_count(self) -> int | None:
@@ -184,12 +184,14 @@ class WordsItem(Item):
         column = named.get("words", "2" if conllu else "1")
         if "text" in named or not column.isdecimal() or int(column) < 1:
             raise SettingError(
-                f"--columns names a column of {origin} by its name, and words in columns have no "
-                "header; give the number of the words' column, for example --columns words=1."
+                "--columns",
+                Stated(",".join(f"{role}={name}" for role, name in named.items())),
+                f"words in columns, as in {origin}, have no header",
+                "give the number of the words' column, for example --columns words=1",
             )
         sentences = _bare_sentences(lines, origin, int(column), refuse, conllu)
-        said = "Each line is a word" + (f", in column {column}" if column != "1" else "")
-        return sentences, f"{said}; blank lines end sentences."
+        where = f", in column {column}" if column != "1" else ""
+        return sentences, f"Each line is a word{where}; blank lines end sentences."
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], source_location: str = "") -> "WordsItem":
@@ -202,9 +204,7 @@ class WordsItem(Item):
         words, tags = row["words"], row.get("tags")
         if wrong := _wrong_lists(words, tags, "tags" in row):
             raise ValueError(wrong)
-        return cls.of_words(
-            words, None if tags is None else [str(tag) for tag in tags], source_location
-        )
+        return cls.of_words(words, None if tags is None else list(map(str, tags)), source_location)
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
@@ -223,18 +223,17 @@ class WordsItem(Item):
         """Words in columns as they were written: sentences with a blank line after each."""
         if suffix not in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
             return None
-        return _written(
-            read_lines(path, encoding=encoding), printable(path), suffix, source_locations
-        )
+        lines = read_lines(path, encoding=encoding)
+        return _written(lines, printable(path), suffix, source_locations)
 
     @classmethod
     def settle(
         cls, items: Sequence[Item], reading: Reading, bad: BadRows
     ) -> tuple[Sequence[Item], str]:
-        """All of them have tags, or none.
+        """All of them have tags, or none has.
 
         Raises:
-            InputError: If some have and some have not.
+            InputError: If only some have tags.
         """
         bare = next((item for item in items if item.gold is None), None)
         tagged = any(item.gold is not None for item in items)
@@ -286,40 +285,39 @@ def _bare_sentences(
     """The words of each sentence, as they stand in the file."""
     words: list[str] = []
     begin = 0
-    for number, line in enumerate(chain(lines, [""]), start=1):
-        if ends_sentence(line):
+    for number, cells in _word_lines(lines, conllu):
+        location = f"{origin}, line {number:,}"
+        if not cells:
             if words:
                 yield WordsItem.of_words(words, source_location=f"{origin}, line {begin:,}")
             words = []
-            continue
-        if conllu and line.startswith("#"):
-            continue
-        cells = _cells(line, "\t" in line)
-        if conllu and _LEFT_OUT.fullmatch(cells[0]):
-            continue
-        if len(cells) < column or not cells[column - 1].strip():
-            refuse(
-                f"{origin}, line {number:,}", f"there is no word in column {column}; give it one"
-            )
-            continue
-        begin = begin if words else number
-        words.append(cells[column - 1])
+        elif len(cells) < column or not cells[column - 1].strip():
+            refuse(location, f"there is no word in column {column}; give it one")
+        else:
+            begin = begin if words else number
+            words.append(cells[column - 1])
+
+
+def _word_lines(
+    lines: Iterable[str], conllu: bool, tabs: bool | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each line with a word; no cells where a sentence ends.
+
+    Cells are parted by tabs, or by blanks; if that is not stated, each line shows it.
+    """
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if ends_sentence(line):
+            yield number, []
+        elif not (conllu and line.startswith("#")):
+            cells = _cells(line, "\t" in line if tabs is None else tabs)
+            if not (conllu and _LEFT_OUT.fullmatch(cells[0])):
+                yield number, cells
 
 
 def entity_type(tag: str) -> str:
     """The type in a tag such as `B-PER`; the tag itself if it names none."""
-    found = _ENTITY.fullmatch(tag)
-    return found[1] if found else tag
-
-
-@dataclass
-class _Sentence:
-    """A sentence that is being read."""
-
-    line: int = 0
-    words: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    bad: bool = False
+    match = _ENTITY.fullmatch(tag)
+    return match[1] if match else tag
 
 
 def read_conll(
@@ -330,22 +328,15 @@ def read_conll(
     *,
     conllu: bool = False,
 ) -> tuple[list[WordsItem], tuple[Column, ...]]:
-    """Reads words in columns.
+    """Reads words in columns: the sentences, and the columns; of a single one, without tags.
 
     Args:
         lines: The lines of the file.
         origin: The file, for messages.
         named: The numbers of the columns of `words` and `tags`, from 1. In CoNLL-U `upos` and
             `xpos` are names.
-        bad: Told about lines that cannot be used.
-        conllu: Whether it is CoNLL-U; if not said, that is recognised.
-
-    Returns:
-        The sentences, and the columns. With a single column there are no tags.
-
-    Raises:
-        InputError: If there is no word, or a column that is not there was named.
-        SettingError: If a column is not named by number.
+        bad: Collects lines that cannot be used.
+        conllu: Whether the suffix says that it is CoNLL-U; otherwise that is recognised.
     """
     first, held = _first(iter(lines), conllu)
     if not first:
@@ -355,39 +346,25 @@ def read_conll(
     conllu = tabs and width == _WIDTH and (conllu or first.startswith(("1\t", "1-")))
     word, tag = _columns(named, width, conllu, origin)
     items: list[WordsItem] = []
-    sentence = _Sentence()
-
-    def end() -> None:
-        nonlocal sentence
-        if sentence.words and not sentence.bad:
-            tags = sentence.tags if tag else None
-            items.append(
-                WordsItem.of_words(sentence.words, tags, f"{origin}, line {sentence.line:,}")
-            )
-        sentence = _Sentence()
-
-    for number, line in enumerate(held, start=1):
-        if ends_sentence(line):
-            end()
+    sentence: list[list[str]] = []
+    begin, is_bad = 0, False
+    for number, cells in _word_lines(held, conllu, tabs):
+        if not cells:
+            if sentence and not is_bad:
+                tags = [row[tag - 1] for row in sentence] if tag else None
+                words = [row[word - 1] for row in sentence]
+                items.append(WordsItem.of_words(words, tags, f"{origin}, line {begin:,}"))
+            sentence, is_bad = [], False
             continue
-        if conllu and line.startswith("#"):
-            continue
-        cells = _cells(line, tabs)
-        if conllu and _LEFT_OUT.fullmatch(cells[0]):
-            continue
-        sentence.line = sentence.line or number
+        begin = begin if sentence else number
+        sentence.append(cells)
         if wrong := _wrong(cells, width, conllu, word, tag):
             bad.add(f"{origin}, line {number:,}", wrong)
-            sentence.bad = True
-            continue
-        sentence.words.append(cells[word - 1])
-        if tag:
-            sentence.tags.append(cells[tag - 1])
-    end()
-    columns = [("words", word), ("tags", tag)]
+            is_bad = True
+    names = {index: name for name, index in _CONLLU_NAMES.items()} if conllu else {}
     return items, tuple(
-        Column(role, number, _name(number) if conllu else "", _how(role, named))
-        for role, number in columns
+        Column(role, number, names.get(number, ""), "named" if role in named else "place")
+        for role, number in (("words", word), ("tags", tag))
         if number
     )
 
@@ -406,14 +383,9 @@ def _first(lines: Iterator[str], conllu: bool) -> tuple[str, Iterator[str]]:
         if ends_sentence(line):
             continue
         if not line.startswith("# "):
-            return line, _chained(held, lines)
+            return line, chain(held, lines)
         comment = comment or ("" if conllu else line)  # it may be a word if there is no other
     return comment, iter(held)
-
-
-def _chained(held: list[str], rest: Iterator[str]) -> Iterator[str]:
-    yield from held
-    yield from rest
 
 
 def _cells(line: str, tabs: bool) -> list[str]:
@@ -433,8 +405,10 @@ def _columns(
         if not number and not column.isdecimal():
             also = ", upos or xpos" if conllu else ""
             raise SettingError(
-                f"--columns {role}={column}: {origin} has no header; it must be a number from 1 "
-                f"to {width}{also}; the word is usually 1."
+                "--columns",
+                Stated(f"{role}={column}"),
+                f"{origin} has no header; it must be a number from 1 to {width}{also}",
+                "the word is usually 1",
             )
         number = number or int(column)
         if not 1 <= number <= width:
@@ -460,14 +434,6 @@ def _wrong(cells: Sequence[str], width: int, conllu: bool, word: int, tag: int |
     if tag and not cells[tag - 1].strip(" "):
         return "the tag is empty; give it one"
     return ""
-
-
-def _name(number: int) -> str:
-    return next((name for name, index in _CONLLU_NAMES.items() if index == number), "")
-
-
-def _how(role: str, named: Mapping[str, str]) -> How:
-    return "named" if role in named else "place"
 
 
 def _wrong_lists(words: object, tags: object, tagged: bool) -> str:
@@ -496,33 +462,21 @@ def _wrong_lists(words: object, tags: object, tagged: bool) -> str:
 def _written(
     lines: Iterator[str], origin: str, suffix: str, source_locations: Collection[str]
 ) -> WrittenFile:
-    """Sentences, a blank line behind each; marks of documents are left out."""
+    """Sentences, a blank line after each; marks of documents are left out."""
     plain = "" if suffix == CONLLU_SUFFIX else "columns of words"
     file = WrittenFile(suffix, format=plain)
     block: list[tuple[str, str]] = []
 
-    def end() -> None:
-        # The place of a sentence is its first word; comments and ranges may stand before it.
-        named = next(
-            (
-                (source_location, line)
-                for source_location, line in block
-                if source_location in source_locations
-            ),
-            None,
-        )
-        if named is not None:
-            source_location, line = named
-            tabs = "\t" in line
-            width = len(line.split("\t") if tabs else _BLANKS.split(line.strip(" ")))
-            file.shape = file.shape or f"has {width} columns with {'tabs' if tabs else 'spaces'}"
-            file.rows[source_location] = "\n".join(line for _, line in block) + "\n\n"
-        block.clear()
-
-    for number, line in enumerate(lines, start=1):
-        if ends_sentence(line):
-            end()
-        else:
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if not ends_sentence(line):
             block.append((f"{origin}, line {number:,}", line))
-    end()
+            continue
+        # A sentence is located by its first word; comments and ranges may stand before it.
+        located = [(location, text) for location, text in block if location in source_locations]
+        for location, text in located[:1]:
+            tabs = "\t" in text
+            shape = f"has {len(_cells(text, tabs))} columns with {'tabs' if tabs else 'spaces'}"
+            file.shape = file.shape or shape
+            file.rows[location] = "\n".join(text for _, text in block) + "\n\n"
+        block.clear()
     return file

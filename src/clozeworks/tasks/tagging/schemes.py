@@ -26,7 +26,6 @@ from clozeworks.tasks.tagging.tags import (
     OUTSIDE,
     EntitySpan,
     ParsedTag,
-    Spelling,
     spelling_of,
 )
 
@@ -42,7 +41,7 @@ class Scheme:
         begins: Roles that begin an entity; the first is for entities of several words.
         follows: Roles that go on with an entity.
         ends: Roles an entity may end with.
-        parts: The role that begins an entity right behind one of the same type, and nowhere else.
+        parts: The role that begins an entity right after one of the same type, and nowhere else.
         letters: What the roles B, I, E and S are written as.
     """
 
@@ -59,20 +58,18 @@ class Scheme:
         return "".join(role for role in "BIES" if role in self.begins + self.follows + self.parts)
 
     def continues(self, previous: ParsedTag, tag: ParsedTag) -> bool:
-        """Says whether a tag goes on with the entity of the tag before it."""
+        """Whether a tag goes on with the entity of the tag before it."""
         same = previous.type == tag.type and previous.role in _OPEN
         return same and tag.role in self.follows
 
     def may_begin(self, previous: ParsedTag, tag: ParsedTag) -> bool:
-        """Says whether a tag can begin an entity behind another tag."""
+        """Whether a tag can begin an entity after another tag."""
         touches = previous.role != OUTSIDE and previous.type == tag.type
         return tag.role in self.begins or (touches and tag.role in self.parts)
 
     def may_follow(self, previous: ParsedTag, tag: ParsedTag) -> bool:
-        """Says whether a tag may stand behind another; O stands for both ends of a sentence."""
-        if not self.begins:
-            return True
-        if self.continues(previous, tag):
+        """Whether a tag may follow another; O stands for both ends of a sentence."""
+        if not self.begins or self.continues(previous, tag):
             return True
         whole = previous.role == OUTSIDE or previous.role in self.ends
         return whole and (tag.role == OUTSIDE or self.may_begin(previous, tag))
@@ -88,18 +85,18 @@ class Scheme:
         """The entities that are spelled as the rules want; whatever breaks them is left out.
 
         Raises:
-            SettingError: The scheme has no entities.
+            SettingError: If the scheme has no entities.
         """
         self.insist_on_entities()
-        found = []
+        entities = []
         begin: int | None = None
         for index, (previous, tag) in enumerate(zip([NO_TAG, *tags], [*tags, NO_TAG], strict=True)):
             if begin is not None and self.continues(previous, tag):
                 continue
             if begin is not None and previous.role in self.ends:
-                found.append(EntitySpan(previous.type, begin, index))
+                entities.append(EntitySpan(previous.type, begin, index))
             begin = index if self.may_begin(previous, tag) else None
-        return found
+        return entities
 
     def tags(
         self, entities: Iterable[EntitySpan], length: int, *, merge: bool = False
@@ -113,17 +110,17 @@ class Scheme:
                 apart.
 
         Raises:
-            InputError: Entities overlap or stand outside the sentence, or the scheme cannot tell
-                two of them apart.
-            SettingError: The scheme has no entities.
+            InputError: If entities overlap or stand outside the sentence, or the scheme cannot
+                tell two of them apart.
+            SettingError: If the scheme has no entities.
         """
         self.insist_on_entities()
         tags = [NO_TAG] * length
         before = EntitySpan("", 0, 0)
         for entity in sorted(entities, key=lambda entity: entity.begin_word):
-            _check_place(entity, before, length)
+            _check_words(entity, before, length)
             touches = before[::2] == (entity.type, entity.begin_word) and entity.begin_word > 0
-            if touches and not merge and not self._tells_apart:
+            if touches and not merge and "B" not in self.begins and not self.parts:
                 raise InputError(
                     f"words {entity.begin_word:,} and {entity.begin_word + 1:,}: two entities of "
                     f"type {entity.type!r} touch; {self.name} cannot tell them apart; choose "
@@ -132,10 +129,6 @@ class Scheme:
             tags[entity.begin_word : entity.end_word] = self._entity_tags(entity, touches)
             before = entity
         return tags
-
-    @property
-    def _tells_apart(self) -> bool:
-        return "B" in self.begins or bool(self.parts)
 
     def _entity_tags(self, entity: EntitySpan, touches: bool) -> list[ParsedTag]:
         words = entity.end_word - entity.begin_word
@@ -151,12 +144,14 @@ class Scheme:
         """Complains if the scheme has no entities."""
         if not self.begins:
             raise SettingError(
-                f"the scheme is {self.name!r}; its tags stand alone and spell no entities; "
-                f"choose one of: {', '.join(known for known in SCHEMES if known != self.name)}."
+                "scheme",
+                self.name,
+                "its tags stand alone and spell no entities",
+                f"choose one of: {', '.join(known for known in SCHEMES if known != self.name)}",
             )
 
 
-def _check_place(entity: EntitySpan, before: EntitySpan, length: int) -> None:
+def _check_words(entity: EntitySpan, before: EntitySpan, length: int) -> None:
     shown = f"the entity {entity.type!r} of words {entity.begin_word + 1:,} to {entity.end_word:,}"
     if not 0 <= entity.begin_word < entity.end_word <= length:
         raise InputError(
@@ -183,7 +178,7 @@ def find_scheme(name: str) -> Scheme:
     """The scheme of a name.
 
     Raises:
-        UnknownName: There is none.
+        UnknownName: If there is no such scheme.
     """
     if name not in SCHEMES:
         raise UnknownName("scheme", name, SCHEMES)
@@ -196,7 +191,7 @@ def scheme_of(labels: Iterable[str]) -> str:
     Labels alone cannot tell IOB1 from BIO: the answer is then BIO, which nearly every model uses.
 
     Raises:
-        InputError: The labels have roles, but those of no scheme.
+        InputError: If the labels have roles, but not those of a scheme.
     """
     names = set(labels) - NOT_TAGS
     spelling = spelling_of(names)
@@ -210,25 +205,22 @@ def scheme_of(labels: Iterable[str]) -> str:
     if roles == {"I"} and spelling.letters[1] == "I":
         return IO.name
     if "E" in roles and "B" not in roles:
+        letters = sorted(spelling.letters["BIES".index(role)] for role in roles)
         raise InputError(
-            f"the labels have the letters {', '.join(_letters(roles, spelling))}; an entity of "
+            f"the labels have the letters {', '.join(letters)}; an entity of "
             "several words would have no beginning; name the labels in one of the schemes "
             f"{', '.join(SCHEMES)}, or choose plain."
         )
     return BMES.name if spelling.letters == BMES.letters else BIOES.name
 
 
-def _letters(roles: Iterable[str], spelling: Spelling) -> list[str]:
-    return sorted(spelling.letters["BIES".index(role)] for role in roles)
-
-
 def scheme_of_sequences(sequences: Sequence[Sequence[str]]) -> str:
     """Guesses the scheme from the tags of sentences.
 
-    They are IOB1 if some entity begins with I and B stands only behind an entity of its own type.
+    They are IOB1 if some entity begins with I and B stands only after an entity of its own type.
 
     Raises:
-        InputError: The labels have roles, but those of no scheme.
+        InputError: If the labels have roles, but not those of a scheme.
     """
     labels = {label for sequence in sequences for label in sequence}
     guess = scheme_of(labels)

@@ -57,7 +57,7 @@ class Spelling:
     """How the labels of a model or a file are written.
 
     Attributes:
-        order: Whether the letter stands before the type or behind it; bare labels have none, and
+        order: Whether the letter stands before the type or after it; bare labels have none, and
             each is read as I.
         separator: What stands between letter and type.
         letters: The letters of B, I, E and S.
@@ -78,7 +78,7 @@ class Spelling:
         """Role and type of each label of a sentence.
 
         Raises:
-            InputError: A label is not written this way.
+            InputError: If a label is not written this way.
         """
         tags = []
         for index, label in enumerate(labels):
@@ -130,9 +130,6 @@ def spelling_of(labels: Iterable[str]) -> Spelling | None:
 
     Where letters could stand on either side (`B-S`), they stand before the type. Names without
     letters are bare types if O is among them.
-
-    Args:
-        labels: All labels of a model, or the tags of a sentence.
 
     Returns:
         The spelling; None if the labels have no structure, as parts of speech have none.

@@ -1,6 +1,6 @@
-"""The best tags of a sentence that the rules allow, and how probable each is.
+"""Which label may follow which, and the best tags of a sentence among those that are allowed.
 
-Paper: Viterbi 1967; Rabiner 1989 (forward and backward sums).
+Paper: Viterbi 1967.
 The idea: the best path to a label is the best path to some label before it and one move. Moves
 that a scheme forbids cost infinitely much, so no invalid tags can come out, and those that do come
 out are the best of all valid ones.
@@ -8,17 +8,114 @@ out are the best of all valid ones.
 Shapes: T words, K labels.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeworks.arrays import Float64Array
-from clozeworks.tasks.tagging.transitions import AllowedTransitions
+from clozeworks.errors import SettingError, Stated
+from clozeworks.tasks.labels.names import shown
+from clozeworks.tasks.tagging.schemes import Scheme, scheme_of
+from clozeworks.tasks.tagging.tags import (
+    NO_TAG,
+    NOT_TAGS,
+    OUTSIDE,
+    ParsedTag,
+    Spelling,
+    spelling_of,
+)
+from clozeworks.wording import counted
 
 # Below this a score says impossible. It must stay finite: where everything is impossible, the rules
 # still count. It must not be huge: beside it, other words' scores would be rounded away.
 _LOWEST = -1e9
+
+
+class AllowedTransitions(NamedTuple):
+    """What is allowed.
+
+    Attributes:
+        start: Labels a sentence may begin with, (K,).
+        move: Whether the label of the column may follow that of the row, (K, K).
+        end: Labels a sentence may end with, (K,).
+    """
+
+    start: NDArray[np.bool_]
+    move: NDArray[np.bool_]
+    end: NDArray[np.bool_]
+
+    def allow(self, path: NDArray[np.int64]) -> bool:
+        """Whether a sentence may have these labels."""
+        if not len(path):
+            return True
+        ends = self.start[path[0]] and self.end[path[-1]]
+        return bool(ends and self.move[path[:-1], path[1:]].all())
+
+
+def transitions(labels: Sequence[str], scheme: Scheme) -> AllowedTransitions:
+    """The moves a scheme allows between the labels of a model, in the order of its head.
+
+    Labels for padding and special tokens (`[CLS]`, `X`) are never allowed beside those of a scheme.
+
+    Raises:
+        SettingError: If a label is not one of the scheme, or sentences of some length could have no
+            tags.
+    """
+    count = len(labels)
+    if not scheme.begins:
+        return AllowedTransitions(
+            np.ones(count, bool), np.ones((count, count), bool), np.ones(count, bool)
+        )
+    spelling = spelling_of(labels) or Spelling()
+    tags = [_tag_of(label, labels, scheme, spelling) for label in labels]
+    moves = AllowedTransitions(
+        np.array([_allowed(scheme, NO_TAG, tag) for tag in tags], bool),
+        np.array([[_allowed(scheme, row, tag) for tag in tags] for row in tags], bool),
+        np.array([_allowed(scheme, tag, NO_TAG) for tag in tags], bool),
+    )
+    _insist_on_paths(moves, labels, scheme)
+    return moves
+
+
+def _allowed(scheme: Scheme, previous: ParsedTag | None, tag: ParsedTag | None) -> bool:
+    return previous is not None and tag is not None and scheme.may_follow(previous, tag)
+
+
+def _tag_of(
+    label: str, labels: Sequence[str], scheme: Scheme, spelling: Spelling
+) -> ParsedTag | None:
+    if label in NOT_TAGS and spelling.order != "bare":
+        return None
+    tag = spelling.read(label)
+    if tag is None or tag.role not in scheme.roles + OUTSIDE:
+        known = ", ".join(scheme.letters["BIES".index(role)] for role in scheme.roles)
+        raise SettingError(
+            "scheme",
+            scheme.name,
+            f"it has O and the letters {known} beside a type, and labels holds {label!r}",
+            f"choose the scheme {scheme_of(labels)}, or rename the label",
+        )
+    return tag
+
+
+def _insist_on_paths(moves: AllowedTransitions, labels: Sequence[str], scheme: Scheme) -> None:
+    """Complains if there is a length that no allowed path has."""
+    reached: NDArray[np.bool_] = moves.start
+    seen: set[bytes] = set()
+    # What can be reached with one word more depends only on what was reached: once a set comes
+    # again, so does everything after it.
+    while reached.tobytes() not in seen:
+        seen.add(reached.tobytes())
+        if not (reached & moves.end).any():
+            words = counted(len(seen), "word")
+            raise SettingError(
+                "labels",
+                Stated(shown(labels)),
+                f"in {scheme.name} a sentence of {words} could have no tags",
+                "add the label O, or choose another scheme",
+            )
+        reached = np.logical_or.reduce(moves.move[reached], axis=0)
 
 
 class MoveScores(NamedTuple):
@@ -48,12 +145,15 @@ def best_path(
     Returns:
         The number of each word's label, (T,).
     """
-    assert not np.isnan(scores).any(), "scores that are no numbers have no best path"
+    assert not np.isnan(scores).any(), "scores that are not numbers have no best path"
     plain: NDArray[np.int64] = scores.argmax(axis=1)
     if not len(plain) or (learned is None and moves.allow(plain)):
         return plain  # nothing is better than the best of every word
-    start, move, end = _costs(moves, learned)
-    scores = _finite(scores)
+    start, move, end = (np.where(allowed, 0.0, -np.inf) for allowed in moves)
+    if learned is not None:
+        start, move, end = start + learned.start, move + learned.move, end + learned.end
+    scores = np.maximum(scores, _LOWEST, dtype=np.float64)
+    scores -= scores.max(axis=1, keepdims=True)  # a word's scores may all be shifted
     words, labels = scores.shape
     came_from = np.empty((words, labels), dtype=np.int64)
     best = start + scores[0]
@@ -68,72 +168,3 @@ def best_path(
     for word in range(words - 1, 0, -1):
         path[word - 1] = came_from[word, path[word]]
     return path
-
-
-def marginals(
-    scores: NDArray[np.floating], moves: AllowedTransitions, learned: MoveScores | None = None
-) -> Float64Array:
-    """The probability of each label for each word among all allowed paths, (T, K).
-
-    Args:
-        scores: A log-probability, or any score, of each label for each word, (T, K).
-        moves: What is allowed.
-        learned: Scores of moves that are added, if the model has them.
-    """
-    start, move, end = _costs(moves, learned)
-    scores = _finite(scores)
-    both = scores.copy()
-    before, after = start, end
-    for word in range(len(scores)):
-        both[word] += before
-        before = _log_sum((before + scores[word])[:, None] + move)
-    for word in reversed(range(len(scores))):
-        both[word] += after
-        after = _log_sum((after + scores[word])[:, None] + move.T)
-    weights = np.exp(both - both.max(axis=1, keepdims=True))
-    probabilities: Float64Array = weights / weights.sum(axis=1, keepdims=True)
-    return probabilities
-
-
-def path_probabilities(
-    path: NDArray[np.int64],
-    scores: NDArray[np.floating],
-    moves: AllowedTransitions,
-    learned: MoveScores | None = None,
-) -> Float64Array:
-    """The probability of each word's label in a path, among all allowed paths, (T,).
-
-    Args:
-        path: The number of each word's label, (T,).
-        scores: As they were for `best_path`.
-        moves: What is allowed.
-        learned: Scores of moves that are added, if the model has them.
-    """
-    probabilities: Float64Array = marginals(scores, moves, learned)[np.arange(len(path)), path]
-    return probabilities
-
-
-def _finite(scores: NDArray[np.floating]) -> Float64Array:
-    """The same scores for every purpose here: a word's scores may all be shifted."""
-    finite: Float64Array = np.maximum(scores, _LOWEST, dtype=np.float64)
-    finite -= finite.max(axis=1, keepdims=True)
-    return finite
-
-
-def _costs(
-    moves: AllowedTransitions, learned: MoveScores | None
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    allowed = [np.where(mask, 0.0, -np.inf) for mask in moves]
-    if learned is not None:
-        allowed = [mask + score for mask, score in zip(allowed, learned, strict=True)]
-    start, move, end = allowed
-    return start, move, end
-
-
-def _log_sum(x: Float64Array) -> Float64Array:
-    """The logarithm of the sum of exp over the rows: (n, m) to (m,)."""
-    highest = x.max(axis=0)
-    highest = np.where(np.isfinite(highest), highest, 0.0)
-    with np.errstate(divide="ignore"):
-        total: Float64Array = np.log(np.exp(x - highest).sum(axis=0)) + highest
-    return total

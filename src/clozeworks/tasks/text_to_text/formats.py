@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Any
 
 from clozeworks.data.labelled.items import Item, Label
+from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.compare import PairItem
@@ -53,22 +54,26 @@ class Format:
     number: bool = False
     clean: Callable[[str], str] = field(default=str, repr=False)
 
+    @property
+    def label_kind(self) -> AskedKind | None:
+        """What the labels of its items are; None where they have none."""
+        return "numbers" if self.number else "one" if self.words else None
+
     def item(self, item: Item) -> SourceItem | ChatItem:
         """An item as text to read and text to write.
 
         Raises:
-            InputError: It is of another kind, or has a label the format has no word for.
+            InputError: If it is of another kind, or has a label the format has no word for.
         """
         if isinstance(item, SourceItem | ChatItem):
             return item
-        given = item.texts
         if not isinstance(item, self.item_type):
             raise InputError(
                 f"{item.source_location or 'the item'} does not fit the format {self.name!r}, "
                 f"which is for {self.item_type.command}; give such items, or another format."
             )
         named = zip(self.texts, self.order, strict=True)
-        parts = [f"{name} {self.clean(given[index])}" for name, index in named]
+        parts = [f"{name} {self.clean(item.texts[index])}" for name, index in named]
         targets = self._targets(item)
         return SourceItem(
             source=" ".join([self.begins, *parts]).strip(),
@@ -81,17 +86,14 @@ class Format:
 
     def _targets(self, item: Any) -> list[str]:
         if isinstance(item, QuestionItem):
-            texts = [self.clean(answer.text) for answer in item.answers]
-            return list(dict.fromkeys(texts))
-        if item.label is None:
-            return []
-        return [self.word(item.label, item.source_location)]
+            return list(dict.fromkeys(map(self.clean, item.gold_texts)))
+        return [] if item.label is None else [self.word(item.label, item.source_location)]
 
     def word(self, label: Label, source_location: str) -> str:
         """What is written for a label.
 
         Raises:
-            InputError: The format has no word for it.
+            InputError: If the format has no word for it.
         """
         if self.number:
             # Paper: rounded to the nearest fifth, which makes 21 words from 1 to 5.
@@ -109,7 +111,7 @@ class Format:
         )
 
     def read(self, text: str) -> Label:
-        """The label a written text is; None if it is none."""
+        """The label that a written text is; None if it is not a label."""
         written = text.strip()
         if self.words:
             return written if written in self.words else None
@@ -124,12 +126,9 @@ class Format:
 
 def apart(text: str) -> str:
     """A text with spaces around everything but letters, digits, accents and underscores."""
-    padded = "".join(each if _is_word(each) else f" {each} " for each in text)
-    return " ".join(padded.split())
-
-
-def _is_word(character: str) -> bool:
-    return character == "_" or unicodedata.category(character)[0] in "NLM"
+    kept = (each == "_" or unicodedata.category(each)[0] in "NLM" for each in text)
+    padded = (each if is_word else f" {each} " for each, is_word in zip(text, kept, strict=True))
+    return " ".join("".join(padded).split())
 
 
 def _labels(
@@ -189,7 +188,7 @@ def format_of(name: str, where: str = "format") -> Format:
     """The format with a name.
 
     Raises:
-        UnknownName: There is none.
+        UnknownName: If there is no such format.
     """
     if name not in FORMATS:
         raise UnknownName(where, name, FORMATS)

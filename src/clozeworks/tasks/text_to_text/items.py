@@ -21,6 +21,7 @@ NO_TURN = (
     "them: in no chat the assistant speaks last; end each with a turn of the role assistant, or, "
     "if that stands in a column of its own, name it with --columns target=NAME."
 )
+_CHATS = ("messages", "conversations", "conversation")
 _SOURCES = (
     *("source", "instruction", "prompt", "question", "document", "article", "dialogue", "input"),
     *("inputs", "text", "email_body", "email", "src", "query", "sentence", "原文", "问题", "输入"),
@@ -44,12 +45,7 @@ class WritingItem(Item):
 
     command: ClassVar[str] = "text-to-text"
     roles: ClassVar[tuple[Role, ...]] = (
-        Role(
-            "messages",
-            ("messages", "conversations", "conversation"),
-            required=False,
-            suffices=True,
-        ),
+        Role("messages", _CHATS, required=False, suffices=True),
         Role("source", _SOURCES, holds="text", partner="target"),
         Role("input", ("input",), required=False),
         Role("target", _TARGETS, required=False, holds="text"),
@@ -183,20 +179,24 @@ class ChatItem(WritingItem):
         return self.turns[-1].text if self.turns[-1].role == ASSISTANT else None
 
     @property
-    def asked(self) -> tuple[Turn, ...]:
-        """What was said before that."""
+    def prompt(self) -> tuple[Turn, ...]:
+        """The turns before that."""
         return self.turns if self.target is None else self.turns[:-1]
 
     @property
     def source(self) -> str:
         """The same as one text for people."""
-        return "\n".join(f"{turn.role}: {turn.text}" for turn in self.asked)
+        return "\n".join(f"{turn.role}: {turn.text}" for turn in self.prompt)
 
     def inputs(self) -> dict[str, Any]:
         """What was said, and the task where there are several."""
         named = {"task": self.task} if self.task else {}
-        messages = [{"role": turn.role, "content": turn.text} for turn in self.asked]
-        return {**named, "messages": messages}
+        return {**named, "messages": messages(self.prompt)}
+
+
+def messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
+    """Turns as templates and JSON take them."""
+    return [{"role": turn.role, "content": turn.text} for turn in turns]
 
 
 # What is read and written: a source with its target, or a chat.
@@ -246,9 +246,9 @@ def _chat(row: Mapping[str, Any], source_location: str) -> ChatItem:
 def _turns(value: Any, what: str) -> tuple[Turn, ...]:
     listed = [value] if isinstance(value, dict) else value
     if not isinstance(listed, list | tuple) or not listed:
-        said = "empty" if isinstance(listed, list | tuple) else json_type(value)
+        kind = "empty" if isinstance(listed, list | tuple) else json_type(value)
         raise ValueError(
-            f"the {what} are {said}; they must be a list of objects with role and content; fix it"
+            f"the {what} are {kind}; they must be a list of objects with role and content; fix it"
         )
     return tuple(_turn(each, number) for number, each in enumerate(listed, start=1))
 
@@ -272,9 +272,7 @@ def _text(value: Any, what: str, *, may_be_empty: bool = False) -> str:
         value = str(value).lower()
     elif isinstance(value, int | float):  # a number is a text to write like any other
         value = str(value)
-    if may_be_empty and isinstance(value, str) and not lone_surrogate(value):
-        return value
-    if wrong := wrong_text(value, what):
+    empty = may_be_empty and isinstance(value, str) and not lone_surrogate(value)
+    if wrong := "" if empty else wrong_text(value, what):
         raise ValueError(wrong)
-    text: str = value
-    return text
+    return str(value)

@@ -1,17 +1,17 @@
-"""What a model reads and what it is to write, as tokens: in two towers, or one behind the other.
+"""What a model reads and what it is to write, as tokens: in two towers, or one after the other.
 
 Paper: Raffel et al. 2020 (an encoder reads, a decoder writes); Ouyang et al. 2022 (one tower that
 reads the prompt and goes on, with what it reads outside the loss).
-The idea: a row is all tokens of an item, and which of them are asked for. An encoder-decoder parts
-them: the rest goes to the encoder, what is asked to the decoder. One tower keeps them together;
-each asked token is named from the place before it, the first one from the end of the prompt.
+The idea: a row is all tokens of an item, and which of them are targets. An encoder-decoder parts
+them: the rest goes to the encoder, the targets to the decoder. One tower keeps them together;
+each target token is named from the position before it, the first one from the end of the prompt.
 Used by: `TextToText`.
 
-Shapes: N tokens, n asked tokens, B rows, W width.
+Shapes: N tokens, n target tokens, B rows, W width.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from clozeworks.core.model import Model
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.errors import InputError, SettingError, TokenizerError
+from clozeworks.errors import InputError, TokenizerError
 from clozeworks.objectives.batch import (
     ANSWERS,
     BatchBuilder,
@@ -28,29 +28,25 @@ from clozeworks.objectives.batch import (
     Vocabularies,
 )
 from clozeworks.objectives.teacher_forcing import LENGTHS, READ, RUNS, answer_part, decoded
-from clozeworks.spec import spec
-from clozeworks.tasks.text_to_text.items import ASSISTANT, ChatItem, Writable
+from clozeworks.spec import AtLeast, spec
+from clozeworks.tasks.text_to_text.items import ASSISTANT, ChatItem, Writable, messages
 from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 POSITIONS = "positions"
+TokenLimit = Annotated[int, AtLeast(2)]
 
 
 @spec
 class TextLengths:
     """The most tokens of what is read and of what is written."""
 
-    source: int | None = None
+    source: TokenLimit | None = None
     """Of a source; what the model takes if not given."""
-    target: int | None = None
+    target: TokenLimit | None = None
     """Of a target, its end among them; no limit but the model's if not given."""
     cut: bool = False
     """Whether longer ones are cut at their end; otherwise they are refused."""
-
-    def __post_init__(self) -> None:
-        for name, value in (("source", self.source), ("target", self.target)):
-            if value is not None and value < 2:
-                raise SettingError(f"lengths.{name} is {value}; it must be at least 2.")
 
 
 @dataclass(frozen=True)
@@ -59,12 +55,12 @@ class TokenRow:
 
     Attributes:
         ids: All of them.
-        asked: Which of them the model is to write.
+        is_target: Which of them the model is to write.
         cut: Whether tokens were left out.
     """
 
     ids: list[int]
-    asked: list[bool]
+    is_target: list[bool]
     cut: bool = False
 
     def encoded(self) -> Encoded:
@@ -77,15 +73,12 @@ class RowBuilder(Protocol):
 
     def row(self, item: Writable, text: str, reading: "RowSettings", *, answer: bool) -> TokenRow:
         """The tokens of an item, with those of its target if `answer` and if it has one."""
-        ...
 
     def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
-        """What is asked; `tokens` are the asked ones and -1 for others, (N,)."""
-        ...
+        """The targets; `tokens` are those to write and -1 for others, (N,)."""
 
     def vectors(self, model: Model, tensors: BatchTensors, part: Any, read: Tensor) -> Tensor:
-        """The vectors that name the asked tokens, (n, W), behind what is read before each, (n,)."""
-        ...
+        """The vectors that name the target tokens, (n, W), after what is read before each, (n,)."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +97,10 @@ class RowSettings:
 
     @property
     def end(self) -> int:
-        """What stands behind everything that is written.
+        """The token after everything that is written.
 
         Raises:
-            TokenizerError: There is no such token.
+            TokenizerError: If there is no such token.
         """
         if self.tokenizer.last_id is None:
             raise TokenizerError(
@@ -117,7 +110,7 @@ class RowSettings:
         return self.tokenizer.last_id
 
     def target(self, item: Writable) -> tuple[list[int], bool]:
-        """The tokens of what is to be written with the end behind them, and whether it was cut."""
+        """The tokens of what is to be written with the end after them, and whether it was cut."""
         assert item.target is not None
         ids = self.tokenizer.encode([item.target], special=False)[0].ids
         max_length = self.lengths.target
@@ -141,33 +134,21 @@ class RowSettings:
         )
 
 
-def messages(item: ChatItem) -> list[dict[str, str]]:
-    """The turns of a chat as templates take them."""
-    return [{"role": turn.role, "content": turn.text} for turn in item.turns]
-
-
-def asked_messages(item: ChatItem) -> list[dict[str, str]]:
-    """The turns before the last one of the assistant."""
-    return [{"role": turn.role, "content": turn.text} for turn in item.asked]
-
-
 @dataclass(frozen=True)
 class Apart:
     """An encoder reads the source, a decoder writes the target."""
 
     def row(self, item: Writable, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
-        """The source as the tokenizer writes it, and behind it the target with its end.
+        """The source as the tokenizer writes it, and after it the target with its end.
 
-        Of a chat the last turn of the assistant is asked.
+        Of a chat the last turn of the assistant is the target.
         """
         if isinstance(item, ChatItem):
             text = reading.tokenizer.chat.render(
-                asked_messages(item), asks=True, source_location=item.source_location or "the chat"
+                messages(item.prompt), asks=True, source_location=item.source_location or "the chat"
             )
-        source, max_length = (
-            reading.tokenizer.encode([text])[0],
-            reading.lengths.source or reading.max_length,
-        )
+        source = reading.tokenizer.encode([text])[0]
+        max_length = reading.lengths.source or reading.max_length
         long = max_length is not None and len(source) > max_length
         if long:
             assert max_length is not None
@@ -177,15 +158,15 @@ class Apart:
         if not answer or item.target is None:
             return TokenRow(source.ids, [False] * len(source), long)
         ids, cut = reading.target(item)
-        asked = [False] * len(source) + [True] * len(ids)
-        return TokenRow([*source.ids, *ids], asked, long or cut)
+        is_target = [False] * len(source) + [True] * len(ids)
+        return TokenRow([*source.ids, *ids], is_target, long or cut)
 
     def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
-        """The encoder is shown what is not asked, the decoder what is."""
-        clean, asked = builder.clean, tokens >= 0
-        counts = _counts(clean, asked)
-        builder.rewrite(clean.ids[~asked], clean.lengths - counts)
-        return answer_part(tokens[asked], counts, source.start())
+        """The encoder is shown the source, the decoder the target."""
+        clean, is_target = builder.clean, tokens >= 0
+        counts = _counts(clean, is_target)
+        builder.rewrite(clean.ids[~is_target], clean.lengths - counts)
+        return answer_part(tokens[is_target], counts, source.start())
 
     def vectors(self, model: Model, tensors: BatchTensors, part: Any, read: Tensor) -> Tensor:
         """Those of the decoder, (n, W)."""
@@ -199,7 +180,7 @@ class PrefixRows:
     between: str
 
     def row(self, item: Writable, text: str, reading: RowSettings, *, answer: bool) -> TokenRow:
-        """The prompt, and behind it the target with its end; of a chat, turn by turn."""
+        """The prompt, and after it the target with its end; of a chat, turn by turn."""
         if isinstance(item, ChatItem):
             return self._chat(item, reading, answer=answer)
         prompt = self._prompt(text + self.between, reading.tokenizer)
@@ -212,50 +193,49 @@ class PrefixRows:
                 why = f"since the model takes {reading.max_length:,} with the source"
                 reading.refuse_unless_cut(item, "target", len(ids), longest, why)
                 ids, cut = [*ids[: longest - 1], ids[-1]], True
-        max_length, room = reading.lengths.source, _left(reading, max(len(ids), 1))
-        max_length = min((each for each in (max_length, room) if each is not None), default=None)
+        limit, max_length = reading.lengths.source, reading.lengths.source
+        if reading.max_length is not None:
+            left = max(reading.max_length - max(len(ids), 1), 0)
+            max_length = left if limit is None else min(limit, left)
         if max_length is not None and len(prompt) > max_length:
-            why = (
-                "as task.lengths says" if max_length == reading.lengths.source else "which is left"
-            )
+            why = "as task.lengths says" if max_length == limit else "which is left"
             reading.refuse_unless_cut(item, "source", len(prompt), max_length, why)
             prompt, cut = self._shorter(text, max_length, reading.tokenizer), True
         _check_any(prompt, item)
-        asked = [False] * len(prompt) + [True] * len(ids)
-        return TokenRow([*prompt, *ids], asked, cut)
+        is_target = [False] * len(prompt) + [True] * len(ids)
+        return TokenRow([*prompt, *ids], is_target, cut)
 
     def _prompt(self, text: str, tokenizer: Tokenizer) -> list[int]:
         encoded = tokenizer.encode([text])[0]
         ids, special = encoded.ids, encoded.special
-        # What a template puts behind a text would say that nothing follows.
+        # What a template puts after a text would say that nothing follows.
         while ids and special[len(ids) - 1]:
             ids = ids[:-1]
         return ids
 
     def _shorter(self, text: str, max_length: int, tokenizer: Tokenizer) -> list[int]:
         """The beginning of the source, and whole what stands between it and the target."""
-        behind = tokenizer.encode([self.between], special=False)[0].ids if self.between else []
-        return [*self._prompt(text, tokenizer)[: max(max_length - len(behind), 0)], *behind][
-            :max_length
-        ]
+        after = tokenizer.encode([self.between], special=False)[0].ids if self.between else []
+        before = self._prompt(text, tokenizer)[: max(max_length - len(after), 0)]
+        return [*before, *after][:max_length]
 
     def _chat(self, item: ChatItem, reading: RowSettings, *, answer: bool) -> TokenRow:
         source_location = item.source_location or "the chat"
         tokenizer, chat = reading.tokenizer, reading.tokenizer.chat
         ids: list[int] = []
-        asked: list[bool] = []
+        is_target: list[bool] = []
         if not answer or item.target is None:
-            text = chat.render(asked_messages(item), asks=True, source_location=source_location)
+            text = chat.render(messages(item.prompt), asks=True, source_location=source_location)
             ids = tokenizer.encode([text], special=False)[0].ids
-            asked = [False] * len(ids)
+            is_target = [False] * len(ids)
         else:
-            for piece in chat.pieces(messages(item), source_location):
+            for piece in chat.pieces(messages(item.turns), source_location):
                 more = tokenizer.encode([piece.text], special=False)[0].ids
                 if piece.by_assistant:
                     more, count = turn_end(more, reading)
-                    asked += [True] * count + [False] * (len(more) - count)
+                    is_target += [True] * count + [False] * (len(more) - count)
                 else:
-                    asked += [False] * len(more)
+                    is_target += [False] * len(more)
                 ids += more
         if reading.max_length is not None and len(ids) > reading.max_length:
             raise InputError(
@@ -263,18 +243,18 @@ class PrefixRows:
                 f"{reading.max_length:,}; leave out turns, or drop such rows with --skip-bad-rows."
             )
         _check_any(ids, item)
-        return TokenRow(ids, asked)
+        return TokenRow(ids, is_target)
 
     def collate(self, builder: BatchBuilder, tokens: Any, source: Vocabularies) -> TargetArrays:
-        """Each asked token is named from the place before it."""
-        asked = tokens >= 0
-        positions = np.flatnonzero(asked) - 1
-        # Two rows never touch: before the first asked token of a row stands its prompt.
+        """Each target token is named from the position before it."""
+        is_target = tokens >= 0
+        positions = np.flatnonzero(is_target) - 1
+        # Two rows never touch: before the first target token of a row stands its prompt.
         begins = np.flatnonzero(np.diff(positions, prepend=-2) != 1)
         return {
-            ANSWERS: tokens[asked],
+            ANSWERS: tokens[is_target],
             READ: builder.ids[positions],
-            LENGTHS: _counts(builder.clean, asked),
+            LENGTHS: _counts(builder.clean, is_target),
             RUNS: np.diff(begins, append=len(positions)),
             POSITIONS: positions,
         }
@@ -287,9 +267,9 @@ class PrefixRows:
 
 
 def turn_end(ids: list[int], reading: RowSettings) -> tuple[list[int], int]:
-    """What the assistant says as tokens, and how many of them are asked for.
+    """What the assistant says as tokens, and how many of them are targets.
 
-    That is everything up to the first special token, with it; behind it stands only what a template
+    That is everything up to the first special token, with it; after it stands only what a template
     puts between turns. Where a template marks no end, one is put there.
     """
     special = reading.tokenizer.special_ids
@@ -302,26 +282,21 @@ def turn_end(ids: list[int], reading: RowSettings) -> tuple[list[int], int]:
 def chat_end(reading: RowSettings) -> int:
     """The token that ends a turn of the assistant, as the template writes it."""
     turns = [{"role": "user", "content": "a"}, {"role": ASSISTANT, "content": "b"}]
-    said = reading.tokenizer.chat.pieces(turns)[-1].text
-    ids, count = turn_end(reading.tokenizer.encode([said], special=False)[0].ids, reading)
+    text = reading.tokenizer.chat.pieces(turns)[-1].text
+    ids, count = turn_end(reading.tokenizer.encode([text], special=False)[0].ids, reading)
     return ids[count - 1]
 
 
-def _counts(clean: ExampleArrays, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many tokens of each row are asked, (B,)."""
+def _counts(clean: ExampleArrays, is_target: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many tokens of each row are targets, (B,)."""
     owners = np.repeat(np.arange(len(clean)), clean.lengths)
-    return np.bincount(owners[asked], minlength=len(clean))
-
-
-def _left(reading: RowSettings, taken: int) -> int | None:
-    """The tokens that are left of those the model takes."""
-    return None if reading.max_length is None else max(reading.max_length - taken, 0)
+    return np.bincount(owners[is_target], minlength=len(clean))
 
 
 def _check_any(ids: list[int], item: Writable) -> None:
     if not ids:
         raise InputError(
             f"{item.source_location or 'the item'}: nothing is left of the source as tokens; a "
-            "text is written behind another; give it words the tokenizer knows, or raise "
+            "text is written after another; give it words the tokenizer knows, or raise "
             "task.lengths."
         )

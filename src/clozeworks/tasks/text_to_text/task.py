@@ -3,21 +3,22 @@ r"""Text to text: a model reads a text and writes another; every task can be put
 Paper: Raffel et al. 2020 (T5); Ouyang et al. 2022 (instructions and answers for one tower).
 Data: sources and targets, instructions and outputs, or chats; with a format also labelled texts,
 pairs and questions.
-Hides and asks: hides nothing; asks for each token of the target and for its end, told all before
-it.
+Hides and asks: hides nothing; asks for each token of the target and for its end, all before it
+known.
 Loss: -log p(token) of targets only, each token counting once; what is read costs nothing.
 Relations: `Classify` and `Answer` choose, this writes; formats put their items as text. An
 encoder-decoder (`between` is None) reads the source in one tower and writes in the other, a decoder
 reads both in a row. Of a chat one tower learns all turns of the assistant, an encoder-decoder the
 last one.
-Where paper and code differ: the paper leaves open what a word counts that is no label; here, as in
-T5's code, it is wrong, and in Matthews' correlation a label of its own.
+Where paper and code differ: the paper leaves open how a word counts that is not a label; here, as
+in T5's code, it is wrong, and in Matthews' correlation a label of its own.
 Example: `TextToText(prefix="summarize: ")`, for one tower
 `{kind = "text_to_text", between = "\n", writing = {max_new_tokens = 5}}`.
 
 Shapes: N tokens, n tokens of all targets, B rows, W width.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,15 +33,16 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import Item, Label
+from clozeworks.data.labelled.items import Item, ItemLocations, Label
 from clozeworks.data.labelled.reading import Labelled, Reading
 from clozeworks.errors import InputError, SettingError
+from clozeworks.generate.beams import Beams
 from clozeworks.generate.prompts import EncodedPrompt, GenerationRequest
 from clozeworks.generate.sampling import Written
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.teacher_forcing import TeacherForced
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import Detail, DetailTable, Mistake, marked
@@ -57,14 +59,38 @@ from clozeworks.tasks.text_to_text.rows import (
     TokenRow,
     chat_end,
 )
-from clozeworks.tasks.text_to_text.writing import USUAL, Writing, sureness
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-# What stands between source and target in one tower, where nobody says it.
+# What stands between source and target in one tower, if that is not set.
 BETWEEN = "\n"
+# The most tokens of what is written, if no training set decides it.
+USUAL = 128
 # Written texts that a report shows, and their most characters.
 _SHOWN = 10
 _LONGEST = 160
+
+
+@spec
+class Writing:
+    """How texts are written."""
+
+    max_new_tokens: PositiveInt | None = None
+    """The most tokens; as many as the longest target has where a model is trained, else 128."""
+    num_beams: PositiveInt = 1
+    """How many beginnings of a text a search keeps; 1 takes the likeliest token each time."""
+    length_penalty: float = 1.0
+    """Of a search: above 0 long texts gain, below 0 short ones."""
+
+    def __post_init__(self) -> None:
+        if self.num_beams == 1 and self.length_penalty != 1.0:
+            rule, advice = "it has no effect without a search", "set `num_beams`, or leave it out"
+            raise SettingError("length_penalty", self.length_penalty, rule, advice)
+
+    def search(self) -> Beams | None:
+        """The search, if there is one."""
+        if self.num_beams == 1:
+            return None
+        return Beams(width=self.num_beams, length_penalty=self.length_penalty)
 
 
 @dataclass(frozen=True)
@@ -90,14 +116,17 @@ class Composed:
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it."""
-        found: dict[str, Any] = {"text": self.text, "score": self.score, "ended": self.ended}
-        if self.label != self.text:
-            found["label"] = self.label
-        return {**found, "cut": True} if self.cut else found
+        return {
+            "text": self.text,
+            "score": self.score,
+            "ended": self.ended,
+            **({} if self.label == self.text else {"label": self.label}),
+            **({"cut": True} if self.cut else {}),
+        }
 
 
 @spec
-class TextToText(Task[Item, Composed], TeacherForced):
+class TextToText(TeacherForced, Task[Item, Composed]):
     """Writes a text for a text."""
 
     folder: ClassVar[str | None] = "clozeworks.tasks"  # among the tasks, not the objectives
@@ -115,8 +144,11 @@ class TextToText(Task[Item, Composed], TeacherForced):
     pipeline_tag: ClassVar[str] = "text-generation"
     can_augment: ClassVar[bool] = False
     writes: ClassVar[bool] = True
-    owns_forward: ClassVar[bool] = True
     chunk_items: ClassVar[int | None] = 64
+    python_usage: ClassVar[str] = 'outputs = model.text_to_text(["a text"])'
+    head: ClassVar[str] = HEAD
+    windows: ClassVar[Windows] = Windows()  # sources are read whole
+    owns_forward: ClassVar[bool] = True
 
     prefix: str = ""
     """What stands before every source that brings no prefix of its own, such as "summarize: "."""
@@ -136,71 +168,47 @@ class TextToText(Task[Item, Composed], TeacherForced):
     """What it is measured by first; that of the format, or chrf, if not given."""
 
     def __post_init__(self) -> None:
-        for name, where in [
-            (self.format, "format"),
-            *((n, "formats") for n in self.formats.values()),
-        ]:
-            if name is not None:
-                format_of(name, where)
-        if self.format is not None and self.formats:
-            raise SettingError(
-                f"format is {self.format!r} and formats name one for each task; one excludes the "
-                "other; leave one of them out."
-            )
-        if self.prefix and self.format is not None:
-            raise SettingError(
-                f"prefix is {self.prefix!r} and format is {self.format!r}, which has its own; "
-                "leave one of them out."
-            )
-
-    @property
-    def windows(self) -> Windows:
-        """Sources are read whole, so a window is as long as a row may be."""
-        return Windows()
-
-    @property
-    def head(self) -> str:
-        """The head that names tokens."""
-        return HEAD
+        for name in self.formats.values():
+            format_of(name, "formats")
+        if self.format is None:
+            return
+        format_of(self.format, "format")
+        if self.formats:
+            rule = "`formats` name one for each task; one excludes the other"
+            raise SettingError("format", self.format, rule, "leave one of them out")
+        if self.prefix:
+            rule = f"`format` is {self.format!r}, which has its own"
+            raise SettingError("prefix", self.prefix, rule, "leave one of them out")
 
     @property
     def rows(self) -> RowBuilder:
-        """How items become rows: in two towers, or one behind the other."""
+        """How items become rows: in two towers, or one after the other."""
         return Apart() if self.between is None else PrefixRows(self.between)
 
     def check(self, blueprint: Blueprint) -> None:
         """Complains about models that cannot write, or read and write in another way.
 
         Raises:
-            SettingError: What is wrong, and what to do.
+            SettingError: If the model cannot do the task as it is set.
         """
         if not blueprint.can_generate or HEAD not in blueprint.heads:
-            raise SettingError(
-                "the model cannot write: its tokens see later ones, or it has no vocabulary head; "
-                "text to text needs one that writes; use T5, GPT-2, LLaMA or their relatives."
-            )
-        entries = blueprint.embeddings.tokens
-        if self.writing.num_beams > entries:
-            raise SettingError(
-                f"task.writing.num_beams is {self.writing.num_beams:,}; the vocabulary has "
-                f"{entries:,} entries; a search cannot be wider; lower it."
-            )
-        room, longest = blueprint.max_length(), self.lengths.source
-        if room is not None and longest is not None and longest > room:
-            raise SettingError(
-                f"task.lengths.source is {longest:,}; this model takes at most {room:,} tokens; "
-                "lower it."
-            )
+            rule = "the model cannot write: its tokens see later ones, or it has no vocabulary head"
+            advice = "use T5, GPT-2, LLaMA or their relatives"
+            raise SettingError("task", self.name, rule, advice)
+        entries, beams = blueprint.embeddings.tokens, self.writing.num_beams
+        if beams > entries:
+            rule = f"the vocabulary has {entries:,} entries; a search cannot be wider"
+            raise SettingError("task.writing.num_beams", beams, rule, "lower it")
+        max_length, longest = blueprint.max_length(), self.lengths.source
+        if max_length is not None and longest is not None and longest > max_length:
+            rule = f"this model takes at most {max_length:,} tokens"
+            raise SettingError("task.lengths.source", longest, rule, "lower it")
         if blueprint.decoder is not None and self.between is not None:
-            raise SettingError(
-                f"task.between is {self.between!r}, and the model reads the source in a tower of "
-                "its own; then nothing stands between; leave it out."
-            )
+            rule = "the model reads the source in a tower of its own; then nothing stands between"
+            raise SettingError("task.between", self.between, rule, "leave it out")
         if blueprint.decoder is None and self.between is None:
-            raise SettingError(
-                "task.between is None, and the model reads source and target in one tower; say "
-                'what stands between them; set it, such as between = "\\n".'
-            )
+            rule = "the model reads source and target in one tower; say what stands between them"
+            raise SettingError("task.between", None, rule, 'set it, such as between = "\\n"')
 
     @classmethod
     def read(
@@ -213,9 +221,11 @@ class TextToText(Task[Item, Composed], TeacherForced):
         train: Labelled | None = None,
     ) -> Labelled:
         """Reads files of one task, or of several; formats decide what is read."""
-        from clozeworks.tasks.text_to_text.data import read_files
+        from clozeworks.tasks.text_to_text.data import names_of_files, read_texts
 
-        return read_files(files, settings, reading, bad, train=train)
+        task = config.read(Task, dict(settings), "task")
+        names = names_of_files(task, files, reading, train)
+        return read_texts(files, task, reading, bad, names=names)
 
     @classmethod
     def item_read(cls, changes: Sequence[str]) -> type[Item]:
@@ -233,12 +243,11 @@ class TextToText(Task[Item, Composed], TeacherForced):
         model: StartingModel,
     ) -> Prepared:
         """The task fitted to the model, with the room that its targets need."""
-        from clozeworks.tasks.text_to_text.preparing import prepared
+        from clozeworks.tasks.text_to_text.data import prepared
 
-        asked = dict(settings)
         if model.blueprint.decoder is None and model.blueprint.can_generate:
-            asked.setdefault("between", BETWEEN)
-        task = config.read(Task, asked, "task")
+            settings = {"between": BETWEEN, **settings}
+        task = config.read(Task, dict(settings), "task")
         task.check(model.blueprint)
         return prepared(task, train, dev, model)
 
@@ -259,26 +268,19 @@ class TextToText(Task[Item, Composed], TeacherForced):
             return None
         return cls(between=None if blueprint.decoder is not None else BETWEEN)
 
-    @property
-    def head_labels(self) -> None:
-        """A vocabulary is the same whatever is written."""
-        return None
-
     def item_of(self, text: str, source_location: str = "") -> Item:
-        """A text that is asked about: a source, or what a format writes as one.
+        """The item of a single text: a source, or what a format writes as one.
 
         Raises:
-            InputError: The format needs two texts.
+            InputError: If the format needs two texts.
         """
-        found = None if self.format is None else format_of(self.format)
-        if found is None or found.item_type is WritingItem:
-            return SourceItem(text, source_location=source_location)
-        if found.item_type is TextItem:
-            return TextItem(text, source_location=source_location)
-        raise InputError(
-            f"{source_location or 'the text'} is one text, and the format {found.name!r} writes "
-            "two as one; ask with a PairItem or a QuestionItem."
-        )
+        kind = self.files_hold()
+        if kind not in (WritingItem, TextItem):
+            raise InputError(
+                f"{source_location or 'the text'} is one text, and the format {self.format!r} "
+                "writes two as one; ask with a PairItem or a QuestionItem."
+            )
+        return kind.from_texts([text], source_location)
 
     def format_for(self, item: Item) -> Format | None:
         """The format of an item: its task's, or that of all."""
@@ -289,17 +291,17 @@ class TextToText(Task[Item, Composed], TeacherForced):
         """The item as text to read and text to write.
 
         Raises:
-            InputError: It is of another kind, and there is no format to write it.
+            InputError: If it is of another kind, and there is no format to write it.
         """
         if isinstance(item, SourceItem | ChatItem):
             return item
-        found = self.format_for(item)
-        if found is None:
+        form = self.format_for(item)
+        if form is None:
             raise InputError(
                 f"{item.source_location or 'the item'} is a {type(item).__name__}, and the task "
                 "has no format to write it; give a SourceItem or a ChatItem, or set task.format."
             )
-        return found.item(item)
+        return form.item(item)
 
     def text_of(self, item: Writable) -> str:
         """What is read of an item: its prefix and its source."""
@@ -307,9 +309,9 @@ class TextToText(Task[Item, Composed], TeacherForced):
             return item.source
         prefix = item.prefix
         if prefix is None:
-            found = self.format_for(item)
-            writes = found is not None and found.item_type is WritingItem
-            prefix = found.begins if found and writes else self.prefix
+            form = self.format_for(item)
+            writes = form is not None and form.item_type is WritingItem
+            prefix = form.begins if form and writes else self.prefix
         return prefix + item.source
 
     def row_of(self, item: Item, reading: RowSettings, *, answer: bool = True) -> TokenRow:
@@ -322,30 +324,26 @@ class TextToText(Task[Item, Composed], TeacherForced):
     ) -> list[TokenWindow]:
         """One window for each item: all it reads and all it is to write."""
         reading = RowSettings(tokenizer, self.lengths, max_length)
-        found = []
+        windows = []
         for number, item in enumerate(items):
             row = self.row_of(item, reading)
-            asked = np.flatnonzero(row.asked)
-            found.append(TokenWindow(number, row.encoded(), 0, 0, len(row.ids), asked))
-        return found
+            wanted = np.flatnonzero(row.is_target)
+            windows.append(TokenWindow(number, row.encoded(), 0, 0, len(row.ids), wanted))
+        return windows
 
     def targets(self, item: Item, windows: Sequence[TokenWindow]) -> list[Target]:
         """The tokens to write, -1 for those that are read."""
-        if self.as_asked(item).target is None:
-            raise InputError(
-                f"{item.source_location or 'the item'} has no target; a model learns from what is "
-                "right; give it one."
-            )
-        found = []
+        _check_target(self.as_asked(item), "a model learns from what is right")
+        targets = []
         for window in windows:
             ids = np.array(window.encoded.ids, np.int64)
             tokens = np.full(len(ids), -1, np.int64)
             tokens[window.wanted] = ids[window.wanted]
-            found.append(Target(tokens=tokens))
-        return found
+            targets.append(Target(tokens=tokens))
+        return targets
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Asks for the targets."""
+        """Parts what is read from the tokens of the targets."""
         tokens = builder.clean.token_labels
         assert tokens is not None
         builder.targets[self.name] = self.rows.collate(builder, tokens, source)
@@ -363,28 +361,19 @@ class TextToText(Task[Item, Composed], TeacherForced):
         asked = [self.as_asked(item) for item in items]
         rows = [self.row_of(item, reading, answer=False) for item in asked]
         ends = self._ends(asked, reading)
-        source_locations = [
-            item.source_location or f"item {number:,}" for number, item in enumerate(asked, start=1)
-        ]
-        prompts = [
-            EncodedPrompt(
-                row.ids,
-                self._room(row, max_length, source_location),
-                ends[isinstance(item, ChatItem)],
-                (),
-                source_location,
-            )
-            for item, row, source_location in zip(asked, rows, source_locations, strict=True)
-        ]
+        prompts = []
+        for item, row, location in zip(asked, rows, ItemLocations(asked), strict=True):
+            room = self._room(row, max_length, location)
+            end = ends[isinstance(item, ChatItem)]
+            prompts.append(EncodedPrompt(row.ids, room, end, (), location))
 
         def read(number: int, texts: list[Written]) -> Composed:
             best = texts[0]
             text = self.decoded(tokenizer, best.tokens, prompts[number].ends)
             form = self.format_for(asked[number])
             label = text if form is None else form.read(text)
-            return Composed(
-                text, sureness(best), label, best.finish_reason == "end", rows[number].cut
-            )
+            score = math.exp(sum(best.logs) / len(best.logs)) if best.logs else 1.0
+            return Composed(text, score, label, best.finish_reason == "end", rows[number].cut)
 
         start = Vocabularies.of(tokenizer).start() if apart else None
         return GenerationRequest(prompts, start, tokenizer.size, self.writing.search(), read)
@@ -396,7 +385,7 @@ class TextToText(Task[Item, Composed], TeacherForced):
         return RowSettings(tokenizer, self.lengths, max_length)
 
     def _room(self, row: TokenRow, max_length: int | None, source_location: str) -> int:
-        """How many tokens may be written behind a prompt."""
+        """How many tokens may be written after a prompt."""
         wanted = self.writing.max_new_tokens or USUAL
         if self.between is None or max_length is None:
             return wanted
@@ -412,34 +401,33 @@ class TextToText(Task[Item, Composed], TeacherForced):
         self, items: Sequence[Writable], reading: RowSettings
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tokens that end what is written, for texts and for chats."""
-        plain = {reading.end}
+        plain = (reading.end,)
         if self.between is None or not any(isinstance(item, ChatItem) for item in items):
-            return tuple(plain), tuple(plain)
-        return tuple(plain), tuple(sorted(plain | {chat_end(reading)}))
+            return plain, plain
+        return plain, tuple(sorted({*plain, chat_end(reading)}))
 
     def decoded(self, tokenizer: Tokenizer, ids: Sequence[int], ends: Sequence[int] = ()) -> str:
         """The text of what was written, without its end."""
-        kept = list(ids)
-        while kept and kept[-1] in (*ends, tokenizer.last_id):
-            kept.pop()
-        return tokenizer.decode(kept)
+        text = list(ids)
+        while text and text[-1] in (*ends, tokenizer.last_id):
+            text.pop()
+        return tokenizer.decode(text)
 
     def baseline(self, train: Sequence[Any], dev: Sequence[Any]) -> tuple[str, list[Composed]]:
         """The most frequent target of each task; of a task that is not known, of all."""
         counts: dict[str, Counter[str]] = {}
         for item in train:
             counts.setdefault(item.task, Counter())[item.target] += 1
-        every = sum(counts.values(), Counter[str]())
-        usual = {task: own.most_common(1)[0][0] for task, own in counts.items()}
-        rest = every.most_common(1)[0][0]
+        usual = {task: targets.most_common(1)[0][0] for task, targets in counts.items()}
+        rest = sum(counts.values(), Counter[str]()).most_common(1)[0][0]
         predictions = [Composed(usual.get(item.task, rest), 1.0) for item in dev]
         return "always writing the most frequent target of the training data", predictions
 
     def details(
         self, items: Sequence[Any], answers: Sequence[Composed], measured: Measured
     ) -> list[Detail]:
-        """What decides in each of several tasks, and some texts beside their targets."""
-        found: list[Detail] = []
+        """What decides in each of several tasks, and some texts with their targets."""
+        details: list[Detail] = []
         tasks = [item.task for item in items]
         if len(set(tasks)) > 1:
             values = [name.rpartition(" ") for name in measured.values if " " in name]
@@ -447,39 +435,30 @@ class TextToText(Task[Item, Composed], TeacherForced):
                 (task, name, f"{measured.values[f'{task} {name}']:.3f}", f"{tasks.count(task):,}")
                 for task, _, name in values
             )
-            found.append(DetailTable(("task", "metric", "value", "items"), rows))
+            details.append(DetailTable(("task", "metric", "value", "items"), rows))
         chosen = np.linspace(0, len(items) - 1, min(_SHOWN, len(items))).astype(int).tolist()
-        texts = tuple(
-            (
-                _short(items[number].texts[0]),
-                _short(items[number].target or ""),
-                _short(answers[number].text),
-            )
-            for number in chosen
-        )
-        return [*found, DetailTable(("source", "target", "predicted"), texts, numbers=False)]
+        columns = ([items[n].texts[0], items[n].target or "", answers[n].text] for n in chosen)
+        texts = tuple(tuple(map(_short, each)) for each in columns)
+        return [*details, DetailTable(("source", "target", "predicted"), texts, numbers=False)]
 
     def mistakes(self, items: Sequence[Any], answers: Sequence[Composed]) -> list[Mistake]:
         """Texts that are not written to the letter, by how much of them is right."""
-        found = []
+        mistakes = []
         for item, answer in zip(items, answers, strict=True):
             asked = self.as_asked(item)
             right = [asked.target or "", *getattr(asked, "others", ())]
             if answer.text.strip() in (text.strip() for text in right):
                 continue
             texts = (marked(self.text_of(asked)),)
-            shown = f"{answer.score:.1%} confident"
             kind, gold = self._kind_of_mistake(asked, answer, right), " | ".join(right)
-            found.append(
-                Mistake(item.source_location, kind, gold, answer.text, answer.score, shown, texts)
-            )
-        return found
+            mistakes.append(Mistake.of(item, kind, gold, answer.text, answer.score, texts=texts))
+        return mistakes
 
     def _kind_of_mistake(self, asked: Writable, answer: Composed, right: Sequence[str]) -> str:
         form = self.format_for(asked)
         if form is not None and form.words:
             if answer.label is None:
-                return "no word of the format"
+                return "not a word of the format"
             return f"{answer.label} instead of {right[0]}"
         if not answer.ended:
             return "no end"
@@ -513,13 +492,15 @@ class TextToText(Task[Item, Composed], TeacherForced):
     def usage(self, *, chats: bool = False) -> str:
         """How texts are written; chats as their template has them."""
         if not chats:
-            return 'outputs = model.text_to_text(["a text"])'
-        search = ""
-        if self.writing.num_beams > 1:
-            length = self.writing.length_penalty
-            search = f", num_beams={self.writing.num_beams}, length_penalty={length}"
-        max_length = self.writing.max_new_tokens
-        return f'output = model.generate("a text", chat=True, max_new_tokens={max_length}{search})'
+            return self.python_usage
+        return f'output = model.generate("a text", chat=True, {self._generation_options()})'
+
+    def _generation_options(self) -> str:
+        writing = self.writing
+        options = f"max_new_tokens={writing.max_new_tokens}"
+        if writing.num_beams == 1:
+            return options
+        return f"{options}, num_beams={writing.num_beams}, length_penalty={writing.length_penalty}"
 
     def transformers_usage(self, *, chats: bool = False) -> str | None:
         """How transformers writes the same."""
@@ -534,17 +515,12 @@ class TextToText(Task[Item, Composed], TeacherForced):
             # In one tower a template writes its own special tokens; an encoder is shown its end.
             read = "prompt" if self.between is None else "prompt, add_special_tokens=False"
         first = 'inputs["input_ids"].shape[1]' if self.between is not None else "0"
-        beams = ""
-        if self.writing.num_beams > 1:
-            length = self.writing.length_penalty
-            beams = f", num_beams={self.writing.num_beams}, length_penalty={length}"
         return (
             f"from transformers import AutoModelFor{kind}, AutoTokenizer\n\n"
             'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
             f'model = AutoModelFor{kind}.from_pretrained("FOLDER")\n'
             f'{template}inputs = tokenizer({read}, return_tensors="pt")\n'
-            "outputs = model.generate(**inputs, "
-            f"max_new_tokens={self.writing.max_new_tokens}{beams})\n"
+            f"outputs = model.generate(**inputs, {self._generation_options()})\n"
             f"text = tokenizer.decode(outputs[0, {first}:], skip_special_tokens=True)"
         )
 
@@ -556,14 +532,16 @@ class TextToText(Task[Item, Composed], TeacherForced):
 
         asked = [self.as_asked(item) for item in items]
         for item in asked:
-            if item.target is None:
-                raise InputError(
-                    f"{item.source_location or 'the item'} has no target; what is written is "
-                    "measured beside it; give it one."
-                )
+            _check_target(item, "what is written is compared with it")
         forms = [self.format_for(item) for item in asked]
         texts = [answer.text for answer in answers]
         return measure_tasks(asked, texts, forms, metric=self.metric, intervals=intervals)
+
+
+def _check_target(item: Writable, why: str) -> None:
+    if item.target is None:
+        where = item.source_location or "the item"
+        raise InputError(f"{where} has no target; {why}; give it one.")
 
 
 def _short(text: str) -> str:

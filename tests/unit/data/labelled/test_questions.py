@@ -118,7 +118,7 @@ def test_places_are_not_counted_from_the_end(labelled):
         ),
         (
             asked(("Anna", None)),
-            "the answer 'Anna' stands in the context more than once, and there is no place for it; "
+            "the answer 'Anna' stands in the context more than once, and its start is not stated; "
             "correct answer_start",
         ),
         (
@@ -129,7 +129,7 @@ def test_places_are_not_counted_from_the_end(labelled):
         (asked((3, 4)), "an answer is a number; it must be a string; correct it"),
         (
             asked(("Rome", "x")),
-            "the place of an answer is 'x'; it must be a whole number; fix it",
+            "the start of an answer is 'x'; it must be a whole number; fix it",
         ),
         (
             asked(("Rome", 17), is_impossible=True),

@@ -192,4 +192,4 @@ def test_a_split_keeps_the_share_of_each_task():
 def test_a_chat_without_an_answer_is_asked_as_a_whole():
     chat = ChatItem((Turn("system", "be kind"), Turn("user", "hi")))
     assert chat.target is None
-    assert chat.asked == chat.turns
+    assert chat.prompt == chat.turns

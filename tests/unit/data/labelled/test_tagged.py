@@ -111,13 +111,13 @@ def test_columns_that_are_not_there(wrong):
         columns={"tags": "3"},
     )
     wrong(
-        "--columns tags=ner: a.bio has no header; it must be a number from 1 to 2; the word is "
+        "--columns is tags=ner; a.bio has no header; it must be a number from 1 to 2; the word is "
         "usually 1.",
         *("a.bio", "a O\n", "tag", SettingError),
         columns={"tags": "ner"},
     )
     wrong(
-        "--columns tags=pos: a.conllu has no header; it must be a number from 1 to 10, upos or "
+        "--columns is tags=pos; a.conllu has no header; it must be a number from 1 to 10, upos or "
         "xpos; the word is usually 1.",
         *("a.conllu", CONLLU, "tag", SettingError),
         columns={"tags": "pos"},

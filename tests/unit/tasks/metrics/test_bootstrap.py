@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from clozeworks.errors import InputError
 from clozeworks.tasks.metrics import bootstrap
-from clozeworks.tasks.metrics.bootstrap import (
-    f1_from_counts,
-    intervals_from_sums,
-    intervals_of,
-    ratio,
-    resampled,
-)
+from clozeworks.tasks.metrics.bootstrap import intervals_from_sums, ratio, resampled
 
 
 def mean(sums):
@@ -57,11 +50,11 @@ def test_kinds_are_sums_over_their_items():
         assert (alike[:, kind] == items[:, kinds == kind].sum(axis=1)).all()
 
 
-def test_the_slow_way_gives_the_same_interval():
+def test_the_slow_way_gives_the_same_interval(slow_interval):
     values = np.random.default_rng(0).normal(size=50)
     fast = intervals_from_sums(with_ones(values), mean, draws=200, seed=3)
-    slow = intervals_of(lambda places: values[places].mean(), "mean", 50, draws=200, seed=3)
-    assert slow["mean"] == pytest.approx(fast["mean"])
+    slow = slow_interval(lambda drawn: values[drawn].mean(), 50, draws=200, seed=3)
+    assert slow == pytest.approx(fast["mean"])
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
@@ -86,44 +79,5 @@ def test_intervals_of_an_accuracy_hold_the_truth_in_95_of_100_samples():
     assert binomtest(narrow, samples, 0.95).pvalue < 1e-3  # the test can tell
 
 
-def test_f1_from_counts():
-    found = f1_from_counts(np.array([[1, 2, 1], [2, 2, 4], [0, 0, 0]]))
-    assert found.values == pytest.approx({"precision": 3 / 4, "recall": 3 / 5, "f1": 6 / 9})
-    assert (found.primary, found.count, found.notes, found.intervals) == ("f1", 3, (), {})
-
-
-def test_f1_is_resampled_by_text():
-    counts = np.random.default_rng(0).integers(0, 4, (80, 1)) + np.arange(3)
-    found = f1_from_counts(counts, intervals=True, seed=5)
-
-    def f1(places):
-        right, given, due = counts[places].sum(axis=0)
-        return 2 * right / (given + due)
-
-    assert found.intervals["f1"] == pytest.approx(intervals_of(f1, "f1", 80, seed=5)["f1"])
-    low, high = found.intervals["f1"]
-    assert low < found.value < high
-
-
-@pytest.mark.parametrize(
-    ("counts", "note"),
-    [
-        ([[0, 0, 2]], "nothing was found; precision and F1 are 0."),
-        ([[0, 2, 0]], "there was nothing to find; recall and F1 are 0."),
-    ],
-)
-def test_nothing_found_is_zero_with_a_note(counts, note):
-    found = f1_from_counts(np.array(counts), intervals=True)
-    assert set(found.values.values()) == {0.0}
-    assert set(found.intervals.values()) == {(0.0, 0.0)}
-    assert found.notes == (note,)
-
-
 def test_a_part_of_nothing_is_zero():
     assert ratio(np.array([1.0, 3.0]), np.array([0.0, 4.0])).tolist() == [0.0, 0.75]
-
-
-def test_no_items_are_refused():
-    with pytest.raises(InputError) as error:
-        f1_from_counts(np.zeros((0, 3), dtype=np.int64))
-    assert str(error.value) == "there are no items to measure; give at least one."

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as peer
 
-from clozeworks.errors import InputError, UnknownName
-from clozeworks.tasks.metrics.bootstrap import intervals_of
+from clozeworks.errors import InputError
 from clozeworks.tasks.metrics.calibration import BINS, calibration_bins
 from clozeworks.tasks.metrics.classification import one_label, several_labels
 from clozeworks.tasks.metrics.labels import confusion, per_label
@@ -69,19 +68,17 @@ class TestOneLabel:
                 tuple(column[place] for column in columns)
             )
 
-    def test_intervals_equal_those_of_computing_each_draw_anew(self, labels, gold, said):
-        found = one_label(gold, said, labels, intervals=True, seed=4)
+    def test_intervals_equal_those_of_computing_each_draw_anew(
+        self, labels, gold, said, slow_interval
+    ):
+        found = one_label(gold, said, labels, intervals=True)
         assert found.intervals.keys() == found.values.keys()
         for name in ("macro_f1", "matthews"):
-            slow = intervals_of(
-                lambda places, name=name: one_label(gold[places], said[places], labels).values[
-                    name
-                ],
-                name,
+            slow = slow_interval(
+                lambda drawn, name=name: one_label(gold[drawn], said[drawn], labels).values[name],
                 len(gold),
-                seed=4,
             )
-            assert found.intervals[name] == pytest.approx(slow[name], abs=1e-12)
+            assert found.intervals[name] == pytest.approx(slow, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -115,11 +112,10 @@ def test_notes_name_a_few_labels_only():
     assert found.endswith(": l2, l3, l4, l5, l6 and 2 more.")
 
 
-def test_the_positive_label_can_be_named():
+def test_of_two_labels_the_second_is_the_positive_one():
     gold, said = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 1, 0])
-    for positive, place in (("no", 0), ("yes", 1), (None, 1)):
-        found = one_label(gold, said, TWO, positive=positive)
-        assert found.values["f1"] == pytest.approx(peer.f1_score(gold, said, pos_label=place))
+    found = one_label(gold, said, TWO)
+    assert found.values["f1"] == pytest.approx(peer.f1_score(gold, said, pos_label=1))
 
 
 class TestShares:
@@ -216,17 +212,15 @@ def test_several_labels_equal_scikit_learn(gold, said):
         assert low - 1e-9 <= found.values[name] <= high + 1e-9
 
 
-def test_intervals_of_several_labels_equal_those_of_computing_each_draw_anew():
+def test_intervals_of_several_labels_equal_those_of_computing_each_draw_anew(slow_interval):
     gold, said = SEVERAL["random, 0"]
-    found = several_labels(gold, said, FOUR, intervals=True, seed=4)
+    found = several_labels(gold, said, FOUR, intervals=True)
     for name in found.values:
-        slow = intervals_of(
-            lambda places, name=name: several_labels(gold[places], said[places], FOUR).values[name],
-            name,
+        slow = slow_interval(
+            lambda drawn, name=name: several_labels(gold[drawn], said[drawn], FOUR).values[name],
             len(gold),
-            seed=4,
         )
-        assert found.intervals[name] == pytest.approx(slow[name])
+        assert found.intervals[name] == pytest.approx(slow)
 
 
 def test_a_rare_label_does_not_pull_the_interval_down():
@@ -245,42 +239,27 @@ def test_labels_that_occur_nowhere_are_noted():
 
 
 @pytest.mark.parametrize(
-    ("gold", "said", "options", "sentence"),
+    ("gold", "said", "sentence"),
     [
         (
             [0, 1],
             [0, 4],
-            {},
             "predicted, item 2, is 4; there are 4 labels, and their numbers begin with 0; give the "
             "number of a label.",
         ),
         (
             [-1, 1],
             [0, 1],
-            {},
             "gold, item 1, is -1; there are 4 labels, and their numbers begin with 0; give the "
             "number of a label.",
         ),
-        ([], [], {}, "there are no items to measure; give at least one."),
-        (
-            [0, 1],
-            [0, 1],
-            {"positive": "a"},
-            "positive is 'a' and there are 4 labels; only one of two can be the positive one; "
-            "leave it out, and see macro_f1.",
-        ),
+        ([], [], "there are no items to measure; give at least one."),
     ],
 )
-def test_what_does_not_fit_is_refused(gold, said, options, sentence):
+def test_what_does_not_fit_is_refused(gold, said, sentence):
     with pytest.raises(InputError) as error:
-        one_label(gold, said, FOUR, **options)
+        one_label(gold, said, FOUR)
     assert str(error.value) == sentence
-
-
-def test_an_unknown_positive_label_is_refused():
-    with pytest.raises(UnknownName) as error:
-        one_label([0], [0], TWO, positive="yse")
-    assert str(error.value) == "positive is 'yse'; known: no, yes. Did you mean 'yes'?"
 
 
 def test_several_labels_need_the_right_shape():

@@ -1,11 +1,11 @@
-"""Every GLUE task is decided by its own value, and the board is their mean."""
+"""Every GLUE task is decided by its own value."""
 
 import numpy as np
 import pytest
 
-from clozeworks.errors import InputError, UnknownName
+from clozeworks.errors import UnknownName
 from clozeworks.tasks.metrics.classification import one_label
-from clozeworks.tasks.metrics.glue import PRIMARY, TASKS, board_score, with_primary
+from clozeworks.tasks.metrics.measured import with_primary
 from clozeworks.tasks.metrics.numbers import numbers
 
 GOLD, SAID = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 0])
@@ -48,11 +48,6 @@ def test_some_values_are_better_when_lower(two_labels):
     assert with_primary(with_primary(two_labels, "log_loss"), "accuracy").higher_is_better
 
 
-def test_every_task_has_a_value_and_none_is_forgotten():
-    assert set(TASKS) == set(PRIMARY) - {"ax", "mnli_matched", "mnli_mismatched"}
-    assert len(TASKS) == 9
-
-
 def test_unknown_values_are_refused(two_labels):
     with pytest.raises(UnknownName) as error:
         with_primary(two_labels, "mathews")
@@ -65,23 +60,3 @@ def test_unknown_values_are_refused(two_labels):
 def test_a_task_whose_value_was_not_measured_is_refused(two_labels):
     with pytest.raises(UnknownName, match=r"^metric is 'pearson_and_spearman'; known: accuracy,"):
         with_primary(two_labels, "stsb")
-
-
-def test_the_board_counts_the_two_sets_of_mnli_as_one_task():
-    values = dict.fromkeys(TASKS, 0.5) | {"wnli": 0.1}
-    del values["mnli"]
-    values |= {"mnli_matched": 0.8, "mnli_mismatched": 0.9}
-    assert board_score(values) == pytest.approx((7 * 0.5 + 0.85 + 0.1) / 9)
-    assert board_score(values, wnli=False) == pytest.approx((7 * 0.5 + 0.85) / 8)
-    assert board_score(values | {"mnli": 0.3}) == pytest.approx((7 * 0.5 + 0.3 + 0.1) / 9)
-
-
-def test_the_board_needs_every_task():
-    values = dict.fromkeys(TASKS, 0.5)
-    del values["mnli"]
-    with pytest.raises(InputError) as error:
-        board_score(values)
-    assert str(error.value) == (
-        "the GLUE score has no value for mnli_matched and mnli_mismatched; it is the mean over all "
-        "tasks; measure the rest too."
-    )

@@ -64,8 +64,7 @@ def test_only_the_same_value_is_compared():
     with pytest.raises(SettingError) as error:
         measured(primary="f1").better_than(measured())
     assert str(error.value) == (
-        "metric is 'f1' here and 'accuracy' there; only the same value can be compared; measure "
-        "both by one."
+        "metric is 'f1'; what it is compared with was measured by 'accuracy'; measure both by one."
     )
 
 

@@ -6,7 +6,6 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import mean_absolute_error, mean_squared_error
 
 from clozeworks.errors import InputError
-from clozeworks.tasks.metrics.bootstrap import intervals_of
 from clozeworks.tasks.metrics.numbers import numbers
 
 
@@ -54,11 +53,11 @@ def test_numbers_far_from_zero_lose_nothing(shift):
         ("mean_squared_error", mean_squared_error),
     ],
 )
-def test_intervals_equal_those_of_computing_each_draw_anew(name, function, ties):
+def test_intervals_equal_those_of_computing_each_draw_anew(name, function, ties, slow_interval):
     gold, said = pairs(1, ties=ties)
-    found = numbers(gold, said, intervals=True, seed=2)
-    slow = intervals_of(lambda places: function(gold[places], said[places]), name, 60, seed=2)
-    assert found.intervals[name] == pytest.approx(slow[name], rel=1e-9)
+    found = numbers(gold, said, intervals=True)
+    slow = slow_interval(lambda drawn: function(gold[drawn], said[drawn]), 60)
+    assert found.intervals[name] == pytest.approx(slow, rel=1e-9)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9 / 3])

@@ -122,7 +122,7 @@ def test_what_is_no_word_is_wrong_never_the_nearest():
     measured = measure_written(gold, said, format_of("cola"))
     assert measured.primary == "matthews"
     assert measured.values["accuracy"] == 0.5
-    assert any(note.startswith("written texts that are no word of cola: 2 of 4") for note in
+    assert any(note.startswith("written texts that are not a word of cola: 2 of 4") for note in
                measured.notes)  # fmt: skip
     right = measure_written(gold, ["acceptable", "unacceptable"] * 2, format_of("cola"))
     assert right.value == pytest.approx(1)
@@ -171,7 +171,7 @@ def test_each_format_has_the_value_that_decides(name, gold, said, primary):
     assert measured.primary == primary
     assert primary in measured.intervals
     if name == "stsb":
-        assert "written texts that are no number: 1 of 3; each counts as -1." in measured.notes
+        assert "written texts that are not numbers: 1 of 3; each counts as -1." in measured.notes
 
 
 def test_the_value_that_decides_can_be_chosen():

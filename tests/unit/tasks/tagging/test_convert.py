@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeworks.errors import InputError, SettingError
-from clozeworks.tasks.tagging.convert import convert
-from clozeworks.tasks.tagging.entities import entities_of
+from clozeworks.tasks.tagging.entities import convert, entities_of
 from clozeworks.tasks.tagging.schemes import BIO, BIOES, BMES, IO, IOB1, PLAIN, SCHEMES
 from clozeworks.tasks.tagging.tags import EntitySpan, Spelling
 
@@ -110,7 +109,7 @@ def test_mending(labels, scheme, promoted, dropped):
 @pytest.mark.parametrize(
     ("labels", "scheme", "message"),
     [
-        ("O O I-A", BIO, "word 3: I-A stands behind O; BIO"),
+        ("O O I-A", BIO, "word 3: I-A stands after O; BIO"),
         ("I-A", BIO, "word 1: the sentence begins with I-A; BIO"),
         ("S-A B-A", BIOES, "word 2: the sentence ends with B-A; BIOES"),
     ],

@@ -7,8 +7,7 @@ import pytest
 
 from clozeworks.tasks.tagging.entities import entities_of
 from clozeworks.tasks.tagging.schemes import BIO, BIOES
-from clozeworks.tasks.tagging.transitions import transitions
-from clozeworks.tasks.tagging.viterbi import best_path
+from clozeworks.tasks.tagging.viterbi import best_path, transitions
 
 pytestmark = pytest.mark.parity
 

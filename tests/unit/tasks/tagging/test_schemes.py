@@ -261,7 +261,7 @@ class TestRules:
         with pytest.raises(SettingError) as caught:
             PLAIN.spans([ParsedTag("I", "NOUN")])
         assert str(caught.value) == (
-            "the scheme is 'plain'; its tags stand alone and spell no entities; choose one of: "
+            "scheme is 'plain'; its tags stand alone and spell no entities; choose one of: "
             "BIO, IOB1, BIOES, BMES, IO."
         )
         with pytest.raises(SettingError, match="spell no entities"):

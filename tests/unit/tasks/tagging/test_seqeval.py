@@ -6,13 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clozeworks.tasks.tagging.entities import (
-    entities_of,
-    entity_counts,
-    macro_scores,
-    micro_scores,
-    scores_by_type,
-)
+from clozeworks.tasks.metrics.tags import entity_counts, entity_f1
+from clozeworks.tasks.tagging.entities import entities_of
 from clozeworks.tasks.tagging.schemes import BIO, BIOES, IOB1
 from clozeworks.tasks.tagging.tags import Spelling
 
@@ -100,12 +95,14 @@ def test_scores(letters, strict, count):
     how = {"scheme": getattr(scheme, strict)} if strict else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for average, ours in (("micro", micro_scores(counts)), ("macro", macro_scores(counts))):
-            theirs = measure(gold, predicted, average=average, **how)
-            assert (ours.precision, ours.recall, ours.f1, ours.gold) == pytest.approx(theirs)
-            assert 0 < ours.f1 < 1
+        micro, macro = (
+            measure(gold, predicted, average=average, **how) for average in ("micro", "macro")
+        )
         by_type = np.array(measure(gold, predicted, average=None, **how))
-    ours = [
-        (row.precision, row.recall, row.f1, row.gold) for row in scores_by_type(counts).values()
-    ]
+    values = entity_f1(counts).values
+    assert [values[name] for name in ("precision", "recall", "f1")] == pytest.approx(micro[:3])
+    assert values["macro_f1"] == pytest.approx(macro[2])
+    assert 0 < values["f1"] < 1
+    rows = counts.tallies.by_label(counts.types)
+    ours = [(row.precision, row.recall, row.f1, row.support) for row in rows]
     np.testing.assert_allclose(np.array(ours).T, by_type)

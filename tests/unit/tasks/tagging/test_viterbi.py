@@ -1,4 +1,4 @@
-"""Allowed moves, the best path among them, and its probabilities."""
+"""Allowed moves, and the best path among them."""
 
 from itertools import pairwise, product
 
@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from clozeworks.errors import SettingError
 from clozeworks.tasks.tagging.schemes import BIO, BIOES, BMES, IO, IOB1, PLAIN
 from clozeworks.tasks.tagging.tags import Spelling
-from clozeworks.tasks.tagging.transitions import transitions
-from clozeworks.tasks.tagging.viterbi import (
-    MoveScores,
-    best_path,
-    marginals,
-    path_probabilities,
-)
+from clozeworks.tasks.tagging.viterbi import MoveScores, best_path, transitions
 
 LABELS = {
     "BIO": (BIO, ["I-A", "O", "B-A", "I-B"]),
@@ -120,7 +114,7 @@ class TestTransitions:
         )
 
     def test_a_longer_length_without_a_path(self):
-        from clozeworks.tasks.tagging import transitions as module
+        from clozeworks.tasks.tagging import viterbi as module
 
         moves = module.AllowedTransitions(
             np.array([True, False]), np.eye(2, k=1) > 0, np.array([True, True])
@@ -136,8 +130,8 @@ class TestTransitions:
         with pytest.raises(SettingError) as caught:
             transitions(["O", "B-A", "E-A", "S-A"], BIO)
         assert str(caught.value) == (
-            "labels holds 'E-A', and the scheme is BIO; that has O and the letters B, I beside a "
-            "type; choose the scheme BIOES, or rename the label."
+            "scheme is 'BIO'; it has O and the letters B, I beside a type, and labels holds 'E-A'; "
+            "choose the scheme BIOES, or rename the label."
         )
 
 
@@ -178,60 +172,11 @@ class TestBestPath:
         learned = MoveScores(np.zeros(2), np.zeros((2, 2)), np.zeros(2))
         for scores in (None, learned):
             assert best_path(np.zeros((0, 2)), moves, scores).shape == (0,)
-            assert marginals(np.zeros((0, 2)), moves, scores).shape == (0, 2)
 
     def test_what_has_no_best_path(self):
         moves = transitions(["O", "B-A"], BIO)
-        with pytest.raises(AssertionError, match="no numbers"):
+        with pytest.raises(AssertionError, match="not numbers"):
             best_path(np.array([[np.nan, 0.0]]), moves)
         nowhere = moves._replace(start=np.zeros(2, bool))
         with pytest.raises(AssertionError, match="no path"):
             best_path(np.zeros((1, 2)), nowhere)
-
-
-class TestMarginals:
-    @pytest.mark.parametrize("name", LABELS)
-    @pytest.mark.parametrize("has_learned", [False, True])
-    def test_they_are_sums_over_all_paths(self, name, has_learned):
-        scheme, labels = LABELS[name]
-        moves = transitions(labels, scheme)
-        rng = np.random.default_rng(5)
-        for words in range(1, 6):
-            scores = rng.normal(size=(words, len(labels)))
-            learned = drawn_moves(rng, len(labels)) if has_learned else None
-            expected = np.zeros_like(scores)
-            for path, total in all_paths(scores, moves, learned).items():
-                expected[np.arange(words), list(path)] += np.exp(total)
-            expected /= expected.sum(axis=1, keepdims=True)
-            np.testing.assert_allclose(marginals(scores, moves, learned), expected, atol=1e-12)
-
-    def test_impossible_words_still_have_probabilities(self):
-        moves = transitions(["O", "B-A", "I-A"], BIO)
-        scores = np.full((4, 3), -np.inf)
-        sums = marginals(scores, moves)
-        assert np.isfinite(sums).all()
-        np.testing.assert_allclose(sums.sum(axis=1), 1)
-        assert sums[0, 2] == 0
-
-    def test_an_impossible_word_says_nothing_about_others(self):
-        moves = transitions(["O", "B-A", "I-A"], BIO)
-        scores = np.random.default_rng(2).normal(size=(5, 3))
-        scores[2] = 0.0
-        silent = marginals(scores, moves)
-        scores[2] = -np.inf
-        np.testing.assert_allclose(marginals(scores, moves), silent, rtol=1e-12)
-
-    def test_long_sentences_do_not_underflow(self):
-        moves = transitions(["O", "B-A", "I-A"], BIO)
-        scores = np.random.default_rng(1).normal(size=(3000, 3)) - 50
-        np.testing.assert_allclose(marginals(scores, moves).sum(axis=1), 1)
-
-    def test_of_a_path(self):
-        moves = transitions(["O", "B-A", "I-A"], BIO)
-        scores = np.log([[0.5, 0.1, 0.4], [0.2, 0.2, 0.6]])
-        # Allowed: O O, O B, B O, B B, B I.
-        total = 0.5 * 0.2 + 0.5 * 0.2 + 0.1 * 0.2 + 0.1 * 0.2 + 0.1 * 0.6
-        path = best_path(scores, moves)
-        assert path.tolist() == [0, 0]
-        expected = [(0.5 * 0.4) / total, (0.5 * 0.2 + 0.1 * 0.2) / total]
-        np.testing.assert_allclose(path_probabilities(path, scores, moves), expected)
