@@ -90,7 +90,7 @@ class Writing:
         """The search, if there is one."""
         if self.num_beams == 1:
             return None
-        return Beams(width=self.num_beams, length_penalty=self.length_penalty)
+        return Beams(num_beams=self.num_beams, length_penalty=self.length_penalty)
 
 
 @dataclass(frozen=True)
