@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class EvalResult:
-    """What a model was found to be worth.
+    """What an evaluator measured.
 
     Attributes:
         value: The number that decides.
         higher_is_better: Whether more is better.
         record: All that was measured, as plain data.
-        losses: What it cost, by the name of who asks, if that was found on the way.
+        losses: Losses by the name of the task, if they were measured on the way.
         kept: What else is worth keeping as long as these weights are the best.
         loss: What it cost in all, which decides between equal values; None if it is not known.
     """
@@ -30,7 +30,7 @@ class EvalResult:
 
 
 # Measures the model as it stands.
-Judge = Callable[[], EvalResult]
+Evaluator = Callable[[], EvalResult]
 
 
 @dataclass
@@ -44,7 +44,7 @@ class EarlyStopping:
         step: The step it was reached at.
         waited: Evaluations since the value became better.
         weights: Copies of all parameters that may change, by name.
-        kept: What the judge wanted to be kept with them; None if that was in another session.
+        kept: What the evaluator wanted to be kept with them; None if that was in another session.
     """
 
     patience: int | None = None
@@ -55,22 +55,22 @@ class EarlyStopping:
     weights: dict[str, Tensor] = field(default_factory=dict)
     kept: Any = None
 
-    def look(self, judged: EvalResult, model: nn.Module, step: int) -> bool:
+    def update(self, result: EvalResult, model: nn.Module, step: int) -> bool:
         """Keeps the weights if they are better than the best; says whether they are.
 
         Of equal values the one with the lower loss counts: a few items are all right long before a
         model is sure of them. Otherwise the earlier one stays; what is not a number is never
         better. Patience waits for a better value, not for a lower loss.
         """
-        sign = 1.0 if judged.higher_is_better else -1.0
-        better = judged.value == judged.value and (
-            self.value is None or sign * judged.value > sign * self.value
+        sign = 1.0 if result.higher_is_better else -1.0
+        better = result.value == result.value and (
+            self.value is None or sign * result.value > sign * self.value
         )
         self.waited = 0 if better else self.waited + 1
-        if not better and not self._equal_and_cheaper(judged):
+        if not better and not self._equal_and_cheaper(result):
             return False
-        self.value, self.loss, self.step = judged.value, judged.loss, step
-        self.kept = judged.kept
+        self.value, self.loss, self.step = result.value, result.loss, step
+        self.kept = result.kept
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if not parameter.requires_grad:
@@ -81,14 +81,14 @@ class EarlyStopping:
                     self.weights[name] = parameter.detach().clone()
         return True
 
-    def _equal_and_cheaper(self, judged: EvalResult) -> bool:
-        if judged.value != self.value or judged.loss is None or self.loss is None:
+    def _equal_and_cheaper(self, result: EvalResult) -> bool:
+        if result.value != self.value or result.loss is None or self.loss is None:
             return False
-        return judged.loss < self.loss or (self.loss != self.loss and judged.loss == judged.loss)
+        return result.loss < self.loss or (self.loss != self.loss and result.loss == result.loss)
 
     @property
-    def hopeless(self) -> bool:
-        """Whether it was waited long enough."""
+    def should_stop(self) -> bool:
+        """Whether the value has not become better for as long as patience lasts."""
         return self.patience is not None and self.waited >= self.patience
 
     def restore(self, model: nn.Module) -> None:

@@ -19,6 +19,8 @@ from clozeworks.engine.schedules.linear import Linear
 from clozeworks.errors import SettingError
 from clozeworks.spec import spec
 
+WhenUnwritable = Literal["go on", "stop"]
+
 
 @spec
 class Training:
@@ -147,7 +149,7 @@ class Checkpointing:
     """Steps between two snapshots, whatever the time."""
     keep: int = 2
     """How many are kept."""
-    when_unwritable: Literal["go on", "stop"] = "go on"
+    when_unwritable: WhenUnwritable = "go on"
     """What to do when a snapshot cannot be written, for example because the disk is full. The one
     before it stays in any case."""
 

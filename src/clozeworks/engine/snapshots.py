@@ -119,10 +119,10 @@ class Snapshots:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self.complain()
+        self.raise_failure()
 
-    def complain(self) -> None:
-        """Speaks once of a snapshot that could not be written; does not wait for one.
+    def raise_failure(self) -> None:
+        """Raises once that a snapshot could not be written; does not wait for one.
 
         Raises:
             OutputError: It could not be written; the ones before it are as they were.

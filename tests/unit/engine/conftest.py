@@ -8,12 +8,15 @@ import torch
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, Corpus
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.gradients import Gradients
 from clozeworks.engine.metrics import Metrics
+from clozeworks.engine.metrics_logger import MetricsLogger
 from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.schedules.constant import Constant
-from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
+from clozeworks.engine.settings import Checkpointing, Training
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, Stage, Stages
 from clozeworks.engine.trainer import Trainer
@@ -125,12 +128,19 @@ def trained(network, loader, lanes, tmp_path):
         model = network(objective, dropout=dropout)
         place = tmp_path / folder
         place.mkdir(exist_ok=True)
-        return Trainer(
+        checkpointing = Checkpointing(every_steps=every, keep=keep, when_unwritable=when)
+        held_out = loader(objective, tokens=200, part="validation").batch(0)
+        metrics = Metrics(place / "metrics.jsonl", since)
+        snapshots = Snapshots(place / "snapshots", keep)
+        builtin = (
+            MetricsLogger(objective.loss_names, watched, metrics, when),
+            HeldOutEvaluation(objective.loss_names, held_out, evaluate),
+            Checkpointer(snapshots, checkpointing),
+        )
+        trainer = Trainer(
             model=model,
             loss=objective.loss,
-            names=objective.loss_names,
             stages=Stages([Stage(loader(objective, lanes=count), steps)]),
-            held_out=loader(objective, tokens=200, part="validation").batch(0),
             training=Training(
                 steps=steps,
                 batch_tokens=256,
@@ -138,16 +148,15 @@ def trained(network, loader, lanes, tmp_path):
                 schedule=Constant(warmup_steps=0),
                 max_grad_norm=clip,
             ),
-            logging=Logging(every_steps=watched),
-            evaluation=Evaluation(every_steps=evaluate),
-            checkpointing=Checkpointing(every_steps=every, keep=keep, when_unwritable=when),
             seed=5,
             ranks=ProcessGroup("cpu"),
             workers=lanes(count),
-            snapshots=Snapshots(place / "snapshots", keep),
-            metrics=Metrics(place / "metrics.jsonl", since),
+            builtin=builtin,
             callback=Notebook(),
         )
+        trainer.metrics, trainer.snapshots = metrics, snapshots
+        trainer.logger, trainer.evaluation, _ = builtin
+        return trainer
 
     return build
 

@@ -94,7 +94,7 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypat
         if left and steps[0] == left[0]:
             left.pop(0)
             steps[0] = 0
-            self.snapshots.wait()
+            self.builtin[-1].snapshots.wait()
             raise Killed
 
     monkeypatch.setattr(Trainer, "_update", dying)
@@ -126,13 +126,13 @@ def test_the_best_weights_are_kept_not_the_last(recipe, monkeypatch):
     values = iter([0.5, 0.9, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1])
     from clozeworks.jobs.finetune import run as finetuning
 
-    judged = finetuning.FinetuneRun._judged
+    judged = finetuning.FinetuneRun._evaluated
 
     def scripted(self, model):
         found = judged(self, model)
         return type(found)(next(values), True, found.record)
 
-    monkeypatch.setattr(finetuning.FinetuneRun, "_judged", scripted)
+    monkeypatch.setattr(finetuning.FinetuneRun, "_evaluated", scripted)
     recipe["evaluation"], recipe["selection"] = {"every_steps": 5}, {"patience": 2}
     done = finetune(recipe)
     assert (done.best.step, done.best.steps) == (10, 20)
@@ -156,7 +156,7 @@ def test_a_file_that_changed_meanwhile_is_noticed(recipe, tmp_path, monkeypatch)
     def dying(self, measured):
         update(self, measured)
         if self.step == 7:
-            self.snapshots.wait()
+            self.builtin[-1].snapshots.wait()
             raise Killed
 
     monkeypatch.setattr(Trainer, "_update", dying)

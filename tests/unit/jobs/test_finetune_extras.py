@@ -65,7 +65,7 @@ def killed_at(monkeypatch, recipe, moment):
     def dying(self, measured):
         update(self, measured)
         if self.step == moment:
-            self.snapshots.wait()
+            self.builtin[-1].snapshots.wait()
             raise Killed
 
     with monkeypatch.context() as patch:

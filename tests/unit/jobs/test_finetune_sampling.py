@@ -76,7 +76,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(name, recipe, listene
     def dying(self, measured):
         update(self, measured)
         if self.step == 3:
-            self.snapshots.wait()
+            self.builtin[-1].snapshots.wait()
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

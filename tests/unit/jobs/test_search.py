@@ -130,7 +130,7 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypat
             update(self, measured)
             steps.append(self.step)
             if len(steps) == moment:
-                self.snapshots.wait()
+                self.builtin[-1].snapshots.wait()
                 raise Killed
 
         with monkeypatch.context() as patch:

@@ -19,9 +19,12 @@ from clozeworks.core.model import Model
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
+from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.metrics import FILE, Metrics
+from clozeworks.engine.metrics_logger import MetricsLogger
 from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
@@ -185,25 +188,28 @@ class FinetuneRun:
             self.folder.mkdir(exist_ok=True)
             begin_session(self.folder, snapshots, self._written(), step, self.ranks)
             metrics = Metrics(self.folder / FILE, step if snapshot else -1)
+        names, saving = objective.loss_names, recipe.checkpointing
         best = EarlyStopping(patience=recipe.selection.patience)
         trainer = Trainer(
             model=network,
             loss=objective.loss,
-            names=objective.loss_names,
             stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
-            held_out=self._held_out(model, workers),
             training=plan.training,
-            logging=plan.logging,
-            evaluation=plan.evaluation,
-            checkpointing=recipe.checkpointing,
             seed=self.seed,
             ranks=self.ranks,
             workers=workers,
-            snapshots=snapshots,
-            metrics=metrics,
+            builtin=(
+                MetricsLogger(names, plan.logging.every_steps, metrics, saving.when_unwritable),
+                HeldOutEvaluation(
+                    names,
+                    self._held_out(model, workers),
+                    plan.evaluation.every_steps,
+                    partial(self._evaluated, model),
+                    best,
+                ),
+                Checkpointer(snapshots, saving),
+            ),
             callback=self.callback,
-            judge=partial(self._judged, model),
-            best=best,
         )
         if said := frozen_message(network):
             self.callback.on_message(said)
@@ -267,7 +273,7 @@ class FinetuneRun:
         task, items = self.data.task, self.data.dev
         return answers(task, model.model, model.tokenizer, items, max_length=model.max_length)
 
-    def _judged(self, model: LanguageModel) -> EvalResult:
+    def _evaluated(self, model: LanguageModel) -> EvalResult:
         said = self._answers(model)
         task, measured = self._measured(said)
         return EvalResult(

@@ -12,9 +12,12 @@ from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import FILE, Metrics
+from clozeworks.engine.metrics_logger import MetricsLogger
 from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
@@ -163,21 +166,22 @@ class _Run:
             if recipe.logging.tensorboard:
                 self.board = Board(self.folder, step if snapshot else None)
                 self.callback.own.append(self.board)
+        names, saving = objective.loss_names, recipe.checkpointing
+        evaluation = recipe.evaluation.settled(loaders.epoch_steps)
+        held_out_evaluation = HeldOutEvaluation(names, held_out, evaluation.every_steps)
         trainer = Trainer(
             model=network,
             loss=objective.loss,
-            names=objective.loss_names,
             stages=loaders,
-            held_out=held_out,
             training=recipe.training,
-            logging=recipe.logging,
-            evaluation=recipe.evaluation.settled(loaders.epoch_steps),
-            checkpointing=recipe.checkpointing,
             seed=recipe.seed,
             ranks=self.ranks,
             workers=workers,
-            snapshots=self.snapshots,
-            metrics=metrics,
+            builtin=(
+                MetricsLogger(names, recipe.logging.every_steps, metrics, saving.when_unwritable),
+                held_out_evaluation,
+                Checkpointer(self.snapshots, saving),
+            ),
             callback=self.callback,
         )
         if message := frozen_message(network):
@@ -191,7 +195,8 @@ class _Run:
             done = f"{steps} done; nothing is left to train."
             self.callback.on_message(left if step < loaders.steps else done)
         else:
-            first_loss(trainer.evaluate(), baseline, self.callback, fresh=recipe.model.fresh)
+            first = held_out_evaluation.evaluate(trainer)
+            first_loss(first, baseline, self.callback, fresh=recipe.model.fresh)
         try:
             outcome = trainer.run()
         except Diverged as error:
