@@ -12,11 +12,11 @@ from clozeworks.engine.callbacks import TrainerCallback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.early_stopping import EarlyStopping, Evaluator
 from clozeworks.engine.gradients import LossFunction, StepResult, measured
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.snapshots import Snapshot
 from clozeworks.engine.stages import MicroBatches
 from clozeworks.engine.trainer import Trainer
 from clozeworks.objectives.batch import Batch
+from clozeworks.runtime.workers import WorkerPool
 
 
 @dataclass
@@ -113,7 +113,7 @@ def evaluate(
     names: Sequence[str],
     micro_batches: Sequence[Batch],
     ranks: ProcessGroup,
-    workers: MicroBatchThreads,
+    workers: WorkerPool,
 ) -> StepResult:
     """The losses of some batches, over all ranks, without dropout.
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from clozeworks.core.layers.dropout import drawing_from
 from clozeworks.core.loss import Loss
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.objectives.batch import Batch, BatchTensors
+from clozeworks.runtime.workers import WorkerPool
 
 Precision = Literal["float32", "bfloat16"]
 LossFunction = Callable[[BatchTensors], Loss]
@@ -79,7 +79,7 @@ class Gradients:
         model: nn.Module,
         cost: LossFunction,
         ranks: ProcessGroup,
-        workers: MicroBatchThreads,
+        workers: WorkerPool,
         *,
         seed: int,
         precision: Precision = "float32",

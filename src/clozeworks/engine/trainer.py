@@ -21,13 +21,13 @@ from clozeworks.engine.callbacks import Callback, TrainerCallback, Update
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients, LossFunction, StepResult, norm_of
 from clozeworks.engine.guards import Guards
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.settings import Training
 from clozeworks.engine.snapshots import Snapshot, TensorGroups, fill_optimizer, optimizer_tensors
 from clozeworks.engine.stages import Stages
 from clozeworks.engine.stopping import Stop, StopNow
 from clozeworks.errors import CheckpointError
 from clozeworks.objectives.batch import BatchTensors
+from clozeworks.runtime.workers import WorkerPool
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Trainer:
     training: Training
     seed: int
     ranks: ProcessGroup
-    workers: MicroBatchThreads
+    workers: WorkerPool
     builtin: Sequence[TrainerCallback]
     callback: Callback
     guards: Guards = field(default_factory=Guards)

@@ -14,7 +14,6 @@ from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.gradients import Gradients
 from clozeworks.engine.metrics import Metrics
 from clozeworks.engine.metrics_logger import MetricsLogger
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.schedules.constant import Constant
 from clozeworks.engine.settings import Checkpointing, Training
 from clozeworks.engine.snapshots import Snapshots
@@ -24,6 +23,7 @@ from clozeworks.jobs.pretrain.recipe import Start
 from clozeworks.jobs.pretrain.starting import starting_model, trained_network
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import published
+from clozeworks.runtime.workers import WorkerPool
 
 CPU = torch.device("cpu")
 SIZES = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
@@ -78,24 +78,26 @@ def network(corpus):
 def loader(corpus):
     """Makes a loader of the pieces of each step."""
 
-    def build(objective, *, piece=64, lanes=1, tokens=256, part="train", **more):
+    def build(objective, *, piece=64, workers=1, tokens=256, part="train", **more):
         split = corpus.split(part)
         arrangement = objective.chosen_examples().arrange(
             split, corpus.tokenizer, 5, corpus.folder / INDEX_FOLDER
         )
-        cutter = MicroBatcher(objective, 5, Vocabularies.of(corpus.tokenizer, split), piece, lanes)
+        cutter = MicroBatcher(
+            objective, 5, Vocabularies.of(corpus.tokenizer, split), piece, workers
+        )
         return Loader(arrangement, cutter, seed=5, tokens=tokens, workers=0, **more)
 
     return build
 
 
 @pytest.fixture
-def lanes():
-    """Makes lanes, and ends them."""
+def workers():
+    """Makes workers, and ends them."""
     made = []
 
     def build(count=None, device=CPU):
-        made.append(MicroBatchThreads(device, count))
+        made.append(WorkerPool(device, count))
         return made[-1]
 
     yield build
@@ -104,20 +106,20 @@ def lanes():
 
 
 @pytest.fixture
-def gradients(lanes):
+def gradients(workers):
     """Makes what takes the gradient of a step."""
 
     def build(model, objective, count=1, seed=5):
         def cost(tensors):
             return objective.loss(model, tensors)
 
-        return Gradients(model, cost, ProcessGroup("cpu"), lanes(count), seed=seed)
+        return Gradients(model, cost, ProcessGroup("cpu"), workers(count), seed=seed)
 
     return build
 
 
 @pytest.fixture
-def trained(network, loader, lanes, tmp_path):
+def trained(network, loader, workers, tmp_path):
     """Puts a trainer together: `trained(steps=5, rate=1e-3)`; its parts can be told apart."""
 
     def build(
@@ -140,7 +142,7 @@ def trained(network, loader, lanes, tmp_path):
         trainer = Trainer(
             model=model,
             loss=objective.loss,
-            stages=Stages([Stage(loader(objective, lanes=count), steps)]),
+            stages=Stages([Stage(loader(objective, workers=count), steps)]),
             training=Training(
                 steps=steps,
                 batch_tokens=256,
@@ -150,7 +152,7 @@ def trained(network, loader, lanes, tmp_path):
             ),
             seed=5,
             ranks=ProcessGroup("cpu"),
-            workers=lanes(count),
+            workers=workers(count),
             builtin=builtin,
             callback=Notebook(),
         )

@@ -25,7 +25,6 @@ from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
 from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.metrics import FILE, Metrics
 from clozeworks.engine.metrics_logger import MetricsLogger
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
@@ -47,6 +46,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RESULT, SNAPSHOTS
 from clozeworks.runs.session import begin_session, refuse_another_recipe
 from clozeworks.runtime.allocator import memory_kept
+from clozeworks.runtime.workers import WorkerPool
 from clozeworks.storage.atomic import atomic_file
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Task
@@ -168,14 +168,14 @@ class FinetuneRun:
         if (lora := self.recipe.lora) is not None:
             add_lora(network, lora, seed=self.seed)
         with memory_kept():
-            workers = MicroBatchThreads(self.ranks.device)
+            workers = WorkerPool(self.ranks.device)
             try:
                 return self._trained(model, network, workers)
             finally:
                 workers.close()
 
     def _trained(
-        self, model: LanguageModel, network: Model, workers: MicroBatchThreads
+        self, model: LanguageModel, network: Model, workers: WorkerPool
     ) -> tuple[Outcome, RunResult | None]:
         recipe, objective = self.recipe, self.objective
         plan, snapshots = self.plan, self.snapshots
@@ -284,7 +284,7 @@ class FinetuneRun:
             said,
         )
 
-    def _loader(self, model: LanguageModel, workers: MicroBatchThreads) -> Loader[MicroBatches]:
+    def _loader(self, model: LanguageModel, workers: WorkerPool) -> Loader[MicroBatches]:
         examples = TaskExamples(
             self.data.task,
             self.data.train,
@@ -302,7 +302,7 @@ class FinetuneRun:
             ranks=self.ranks.count,
         )
 
-    def _held_out(self, model: LanguageModel, workers: MicroBatchThreads) -> MicroBatches:
+    def _held_out(self, model: LanguageModel, workers: WorkerPool) -> MicroBatches:
         """This rank's share of the dev set; nothing where answers tell the cost as well."""
         if len(self.data.dev) < self.ranks.count or self.data.task.cost_value:
             return []
@@ -325,7 +325,7 @@ class FinetuneRun:
             self.data.task, self.data.train, self.start.tokenizer, max_length=self.start.max_length
         ).mean_length
 
-    def _cutter(self, model: LanguageModel, workers: MicroBatchThreads) -> MicroBatcher:
+    def _cutter(self, model: LanguageModel, workers: WorkerPool) -> MicroBatcher:
         source = Vocabularies.of(model.tokenizer)
         most = self.recipe.training.micro_batch_tokens
         return MicroBatcher(self.objective, self.seed, source, most, workers.count)

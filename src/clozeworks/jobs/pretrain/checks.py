@@ -21,7 +21,6 @@ from clozeworks.core.heads.second_network import SecondNetwork
 from clozeworks.core.model import Model
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.gradients import StepResult
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.stages import MicroBatches, Stages
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.jobs.pretrain.baseline import Baseline
@@ -30,6 +29,7 @@ from clozeworks.objectives.batch import ANSWERS
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.span_targets import MERGED
 from clozeworks.runtime.memory import available
+from clozeworks.runtime.workers import WorkerPool
 from clozeworks.wording import counted, size_in_words
 
 # Bytes for each parameter: the weight, its two running means.
@@ -48,7 +48,7 @@ def preflight(
     folder: Path,
     network: Model,
     stages: Stages,
-    workers: MicroBatchThreads,
+    workers: WorkerPool,
     callback: Callback,
 ) -> None:
     """Says what a run is about to do, and refuses what cannot go well.
@@ -182,7 +182,7 @@ def _room(folder: Path, count: int, keep: int, callback: Callback) -> None:
 
 
 def _memory(count: int, recipe: Recipe, workers: int, callback: Callback) -> None:
-    # The weight, two means, and a gradient for each lane; what a piece needs comes on top.
+    # The weight, two means, and a gradient for each worker; what a micro-batch needs comes on top.
     needed = count * (4 + 8 + 4 * workers)
     have = available()
     said = f", {size_in_words(have)} are available" if have else ""

@@ -18,7 +18,6 @@ from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import FILE, Metrics
 from clozeworks.engine.metrics_logger import MetricsLogger
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
@@ -39,6 +38,7 @@ from clozeworks.runs.recorder import RunRecorder, recorded
 from clozeworks.runs.session import begin_session, refuse_another_recipe
 from clozeworks.runs.tensorboard import Board, check_board
 from clozeworks.runtime.allocator import memory_kept
+from clozeworks.runtime.workers import WorkerPool
 
 
 def pretrain(
@@ -107,9 +107,7 @@ class _Run:
         check_lengths(model.blueprint, objective, longest, published, max_positions=max_positions)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
         with memory_kept():
-            workers = MicroBatchThreads(
-                self.ranks.device, 1 if objective.couples_examples else None
-            )
+            workers = WorkerPool(self.ranks.device, 1 if objective.couples_examples else None)
             try:
                 return self._trained(model, network, objective, stages, workers)
             finally:
@@ -123,7 +121,7 @@ class _Run:
         network: Model,
         objective: Objective,
         stages: Sequence[tuple[Objective, int, int]],
-        workers: MicroBatchThreads,
+        workers: WorkerPool,
     ) -> Pretrained:
         recipe = self.recipe
         snapshot, damaged = self.snapshots.read_latest()
@@ -268,7 +266,7 @@ class _Run:
         self,
         part: str,
         objective: Objective,
-        workers: MicroBatchThreads,
+        workers: WorkerPool,
         arrangement: Examples,
         *,
         tokens: int | None = None,
@@ -295,7 +293,7 @@ class _Run:
             ranks=self.ranks.count,
         )
 
-    def _held_out(self, objective: Objective, workers: MicroBatchThreads) -> MicroBatches:
+    def _held_out(self, objective: Objective, workers: WorkerPool) -> MicroBatches:
         """This rank's share of the text a model is measured on: the same at every step."""
         if VALIDATION not in self.corpus.splits:
             return []
