@@ -12,8 +12,7 @@ from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.gradients import Gradients
-from clozeworks.engine.metrics import Metrics
-from clozeworks.engine.metrics_logger import MetricsLogger
+from clozeworks.engine.metrics import Metrics, MetricsLogger
 from clozeworks.engine.schedules.constant import Constant
 from clozeworks.engine.settings import Checkpointing, Training
 from clozeworks.engine.snapshots import Snapshots

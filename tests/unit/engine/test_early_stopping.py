@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
+from clozeworks.engine.evaluation import EarlyStopping, EvalResult
 
 
 def judged(value, higher=True):

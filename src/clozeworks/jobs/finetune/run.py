@@ -21,10 +21,8 @@ from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
-from clozeworks.engine.evaluation import HeldOutEvaluation
-from clozeworks.engine.metrics import FILE, Metrics
-from clozeworks.engine.metrics_logger import MetricsLogger
+from clozeworks.engine.evaluation import EarlyStopping, EvalResult, HeldOutEvaluation
+from clozeworks.engine.metrics import FILE, Metrics, MetricsLogger
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages

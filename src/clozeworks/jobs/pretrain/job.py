@@ -16,8 +16,7 @@ from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.guards import Diverged
-from clozeworks.engine.metrics import FILE, Metrics
-from clozeworks.engine.metrics_logger import MetricsLogger
+from clozeworks.engine.metrics import FILE, Metrics, MetricsLogger
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages

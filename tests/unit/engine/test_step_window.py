@@ -6,7 +6,7 @@ import pytest
 
 from clozeworks.engine.callbacks import Update
 from clozeworks.engine.gradients import StepLoss, StepResult
-from clozeworks.engine.metrics_logger import StepWindow
+from clozeworks.engine.metrics import StepWindow
 
 
 def measured(total, correct, count, weight=1.0, tokens=100):
