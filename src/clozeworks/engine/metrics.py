@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.engine.callbacks import TrainerCallback, Update
-from clozeworks.engine.settings import WhenUnwritable
+from clozeworks.engine.settings import Logging, WhenUnwritable
 from clozeworks.engine.snapshots import Snapshot
 from clozeworks.engine.stages import MicroBatches
 from clozeworks.engine.trainer import Trainer
@@ -157,7 +157,7 @@ class MetricsLogger(TrainerCallback):
 
     Args:
         names: The parts of the objective.
-        every_steps: Steps between two lines.
+        logging: When a line is written; settled.
         metrics: The metrics file; None on ranks that do not write.
         when_unwritable: What to do when a line cannot be written.
     """
@@ -165,13 +165,13 @@ class MetricsLogger(TrainerCallback):
     def __init__(
         self,
         names: Sequence[str],
-        every_steps: int | None,
+        logging: Logging,
         metrics: Metrics | None,
         when_unwritable: WhenUnwritable,
     ) -> None:
         self.metrics = metrics
         self._names = names
-        self._every_steps = every_steps or 1
+        self._every_steps = logging.every_steps or 1
         self._when_unwritable = when_unwritable
         self._window = StepWindow(names)
         self._speeds: list[float] = []

@@ -18,10 +18,12 @@ from typing import Any
 
 from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.settings import Logging
 from clozeworks.errors import OutputError
 from clozeworks.runs.folder import NOTES, RECIPE, STATE
 from clozeworks.runs.session import held
 from clozeworks.runs.state import RunState, read_state
+from clozeworks.runs.tensorboard import check_board
 
 # Seconds between two states that only differ in their step.
 _SECONDS = 2.0
@@ -162,35 +164,41 @@ class RunRecorder(CallbackList):
 
 
 @contextmanager
-def recorded(
+def open_run(
     kind: str,
     folder: Path,
+    logging: Logging,
     callback: Callback | None,
-    ranks: ProcessGroup,
-    users: Iterable[Callback] = (),
-) -> Iterator[RunRecorder]:
-    """Holds the folder of a run, and records what happens within the block.
+    callbacks: Iterable[Callback],
+    device: str | None,
+) -> Iterator[tuple[ProcessGroup, RunRecorder]]:
+    """Locks the folder of a run, joins the processes that share it, and records what happens.
 
     Args:
         kind: The kind of run: pretrain, finetune or search.
         folder: The run.
-        callback: Is told everything in turn; None if nobody is.
-        ranks: The processes that share the run: the first of them writes.
-        users: Callbacks of the user.
+        logging: What is logged.
+        callback: The display; None if there is none.
+        callbacks: Callbacks of the user.
+        device: Where to compute; the best there is if None.
 
     Raises:
         OutputError: If the folder holds something else, or another program uses it.
+        MissingExtra: If a library for the logs is not installed.
     """
-    if not ranks.leads:
-        yield RunRecorder(kind, None, None)
-        return
-    with held(folder):
-        recorder = RunRecorder(kind, callback, folder, users)
-        try:
-            yield recorder
-        except BaseException as error:
-            recorder.fail(error)
-            raise
+    if logging.tensorboard:
+        check_board()
+    with ProcessGroup(device) as ranks:
+        if not ranks.leads:
+            yield ranks, RunRecorder(kind, None, None)
+            return
+        with held(folder):
+            recorder = RunRecorder(kind, callback, folder, callbacks)
+            try:
+                yield ranks, recorder
+            except BaseException as error:
+                recorder.fail(error)
+                raise
 
 
 def _now() -> str:

@@ -14,7 +14,7 @@ from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.gradients import Gradients
 from clozeworks.engine.metrics import Metrics, MetricsLogger
 from clozeworks.engine.schedules.constant import Constant
-from clozeworks.engine.settings import Checkpointing, Training
+from clozeworks.engine.settings import Checkpointing, Logging, Training
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, Stage, Stages
 from clozeworks.engine.trainer import Trainer
@@ -134,7 +134,7 @@ def trained(network, loader, workers, tmp_path):
         metrics = Metrics(place / "metrics.jsonl", since)
         snapshots = Snapshots(place / "snapshots", keep)
         builtin = (
-            MetricsLogger(objective.loss_names, watched, metrics, when),
+            MetricsLogger(objective.loss_names, Logging(every_steps=watched), metrics, when),
             HeldOutEvaluation(objective.loss_names, held_out, evaluate),
             Checkpointer(snapshots, checkpointing),
         )

@@ -22,7 +22,7 @@ from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.evaluation import EarlyStopping, EvalResult, HeldOutEvaluation
-from clozeworks.engine.metrics import FILE, Metrics, MetricsLogger
+from clozeworks.engine.metrics import MetricsLogger
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
@@ -42,10 +42,10 @@ from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RESULT, SNAPSHOTS
-from clozeworks.runs.session import begin_session, refuse_another_recipe
+from clozeworks.runs.session import newest_snapshot, open_session, refuse_another_recipe
 from clozeworks.runtime.allocator import memory_kept
 from clozeworks.runtime.workers import WorkerPool
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Task
 
@@ -85,9 +85,7 @@ class RunResult:
             "seconds": self.seconds,
             "measured": self.measured.to_dict(),
         }
-        with atomic_file(self.folder / RESULT, "w") as file:
-            json.dump(record, file, indent=1, ensure_ascii=False)
-            file.write("\n")
+        write_json(self.folder / RESULT, record)
 
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
@@ -165,61 +163,58 @@ class FinetuneRun:
         self.objective.check(network.blueprint)
         if (lora := self.recipe.lora) is not None:
             add_lora(network, lora, seed=self.seed)
-        with memory_kept():
-            workers = WorkerPool(self.ranks.device)
-            try:
-                return self._trained(model, network, workers)
-            finally:
-                workers.close()
+        with memory_kept(), WorkerPool(self.ranks.device) as workers:
+            return self._trained(model, network, workers)
 
     def _trained(
         self, model: LanguageModel, network: Model, workers: WorkerPool
     ) -> tuple[Outcome, RunResult | None]:
         recipe, objective = self.recipe, self.objective
         plan, snapshots = self.plan, self.snapshots
-        snapshot, damaged = snapshots.read_latest()
-        for sentence in damaged:
-            self.callback.on_message(f"{sentence} The one before it is used.")
-        step = snapshot.step if snapshot else 0
-        metrics = None
-        if self.ranks.leads:
-            self.folder.mkdir(exist_ok=True)
-            begin_session(self.folder, snapshots, self._written(), step, self.ranks)
-            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
+        snapshot = newest_snapshot(snapshots, self.callback)
         names, saving = objective.loss_names, recipe.checkpointing
         best = EarlyStopping(patience=recipe.selection.patience)
-        trainer = Trainer(
-            model=network,
-            loss=objective.loss,
-            stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
-            training=plan.training,
-            seed=self.seed,
-            ranks=self.ranks,
-            workers=workers,
-            builtin=(
-                MetricsLogger(names, plan.logging.every_steps, metrics, saving.when_unwritable),
-                HeldOutEvaluation(
-                    names,
-                    self._held_out(model, workers),
-                    plan.evaluation.every_steps,
-                    partial(self._evaluated, model),
-                    best,
-                ),
-                Checkpointer(snapshots, saving),
-            ),
-            callback=self.callback,
+        evaluation = HeldOutEvaluation(
+            names,
+            self._held_out(model, workers),
+            plan.evaluation.every_steps,
+            partial(self._evaluated, model),
+            best,
         )
-        if said := frozen_message(network):
-            self.callback.on_message(said)
-        if snapshot is not None:
-            trainer.resume(snapshot)
-            snapshot.tensors.clear()
-            self.callback.on_message(
-                f"Seed {self.seed}: going on from step {step:,} of {plan.steps:,}."
+        session = open_session(
+            self.folder,
+            snapshots,
+            snapshot,
+            self._written(),
+            plan.logging,
+            self.ranks,
+            self.callback,
+        )
+        with session as (metrics, callback):
+            trainer = Trainer(
+                model=network,
+                loss=objective.loss,
+                stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
+                training=plan.training,
+                seed=self.seed,
+                ranks=self.ranks,
+                workers=workers,
+                builtin=(
+                    MetricsLogger(names, plan.logging, metrics, saving.when_unwritable),
+                    evaluation,
+                    Checkpointer(snapshots, saving),
+                ),
+                callback=callback,
             )
-        outcome = trainer.run()
-        if metrics is not None:
-            metrics.close()
+            if message := frozen_message(network):
+                callback.on_message(message)
+            if snapshot is not None:
+                trainer.resume(snapshot)
+                snapshot.tensors.clear()
+                callback.on_message(
+                    f"Seed {self.seed}: going on from step {snapshot.step:,} of {plan.steps:,}."
+                )
+            outcome = trainer.run()
         if not outcome.finished:
             return outcome, None
         best.restore(network)

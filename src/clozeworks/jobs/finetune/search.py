@@ -40,10 +40,10 @@ from clozeworks.language_model import LanguageModel, load
 from clozeworks.reports.summary import TrialSummary
 from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
-from clozeworks.runs.recorder import RunRecorder, recorded
+from clozeworks.runs.recorder import RunRecorder, open_run
 from clozeworks.runs.session import FREE, differences
 from clozeworks.spec import spec
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import Measured, best_of
 from clozeworks.tasks.task import Task
 from clozeworks.wording import counted
@@ -199,10 +199,8 @@ def search(
     start = load(recipe.model, dtype=torch.float32)
     labelled = labelled_task(recipe, start)
     folder = Path(recipe.run)
-    with (
-        ProcessGroup(device) as ranks,
-        recorded("search", folder, callback, ranks, callbacks) as recorder,
-    ):
+    opened = open_run("search", folder, recipe.logging, callback, callbacks, device)
+    with opened as (ranks, recorder):
         found = _Searching(recipe, budget, start, labelled, ranks, recorder).run()
         stopped = found.outcome.step if found.outcome is not None else None
         recorder.end(finished=found.model is not None, step=stopped)
@@ -328,9 +326,9 @@ class _Searching:
                 f"{self.folder} was begun as something else: {'; '.join(other[:8])}; name "
                 "another folder with run=FOLDER."
             )
-        _write(self.folder / RECIPE, recipe)  # from here on the folder is a run
+        write_json(self.folder / RECIPE, recipe)  # from here on the folder is a run
         if before is None:
-            _write(self.folder / SEARCH, {"plan": plan})
+            write_json(self.folder / SEARCH, {"plan": plan})
 
     def _finished(self, found: Searched) -> Searched:
         if not self.ranks.leads:
@@ -339,7 +337,7 @@ class _Searching:
         with fresh_folder(self.folder / MODEL, overwrite=True) as temporary:
             shutil.copytree(best.folder / MODEL, temporary, dirs_exist_ok=True)
         before = config.read_json(self.folder / SEARCH)
-        _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
+        write_json(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
         # What chose has no say in how good it is: only the other half is told.
         told = found.reported[found.best_seed]
         self.callback.score(told.primary, told.value)
@@ -397,9 +395,3 @@ def _record(found: Searched) -> dict[str, Any]:
 
 def _said(setting: Mapping[str, float | int]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in setting.items())
-
-
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    with atomic_file(path, "w") as file:
-        json.dump(data, file, indent=1, ensure_ascii=False)
-        file.write("\n")

@@ -16,7 +16,7 @@ from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.guards import Diverged
-from clozeworks.engine.metrics import FILE, Metrics, MetricsLogger
+from clozeworks.engine.metrics import Metrics, MetricsLogger
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
@@ -33,9 +33,8 @@ from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.reports.pretrain_page import PretrainSummary
 from clozeworks.runs.folder import MODEL, NOTES, SESSIONS, SNAPSHOTS, command_of, read_lines
-from clozeworks.runs.recorder import RunRecorder, recorded
-from clozeworks.runs.session import begin_session, refuse_another_recipe
-from clozeworks.runs.tensorboard import Board, check_board
+from clozeworks.runs.recorder import RunRecorder, open_run
+from clozeworks.runs.session import newest_snapshot, open_session, refuse_another_recipe
 from clozeworks.runtime.allocator import memory_kept
 from clozeworks.runtime.workers import WorkerPool
 
@@ -64,14 +63,9 @@ def pretrain(
         recipe = read_recipe(recipe, changes)
     elif changes:
         recipe = read_recipe(config.plain(recipe), changes)
-    recipe = recipe.settled()
-    if recipe.logging.tensorboard:
-        check_board()
-    folder = Path(recipe.run)
-    with (
-        ProcessGroup(device) as ranks,
-        recorded("pretrain", folder, callback, ranks, callbacks) as recorder,
-    ):
+    recipe, folder = recipe.settled(), Path(recipe.run)
+    opened = open_run("pretrain", folder, recipe.logging, callback, callbacks, device)
+    with opened as (ranks, recorder):
         done = _Run(recipe, folder, ranks, recorder).run()
         recorder.end(finished=done.model is not None, step=done.outcome.step)
         return done
@@ -86,9 +80,7 @@ class _Run:
         self.recipe = recipe
         self.folder = folder
         self.ranks = ranks
-        self.recorder = recorder
         self.callback = recorder
-        self.board: Board | None = None
         self.corpus = Corpus.open(recipe.data.corpus)
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
 
@@ -105,14 +97,9 @@ class _Run:
         max_positions = model.family.max_positions_key if recipe.model.fresh else None
         check_lengths(model.blueprint, objective, longest, published, max_positions=max_positions)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
-        with memory_kept():
-            workers = WorkerPool(self.ranks.device, 1 if objective.couples_examples else None)
-            try:
-                return self._trained(model, network, objective, stages, workers)
-            finally:
-                workers.close()
-                if self.board is not None:
-                    self.board.close()
+        count = 1 if objective.couples_examples else None
+        with memory_kept(), WorkerPool(self.ranks.device, count) as workers:
+            return self._trained(model, network, objective, stages, workers)
 
     def _trained(
         self,
@@ -123,9 +110,7 @@ class _Run:
         workers: WorkerPool,
     ) -> Pretrained:
         recipe = self.recipe
-        snapshot, damaged = self.snapshots.read_latest()
-        for sentence in damaged:
-            self.callback.on_message(f"{sentence} The one before it is used.")
+        snapshot = newest_snapshot(self.snapshots, self.callback)
         if snapshot is None and (self.folder / MODEL).exists():
             raise OutputError(
                 f"{self.folder / MODEL} is there, but no snapshot to go on from; the run would "
@@ -153,55 +138,53 @@ class _Run:
             ]
         )
         held_out = self._held_out(objective, workers)
-        metrics = None
-        if self.ranks.leads:
-            if snapshot is None:
-                preflight(recipe, self.folder, network, loaders, workers, self.callback)
-            begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
-            self.recorder.start(self.ranks.count, step)
-            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
-            if recipe.logging.tensorboard:
-                self.board = Board(self.folder, step if snapshot else None)
-                self.callback.own.append(self.board)
+        if self.ranks.leads and snapshot is None:
+            preflight(recipe, self.folder, network, loaders, workers, self.callback)
         names, saving = objective.loss_names, recipe.checkpointing
-        evaluation = recipe.evaluation.settled(loaders.epoch_steps)
-        held_out_evaluation = HeldOutEvaluation(names, held_out, evaluation.every_steps)
-        trainer = Trainer(
-            model=network,
-            loss=objective.loss,
-            stages=loaders,
-            training=recipe.training,
-            seed=recipe.seed,
-            ranks=self.ranks,
-            workers=workers,
-            builtin=(
-                MetricsLogger(names, recipe.logging.every_steps, metrics, saving.when_unwritable),
-                held_out_evaluation,
-                Checkpointer(self.snapshots, saving),
-            ),
-            callback=self.callback,
+        every_steps = recipe.evaluation.settled(loaders.epoch_steps).every_steps
+        evaluation = HeldOutEvaluation(names, held_out, every_steps)
+        session = open_session(
+            self.folder,
+            self.snapshots,
+            snapshot,
+            self._written(),
+            recipe.logging,
+            self.ranks,
+            self.callback,
         )
-        if message := frozen_message(network):
-            self.callback.on_message(message)
-        baseline = unigram_baseline(self.corpus, held_out, self.ranks)
-        if snapshot is not None:
-            trainer.resume(snapshot)
-            snapshot.tensors.clear()  # everything was copied, and the files need not stay mapped
-            left = f"Going on from step {step:,} of {loaders.steps:,}."
-            steps = "The only step is" if loaders.steps == 1 else f"All {loaders.steps:,} steps are"
-            done = f"{steps} done; nothing is left to train."
-            self.callback.on_message(left if step < loaders.steps else done)
-        else:
-            first = held_out_evaluation.evaluate(trainer)
-            first_loss(first, baseline, self.callback, fresh=recipe.model.fresh)
-        try:
-            outcome = trainer.run()
-        except Diverged as error:
-            self._report(metrics, loaders, baseline, None, str(error))
-            raise
+        with session as (metrics, callback):
+            self.callback.start(self.ranks.count, step)
+            trainer = Trainer(
+                model=network,
+                loss=objective.loss,
+                stages=loaders,
+                training=recipe.training,
+                seed=recipe.seed,
+                ranks=self.ranks,
+                workers=workers,
+                builtin=(
+                    MetricsLogger(names, recipe.logging, metrics, saving.when_unwritable),
+                    evaluation,
+                    Checkpointer(self.snapshots, saving),
+                ),
+                callback=callback,
+            )
+            if message := frozen_message(network):
+                callback.on_message(message)
+            baseline = unigram_baseline(self.corpus, held_out, self.ranks)
+            if snapshot is not None:
+                trainer.resume(snapshot)
+                snapshot.tensors.clear()  # all was copied, and the files need not stay mapped
+                callback.on_message(_left(step, loaders.steps))
+            else:
+                first = evaluation.evaluate(trainer)
+                first_loss(first, baseline, callback, fresh=recipe.model.fresh)
+            try:
+                outcome = trainer.run()
+            except Diverged as error:
+                self._report(metrics, loaders, baseline, None, str(error))
+                raise
         records = metrics.records if metrics is not None else []
-        if metrics is not None:
-            metrics.close()
         path, filling = None, None
         if outcome.finished and self.ranks.leads:
             path, companions = self.folder / MODEL, objective.companions(network)
@@ -344,3 +327,11 @@ class _Run:
                 if made is model:
                     raise
                 self.callback.on_message(f"The {folder.name} is not saved: {error}")
+
+
+def _left(step: int, steps: int) -> str:
+    """How much of a run is left, in a sentence."""
+    if step < steps:
+        return f"Going on from step {step:,} of {steps:,}."
+    done = "The only step is" if steps == 1 else f"All {steps:,} steps are"
+    return f"{done} done; nothing is left to train."
