@@ -103,7 +103,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
             result = {"benchmark": "families", "family": name, "what": what}
             result |= {"ratio": round(ratio, 3), "peak": round(matmul_peak() / 1e9)}
             print(json.dumps(result), flush=True)
-        ours.lanes.close()
+        ours.workers.close()
 
 
 def make_texts(random: np.random.Generator, count: int, spread: float) -> list[np.ndarray]:
@@ -143,12 +143,12 @@ class Ours:
 
     def __init__(self, name: str, folder: Path) -> None:
         from clozeworks.checkpoints import folder as folders
-        from clozeworks.engine.micro_batches import MicroBatchThreads
+        from clozeworks.runtime.workers import WorkerPool
 
         self.head = FAMILIES[name][1]
         self.model = folders.load(folder).model
         self.device = torch.device("cpu")
-        self.lanes = MicroBatchThreads(self.device)
+        self.workers = WorkerPool(self.device)
 
     def vectors(self, texts: list[np.ndarray]) -> np.ndarray:
         """The last layer, packed."""
@@ -160,12 +160,8 @@ class Ours:
 
     def read(self, batches: list[list[np.ndarray]]) -> float:
         """Every batch, side by side, as `embed` does."""
-        from clozeworks.runtime.workers import side_by_side
-
         self.model.eval()
-        return sum(
-            float(found[0, 0]) for _, found in side_by_side(self.vectors, batches, self.device)
-        )
+        return sum(float(found[0, 0]) for _, found in self.workers.infer(self.vectors, batches))
 
     def begin_training(self) -> None:
         """Makes the optimiser and what takes gradients."""
@@ -173,7 +169,7 @@ class Ours:
         from clozeworks.engine.gradients import Gradients
 
         self.update = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
-        self.gradients = Gradients(self.model, self.cost, ProcessGroup("cpu"), self.lanes, seed=0)
+        self.gradients = Gradients(self.model, self.cost, ProcessGroup("cpu"), self.workers, seed=0)
         self.steps = 0
 
     def cost(self, tensors: Any) -> Any:
@@ -194,8 +190,8 @@ class Ours:
         self.model.train()
         by_length = sorted(range(len(texts)), key=lambda text: -len(texts[text]))
         pieces = []
-        for lane in range(self.lanes.count):
-            mine = by_length[lane :: self.lanes.count]
+        for worker in range(self.workers.count):
+            mine = by_length[worker :: self.workers.count]
             ids, marks = (np.concatenate([side[text] for text in mine]) for side in (texts, asked))
             places = np.flatnonzero(marks)
             answers = ids[places] if self.head == "vocabulary" else marks.astype(np.int64)

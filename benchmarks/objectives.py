@@ -133,18 +133,20 @@ def plain_masks(model: str, corpus: Path) -> tuple[float, float, float]:
     from clozeworks.data.examples.whole_sentences import FullSentences
     from clozeworks.engine.distributed import ProcessGroup
     from clozeworks.engine.evaluation import evaluate
-    from clozeworks.engine.micro_batches import MicroBatchThreads
     from clozeworks.engine.stages import MicroBatcher
     from clozeworks.jobs.pretrain.baseline import unigram_baseline
     from clozeworks.objectives.batch import Vocabularies
     from clozeworks.objectives.masked_lm import MaskedLM
+    from clozeworks.runtime.workers import WorkerPool
 
     opened = Corpus.open(corpus)
     split = opened.split(VALIDATION)
     examples = FullSentences(length=LENGTH).arrange(split, opened.tokenizer, 0)
     objective, ranks = MaskedLM.roberta(), ProcessGroup("cpu")
-    lanes = MicroBatchThreads(torch.device("cpu"))
-    cutter = MicroBatcher(objective, 0, Vocabularies.of(opened.tokenizer, split), 2048, lanes.count)
+    workers = WorkerPool(torch.device("cpu"))
+    cutter = MicroBatcher(
+        objective, 0, Vocabularies.of(opened.tokenizer, split), 2048, workers.count
+    )
     batch_size = min(examples.size(0), 65_536 // LENGTH)
     pieces = Loader(examples, cutter, seed=0, batch_size=batch_size, workers=0).batch(0)
     network = cw.load(model).model
@@ -154,9 +156,9 @@ def plain_masks(model: str, corpus: Path) -> tuple[float, float, float]:
         objective.loss_names,
         pieces,
         ranks,
-        lanes,
+        workers,
     )
-    lanes.close()
+    workers.close()
     baseline = unigram_baseline(opened, pieces, ranks)
     assert baseline is not None
     part = found.parts["masked_lm"]

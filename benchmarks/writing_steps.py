@@ -102,18 +102,18 @@ class Ours:
         from clozeworks.checkpoints import folder as folders
         from clozeworks.engine.distributed import ProcessGroup
         from clozeworks.engine.gradients import Gradients
-        from clozeworks.engine.micro_batches import MicroBatchThreads
         from clozeworks.objectives.causal_lm import CausalLM
         from clozeworks.objectives.span_corruption import SpanCorruption
         from clozeworks.runtime.allocator import memory_kept
+        from clozeworks.runtime.workers import WorkerPool
 
         self.kept = memory_kept()
         self.kept.__enter__()  # until the process ends
         self.model = folders.load(folder).model
         self.objective: Any = SpanCorruption() if self.model.decoder is not None else CausalLM()
-        self.lanes = MicroBatchThreads(torch.device("cpu"))
+        self.workers = WorkerPool(torch.device("cpu"))
         self.update = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
-        self.gradients = Gradients(self.model, self.loss, ProcessGroup("cpu"), self.lanes, seed=0)
+        self.gradients = Gradients(self.model, self.loss, ProcessGroup("cpu"), self.workers, seed=0)
         self.steps = 0
 
     def loss(self, tensors: Any) -> Any:
@@ -147,8 +147,8 @@ class Ours:
         self.model.train()
         order = sorted(range(len(texts)), key=lambda text: -len(texts[text]))
         pieces = []
-        for lane in range(self.lanes.count):
-            mine = order[lane :: self.lanes.count]
+        for worker in range(self.workers.count):
+            mine = order[worker :: self.workers.count]
             own = [answers[text] for text in mine] if answers else []
             pieces.append(self.piece([texts[text] for text in mine], own))
         self.gradients.take(self.steps, pieces)

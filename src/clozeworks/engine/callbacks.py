@@ -1,11 +1,21 @@
-"""Callbacks: who is told what happens in a run, and may stop it."""
+"""Callbacks: what happens around the steps of a run.
+
+A `Callback` is told what happens and may stop the run; users write their own. A `TrainerCallback`
+is part of the engine: metrics, evaluation and snapshots. It sees the trainer, and what it remembers
+is part of a snapshot.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from clozeworks.engine.gradients import StepResult
-    from clozeworks.engine.trainer import Outcome
+    from clozeworks.engine.snapshots import Snapshot
+    from clozeworks.engine.stages import MicroBatches
+    from clozeworks.engine.trainer import Outcome, Trainer
 
 
 class Callback:
@@ -90,3 +100,69 @@ class CallbackList(Callback):
                     f"{error}); it is told nothing more, and the run goes on."
                 )
         return answers
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a step did to the weights.
+
+    Attributes:
+        result: What the step cost.
+        norm: The norm of the gradient, before clipping.
+        learning_rate: The learning rate, as the schedule has it at this step.
+        skipped: Whether the weights stayed as they were, as the numbers were not finite.
+        spike: Whether the loss was far above the usual.
+    """
+
+    result: "StepResult"
+    norm: float
+    learning_rate: float
+    skipped: bool = False
+    spike: bool = False
+
+
+class TrainerCallback:
+    """A built-in callback. Every method does nothing; the methods are in the order of a run."""
+
+    def resume(self, snapshot: "Snapshot") -> None:
+        """Takes over what a snapshot holds of it."""
+
+    def on_train_begin(self, trainer: "Trainer") -> None:
+        """The first step of a session follows."""
+
+    def on_step_begin(self, trainer: "Trainer", micro_batches: "MicroBatches") -> None:
+        """The gradient of these micro-batches is taken next; a second signal may interrupt this."""
+
+    def on_before_update(self, trainer: "Trainer") -> None:
+        """The weights and the state of the optimizer change next."""
+
+    def on_update(self, trainer: "Trainer", update: Update) -> None:
+        """The weights were updated, or the update was skipped."""
+
+    def on_step(self, trainer: "Trainer") -> None:
+        """A step is done, and the callbacks of the user were told."""
+
+    def on_evaluate(self, trainer: "Trainer", record: dict[str, Any]) -> None:
+        """The model was measured on held-out data."""
+
+    def on_step_end(self, trainer: "Trainer") -> None:
+        """All callbacks were told of the step, and nothing stops the run."""
+
+    def on_exception(self) -> None:
+        """An error ends the session."""
+
+    def on_train_end(self, trainer: "Trainer") -> None:
+        """The session is over, by the last step or because it was stopped."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is complete before its last step."""
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot holds of it as plain data, by name."""
+        return {}
+
+    def tensors(self) -> dict[str, dict[str, "Tensor"]]:
+        """What a snapshot holds of it as tensors, by file and name."""
+        return {}

@@ -1,18 +1,32 @@
 """`metrics.jsonl`: what a run measured, one JSON object per line.
 
-A line has the step it belongs to. A run that goes on from a snapshot drops the lines behind it, and
-whatever a crash left of a last line, so that the file reads as if the run had never been stopped.
+A line is about the steps since the line before it, or about an evaluation. It says what the steps
+cost, how fast they were, and what share of the machine's matrix-product peak that is. A run that
+goes on from a snapshot drops the lines after it, and whatever a crash left of a last line, so that
+the file reads as if the run had never been stopped.
 """
 
 import json
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from clozeworks.engine.callbacks import TrainerCallback, Update
+from clozeworks.engine.settings import Logging, WhenUnwritable
+from clozeworks.engine.snapshots import Snapshot
+from clozeworks.engine.stages import MicroBatches
+from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import OutputError
+from clozeworks.runtime.matmul_peak import matmul_peak, operations
 from clozeworks.storage.atomic import atomic_file
 
 FILE = "metrics.jsonl"
+# A speed below this fraction of the usual one is worth a message.
+_SLOW = 0.5
+# Seconds for which the message is not repeated.
+_SILENT = 600
 
 
 class Metrics:
@@ -20,14 +34,14 @@ class Metrics:
 
     Args:
         path: The file.
-        step: The step the run goes on from; lines behind it are dropped.
+        step: The step the run goes on from; lines after it are dropped.
     """
 
     def __init__(self, path: Path, step: int = 0) -> None:
-        kept = [record for record in read(path) if record["step"] <= step]
+        records = [record for record in read(path) if record["step"] <= step]
         with atomic_file(path, "w") as file:
-            file.writelines(map(_line, kept))
-        self.records = kept
+            file.writelines(map(_line, records))
+        self.records = records
         self._path = path
         self._file = path.open("ab", buffering=0)
         self._unwritten = b""
@@ -36,7 +50,7 @@ class Metrics:
         """Adds a line.
 
         Raises:
-            OutputError: It cannot be written now; the next one will bring it along.
+            OutputError: If it cannot be written now; the next one will bring it along.
         """
         self.records.append(record)
         self._unwritten += _line(record).encode()
@@ -46,7 +60,7 @@ class Metrics:
         """Closes the file.
 
         Raises:
-            OutputError: Some lines cannot be written.
+            OutputError: If some lines cannot be written.
         """
         with self._file:
             self._write()
@@ -59,6 +73,184 @@ class Metrics:
             raise OutputError(
                 f"{self._path} could not be written ({error.strerror or error})"
             ) from error
+
+
+class StepWindow:
+    """Sums over some steps; part of a snapshot, so that lines come out the same after a stop."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._sums = {name: [0.0, 0.0, 0.0] for name in names}
+        self._weights = dict.fromkeys(names, 1.0)
+        self._largest = 0.0
+        self._learning_rate = 0.0
+        self._skipped = self._spikes = 0
+        self._tokens = 0
+        self._began = time.monotonic()
+
+    def restart_clock(self) -> None:
+        """Starts the clock; tokens before this do not count for the speed."""
+        self._tokens = 0
+        self._began = time.monotonic()
+
+    def add(self, update: Update) -> None:
+        """Adds a step."""
+        self._tokens += update.result.tokens
+        self._learning_rate = update.learning_rate
+        self._spikes += update.spike
+        if update.skipped:
+            self._skipped += 1
+            return
+        self._largest = max(self._largest, update.norm)
+        for name, part in update.result.parts.items():
+            self._weights[name] = part.weight
+            for index, number in enumerate((part.total, part.correct, part.count)):
+                self._sums[name][index] += number
+
+    def record(self, step: int, tokens: int, seconds: float) -> dict[str, Any]:
+        """The line of the metrics file."""
+        parts = {
+            name: {"loss": total / count, "accuracy": correct / count}
+            for name, (total, correct, count) in self._sums.items()
+            if count
+        }
+        record: dict[str, Any] = {
+            "step": step,
+            "loss": sum(self._weights[name] * part["loss"] for name, part in parts.items())
+            if parts
+            else None,
+            **parts,
+            "learning_rate": self._learning_rate,
+            "gradient": self._largest,
+            "tokens": tokens,
+            "seconds": round(seconds, 3),
+            "tokens_per_second": self._tokens / max(time.monotonic() - self._began, 1e-9),
+        }
+        if self._skipped:
+            record["skipped"] = self._skipped
+        if self._spikes:
+            record["spikes"] = self._spikes
+        return record
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot keeps."""
+        return {
+            "sums": self._sums,
+            "weights": self._weights,
+            "largest": self._largest,
+            "skipped": self._skipped,
+            "spikes": self._spikes,
+        }
+
+    @classmethod
+    def from_state(cls, names: Sequence[str], state: Mapping[str, Any]) -> "StepWindow":
+        """What a snapshot kept."""
+        window = cls(names)
+        window._sums = {name: list(state["sums"][name]) for name in names}
+        window._weights = dict(state["weights"])
+        window._largest = state["largest"]
+        window._skipped, window._spikes = state["skipped"], state["spikes"]
+        return window
+
+
+class MetricsLogger(TrainerCallback):
+    """Writes a line of metrics every few steps, and one for each evaluation.
+
+    Args:
+        names: The parts of the objective.
+        logging: When a line is written; settled.
+        metrics: The metrics file; None on ranks that do not write.
+        when_unwritable: What to do when a line cannot be written.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        logging: Logging,
+        metrics: Metrics | None,
+        when_unwritable: WhenUnwritable,
+    ) -> None:
+        self.metrics = metrics
+        self._names = names
+        self._every_steps = logging.every_steps or 1
+        self._when_unwritable = when_unwritable
+        self._window = StepWindow(names)
+        self._speeds: list[float] = []
+        self._slow_since = -math.inf  # when the last message about slowness came
+        self._peak = 0.0  # operations a second of a large product on this machine
+        self._peak_tokens = 0.0  # tokens a second at that speed; 0 while it is not known
+
+    def resume(self, snapshot: Snapshot) -> None:
+        """Goes on with the sums of the line that was begun."""
+        self._window = StepWindow.from_state(self._names, snapshot.state["window"])
+
+    def state(self) -> dict[str, Any]:
+        """The sums of the line that was begun."""
+        return {"window": self._window.state()}
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        """Measures the machine, and starts the clock."""
+        self._peak = matmul_peak(trainer.ranks.device)
+        self._window.restart_clock()
+
+    def on_step_begin(self, trainer: Trainer, micro_batches: MicroBatches) -> None:
+        """Counts, once a session, the operations that a token needs."""
+        if self._peak_tokens or not trainer.ranks.leads or trainer.training.compile:
+            return
+        gradients, micro_batch = trainer.gradients, micro_batches[0]
+        (needed,) = trainer.workers.run(
+            lambda worker, micro_batch: operations(
+                lambda: gradients.of_micro_batch(0, 0, micro_batch)
+            ),
+            [micro_batch],
+        )
+        speed = trainer.ranks.count * self._peak
+        self._peak_tokens = speed * len(micro_batch.ids) / max(needed, 1.0)
+        self._window.restart_clock()
+
+    def on_update(self, trainer: Trainer, update: Update) -> None:
+        """Adds the step to the line."""
+        self._window.add(update)
+
+    def on_step(self, trainer: Trainer) -> None:
+        """Writes a line when it is time."""
+        step = trainer.step
+        if step % self._every_steps and step != trainer.stages.steps:
+            return
+        record = self._window.record(step, trainer.tokens, trainer.seconds)
+        record["epoch"] = round(trainer.stages.epoch_of(step), 4)
+        if self._peak_tokens:
+            record["share_of_peak"] = round(record["tokens_per_second"] / self._peak_tokens, 4)
+        self._note_slowness(trainer, record["tokens_per_second"])
+        self._write(trainer, record)
+        trainer.callback.on_log(step, record)
+        self._window = StepWindow(self._names)
+
+    def on_evaluate(self, trainer: Trainer, record: dict[str, Any]) -> None:
+        """Writes a line; the time of an evaluation does not count for the speed."""
+        self._write(trainer, record)
+        self._window.restart_clock()
+
+    def _write(self, trainer: Trainer, record: dict[str, Any]) -> None:
+        try:
+            if self.metrics is not None:
+                self.metrics.add(record)
+        except OutputError as error:
+            if self._when_unwritable == "stop":
+                raise OutputError(f"{error}; make room, then run the same again.") from error
+            trainer.callback.on_message(
+                f"{error}; the lines are kept for later, and the run goes on."
+            )
+
+    def _note_slowness(self, trainer: Trainer, speed: float) -> None:
+        usual = sorted(self._speeds)[len(self._speeds) // 2] if len(self._speeds) >= 5 else 0.0
+        now = time.monotonic()
+        if speed < _SLOW * usual and now - self._slow_since >= _SILENT:
+            self._slow_since = now
+            trainer.callback.on_message(
+                f"Step {trainer.step:,}: {speed:,.0f} tokens a second, usually {usual:,.0f}: "
+                "something else may be using this machine."
+            )
+        self._speeds = [*self._speeds[-19:], speed]
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

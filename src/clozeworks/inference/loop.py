@@ -20,7 +20,7 @@ import torch
 from clozeworks.core.model import Model
 from clozeworks.errors import ClozeworksError, SettingError
 from clozeworks.runtime.progress import Progress
-from clozeworks.runtime.workers import side_by_side, workers
+from clozeworks.runtime.workers import WorkerPool, workers
 
 # Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
 CPU_BATCH_TOKENS = 1024
@@ -89,8 +89,9 @@ def in_batches(
         return forward(batch)
 
     total, done = sum(costs), 0
-    with evaluating(model):
-        for batch, output in side_by_side(run, batches, device):
+    count = min(workers(device), len(batches)) or 1
+    with evaluating(model), WorkerPool(device, count) as pool:
+        for batch, output in pool.infer(run, batches):
             yield batch, output
             done += sum(costs[number] for number in batch)
             if options.progress is not None:

@@ -18,10 +18,12 @@ from typing import Any
 
 from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.settings import Logging
 from clozeworks.errors import OutputError
 from clozeworks.runs.folder import NOTES, RECIPE, STATE
 from clozeworks.runs.session import held
 from clozeworks.runs.state import RunState, read_state
+from clozeworks.runs.tensorboard import check_board
 
 # Seconds between two states that only differ in their step.
 _SECONDS = 2.0
@@ -82,12 +84,7 @@ class RunRecorder(CallbackList):
         super().on_evaluate(step, record)
 
     def start(self, ranks: int, step: int = 0) -> None:
-        """A session starts: from here on the folder is a run.
-
-        Args:
-            ranks: How many processes share the run.
-            step: The step it continues from.
-        """
+        """A session starts: from here on the folder is a run."""
         before = RunState("", "unknown")
         if self._folder is not None and (self._folder / STATE).exists():
             before = read_state(self._folder)
@@ -106,12 +103,7 @@ class RunRecorder(CallbackList):
         )
 
     def enter(self, part: str, folder: Path) -> None:
-        """A seed or a trial begins, or continues.
-
-        Args:
-            part: Which, in words: `seed 2 of 3`.
-            folder: Its folder, inside that of the run.
-        """
+        """A part of the run, such as `seed 2 of 3`, begins or continues in its folder."""
         self._change(part=part, folder=folder.name, step=0, steps=None, loss=None)
 
     def score(self, metric: str, value: float) -> None:
@@ -119,12 +111,7 @@ class RunRecorder(CallbackList):
         self._change(metric=metric, value=_number(value))
 
     def end(self, *, finished: bool, step: int | None = None) -> None:
-        """The session ends.
-
-        Args:
-            finished: Whether nothing is left to do.
-            step: The last step that was done, if any was.
-        """
+        """The session ends."""
         if step is not None:
             self._change(step=step, at_once=False)
         self._change(status="finished" if finished else "stopped", pid=None, host=None)
@@ -162,35 +149,50 @@ class RunRecorder(CallbackList):
 
 
 @contextmanager
-def recorded(
+def open_run(
     kind: str,
     folder: Path,
+    logging: Logging,
     callback: Callback | None,
-    ranks: ProcessGroup,
-    users: Iterable[Callback] = (),
-) -> Iterator[RunRecorder]:
-    """Holds the folder of a run, and records what happens within the block.
+    callbacks: Iterable[Callback],
+    device: str | None,
+) -> Iterator[tuple[ProcessGroup, RunRecorder]]:
+    """Locks the folder of a run, joins the processes that share it, and records what happens.
 
     Args:
         kind: The kind of run: pretrain, finetune or search.
         folder: The run.
-        callback: Is told everything in turn; None if nobody is.
-        ranks: The processes that share the run: the first of them writes.
-        users: Callbacks of the user.
+        logging: What is logged.
+        callback: The display; None if there is none.
+        callbacks: Callbacks of the user.
+        device: Where to compute; the best there is if None.
 
     Raises:
         OutputError: If the folder holds something else, or another program uses it.
+        MissingExtra: If a library for the logs is not installed.
     """
-    if not ranks.leads:
-        yield RunRecorder(kind, None, None)
-        return
-    with held(folder):
-        recorder = RunRecorder(kind, callback, folder, users)
-        try:
-            yield recorder
-        except BaseException as error:
-            recorder.fail(error)
-            raise
+    if logging.tensorboard:
+        check_board()
+    with ProcessGroup(device) as ranks:
+        if not ranks.leads:
+            yield ranks, RunRecorder(kind, None, None)
+            return
+        with held(folder):
+            recorder = RunRecorder(kind, callback, folder, callbacks)
+            try:
+                yield ranks, recorder
+            except BaseException as error:
+                recorder.fail(error)
+                raise
+
+
+@contextmanager
+def noted(what: str, callback: Callback) -> Iterator[None]:
+    """Turns any error into a message: a report that fails is no reason to lose a run."""
+    try:
+        yield
+    except Exception as error:
+        callback.on_message(f"{what} ({error}); the run itself is not affected.")
 
 
 def _now() -> str:

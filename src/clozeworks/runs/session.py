@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,15 @@ from typing import Any
 import torch
 
 from clozeworks import __version__, config
+from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.engine.snapshots import Snapshots
+from clozeworks.engine.metrics import FILE, Metrics
+from clozeworks.engine.settings import Logging
+from clozeworks.engine.snapshots import Snapshot, Snapshots
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.runs.folder import RECIPE, SESSIONS
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.runs.tensorboard import Board
+from clozeworks.storage.atomic import write_json
 from clozeworks.storage.locks import locked
 
 # What may change while a run is stopped: it changes nothing about the result.
@@ -45,10 +49,7 @@ def held(folder: Path) -> Iterator[None]:
 def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bool) -> None:
     """Refuses to continue a run with another recipe than it was started with.
 
-    Args:
-        folder: The run.
-        written: The recipe as it would be written down.
-        begun: Whether it has anything to continue from; otherwise it can start anew.
+    A run that has nothing to continue from can start anew.
 
     Raises:
         SettingError: If a setting differs; names the differences.
@@ -62,11 +63,10 @@ def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bo
         new.pop(key, None)
     changed = differences(old, new)
     if changed:
-        raise SettingError(
-            f"{folder} was started with another recipe: {'; '.join(changed[:8])}; a run continues "
-            "with the recipe it was started with; change it back, or name another folder with "
-            "run=FOLDER."
-        )
+        rule = f"it was started with another recipe: {'; '.join(changed[:8])}; a run continues "
+        rule += "with the recipe it was started with"
+        advice = "change it back, or name another folder with run=FOLDER"
+        raise SettingError("run", str(folder), rule, advice)
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
@@ -81,16 +81,51 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     return [line for where, before, after in pairs for line in differences(before, after, where)]
 
 
-def begin_session(
-    folder: Path, snapshots: Snapshots, written: Mapping[str, Any], step: int, ranks: ProcessGroup
-) -> None:
-    """Records what this session runs on; cleans up after sessions that were killed."""
+def newest_snapshot(snapshots: Snapshots, callback: Callback) -> Snapshot | None:
+    """The snapshot that a run goes on from; says which newer ones are damaged."""
+    snapshot, damaged = snapshots.read_latest()
+    for message in damaged:
+        callback.on_message(f"{message} The one before it is used.")
+    return snapshot
+
+
+@contextmanager
+def open_session(
+    folder: Path,
+    snapshots: Snapshots,
+    snapshot: Snapshot | None,
+    written: Mapping[str, Any],
+    logging: Logging,
+    ranks: ProcessGroup,
+    callback: Callback,
+) -> Iterator[tuple[Metrics | None, Callback]]:
+    """Records what this session runs on, and opens its logs; cleans up after killed sessions.
+
+    Yields:
+        The metrics file, None on processes that write nothing; and the callback of the run together
+        with that of TensorBoard, if it is wanted.
+    """
+    if not ranks.leads:
+        yield None, callback
+        return
+    step = snapshot.step if snapshot else None
+    folder.mkdir(exist_ok=True)
     snapshots.remove_leftovers()
-    snapshots.remove_after(step)
-    with atomic_file(folder / RECIPE, "w") as file:
-        json.dump(written, file, indent=1, ensure_ascii=False)
-        file.write("\n")
-    session = {
+    snapshots.remove_after(step or 0)
+    write_json(folder / RECIPE, written)
+    with (folder / SESSIONS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(_environment(ranks), ensure_ascii=False) + "\n")
+    metrics = Metrics(folder / FILE, -1 if step is None else step)
+    with ExitStack() as stack:
+        if logging.tensorboard:
+            board = stack.enter_context(closing(Board(folder, step)))
+            callback = CallbackList([callback, board])
+        yield metrics, callback
+        metrics.close()
+
+
+def _environment(ranks: ProcessGroup) -> dict[str, Any]:
+    return {
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
         "where": str(Path.cwd()),
@@ -102,8 +137,6 @@ def begin_session(
         "threads": torch.get_num_threads(),
         "ranks": ranks.count,
     }
-    with (folder / SESSIONS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(session, ensure_ascii=False) + "\n")
 
 
 def _check_folder(folder: Path) -> None:

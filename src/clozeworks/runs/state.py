@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from clozeworks.runs.folder import SNAPSHOTS, STATE, command_of
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.atomic import write_json
 from clozeworks.storage.locks import held
 
 Status = Literal["running", "stopped", "finished", "failed", "damaged", "unknown"]
@@ -76,9 +76,7 @@ class RunState:
         Raises:
             OutputError: If the file cannot be written.
         """
-        with atomic_file(folder / STATE, "w") as file:
-            json.dump(asdict(self), file, indent=1, ensure_ascii=False)
-            file.write("\n")
+        write_json(folder / STATE, asdict(self))
 
 
 def read_state(folder: Path) -> RunState:

@@ -1,5 +1,6 @@
 """Writes a file completely or not at all."""
 
+import json
 import os
 import secrets
 from collections.abc import Iterator
@@ -90,6 +91,25 @@ def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
             f"{path} exists by now, and is not replaced; the results are in {placed}; keep those "
             "you want."
         )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a UTF-8 text file, completely or not at all.
+
+    Raises:
+        OutputError: If the file cannot be written.
+    """
+    with atomic_file(path, "w") as file:
+        file.write(text)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Writes plain data as a JSON file, completely or not at all.
+
+    Raises:
+        OutputError: If the file cannot be written.
+    """
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
 def _place_beside(temporary: Path, target: Path) -> Path:

@@ -8,12 +8,13 @@ import torch
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, Corpus
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.gradients import Gradients
-from clozeworks.engine.metrics import Metrics
-from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.metrics import Metrics, MetricsLogger
 from clozeworks.engine.schedules.constant import Constant
-from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
+from clozeworks.engine.settings import Checkpointing, Logging, Training
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, Stage, Stages
 from clozeworks.engine.trainer import Trainer
@@ -21,6 +22,7 @@ from clozeworks.jobs.pretrain.recipe import Start
 from clozeworks.jobs.pretrain.starting import starting_model, trained_network
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.published import published
+from clozeworks.runtime.workers import WorkerPool
 
 CPU = torch.device("cpu")
 SIZES = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
@@ -75,24 +77,26 @@ def network(corpus):
 def loader(corpus):
     """Makes a loader of the pieces of each step."""
 
-    def build(objective, *, piece=64, lanes=1, tokens=256, part="train", **more):
+    def build(objective, *, piece=64, workers=1, tokens=256, part="train", **more):
         split = corpus.split(part)
         examples = objective.chosen_examples().arrange(
             split, corpus.tokenizer, 5, corpus.folder / INDEX_FOLDER
         )
-        cutter = MicroBatcher(objective, 5, Vocabularies.of(corpus.tokenizer, split), piece, lanes)
+        cutter = MicroBatcher(
+            objective, 5, Vocabularies.of(corpus.tokenizer, split), piece, workers
+        )
         return Loader(examples, cutter, seed=5, batch_tokens=tokens, workers=0, **more)
 
     return build
 
 
 @pytest.fixture
-def lanes():
-    """Makes lanes, and ends them."""
+def workers():
+    """Makes workers, and ends them."""
     made = []
 
     def build(count=None, device=CPU):
-        made.append(MicroBatchThreads(device, count))
+        made.append(WorkerPool(device, count))
         return made[-1]
 
     yield build
@@ -101,20 +105,20 @@ def lanes():
 
 
 @pytest.fixture
-def gradients(lanes):
+def gradients(workers):
     """Makes what takes the gradient of a step."""
 
     def build(model, objective, count=1, seed=5):
         def cost(tensors):
             return objective.loss(model, tensors)
 
-        return Gradients(model, cost, ProcessGroup("cpu"), lanes(count), seed=seed)
+        return Gradients(model, cost, ProcessGroup("cpu"), workers(count), seed=seed)
 
     return build
 
 
 @pytest.fixture
-def trained(network, loader, lanes, tmp_path):
+def trained(network, loader, workers, tmp_path):
     """Puts a trainer together: `trained(steps=5, rate=1e-3)`; its parts can be told apart."""
 
     def build(
@@ -125,12 +129,19 @@ def trained(network, loader, lanes, tmp_path):
         model = network(objective, dropout=dropout)
         place = tmp_path / folder
         place.mkdir(exist_ok=True)
-        return Trainer(
+        checkpointing = Checkpointing(every_steps=every, keep=keep, when_unwritable=when)
+        held_out = loader(objective, tokens=200, part="validation").batch(0)
+        metrics = Metrics(place / "metrics.jsonl", since)
+        snapshots = Snapshots(place / "snapshots", keep)
+        builtin = (
+            MetricsLogger(objective.loss_names, Logging(every_steps=watched), metrics, when),
+            HeldOutEvaluation(objective.loss_names, held_out, evaluate),
+            Checkpointer(snapshots, checkpointing),
+        )
+        trainer = Trainer(
             model=model,
             loss=objective.loss,
-            names=objective.loss_names,
-            stages=Stages([Stage(loader(objective, lanes=count), steps)]),
-            held_out=loader(objective, tokens=200, part="validation").batch(0),
+            stages=Stages([Stage(loader(objective, workers=count), steps)]),
             training=Training(
                 steps=steps,
                 batch_tokens=256,
@@ -138,16 +149,15 @@ def trained(network, loader, lanes, tmp_path):
                 schedule=Constant(warmup_steps=0),
                 max_grad_norm=clip,
             ),
-            logging=Logging(every_steps=watched),
-            evaluation=Evaluation(every_steps=evaluate),
-            checkpointing=Checkpointing(every_steps=every, keep=keep, when_unwritable=when),
             seed=5,
             ranks=ProcessGroup("cpu"),
-            workers=lanes(count),
-            snapshots=Snapshots(place / "snapshots", keep),
-            metrics=Metrics(place / "metrics.jsonl", since),
+            workers=workers(count),
+            builtin=builtin,
             callback=Notebook(),
         )
+        trainer.metrics, trainer.snapshots = metrics, snapshots
+        trainer.logger, trainer.evaluation, _ = builtin
+        return trainer
 
     return build
 

@@ -10,7 +10,7 @@ from clozeworks.objectives.published import published
 
 @pytest.mark.parametrize("name", ["bert", "spanbert"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_cost_of_pieces_is_the_cost_of_one_batch(network, loader, lanes, name, count):
+def test_the_cost_of_pieces_is_the_cost_of_one_batch(network, loader, workers, name, count):
     objective = published(name, 24)
     model = network(objective, dropout=0.5)
 
@@ -22,11 +22,11 @@ def test_the_cost_of_pieces_is_the_cost_of_one_batch(network, loader, lanes, nam
     (whole,) = loader(objective, piece=4096, part="validation").batch(0)
     assert len(pieces) > 3
     model.train()
-    found = evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(count))
-    again = evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(count))
+    found = evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), workers(count))
+    again = evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), workers(count))
     assert model.training and found == again
     model.eval()
-    evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(count))
+    evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), workers(count))
     assert not model.training
     with torch.inference_mode():
         expected = objective.loss(model, whole.tensors()).terms
@@ -38,7 +38,7 @@ def test_the_cost_of_pieces_is_the_cost_of_one_batch(network, loader, lanes, nam
     assert found.loss == pytest.approx(sum(p.loss for p in found.parts.values()))
 
 
-def test_the_mode_comes_back_after_an_error(network, loader, lanes):
+def test_the_mode_comes_back_after_an_error(network, loader, workers):
     objective = published("bert", 24)
     model = network(objective).train()
 
@@ -47,13 +47,13 @@ def test_the_mode_comes_back_after_an_error(network, loader, lanes):
 
     pieces = loader(objective).batch(0)
     with pytest.raises(ValueError, match="no"):
-        evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), lanes(1))
+        evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), workers(1))
     assert model.training
 
 
-def test_no_text_costs_nothing(network, lanes):
+def test_no_text_costs_nothing(network, workers):
     objective = published("bert", 24)
     found = evaluate(
-        network(objective), None, objective.loss_names, [], ProcessGroup("cpu"), lanes(1)
+        network(objective), None, objective.loss_names, [], ProcessGroup("cpu"), workers(1)
     )
     assert (found.tokens, found.loss) == (0, 0.0)

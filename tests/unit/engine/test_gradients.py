@@ -1,4 +1,4 @@
-"""How a step is cut, and over how many lanes, changes nothing but rounding."""
+"""How a step is cut, and over how many workers, changes nothing but rounding."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def after(network, loader, gradients, weights):
         model = network(objective, dropout=dropout).train()
         optimizer = AdamW().build(model, 1e-3)
         taken = gradients(model, objective, count)
-        batches = loader(objective, piece=piece, lanes=count)
+        batches = loader(objective, piece=piece, workers=count)
         costs = []
         for step in range(steps):
             costs.append(taken.take(step, batches.batch(step)))

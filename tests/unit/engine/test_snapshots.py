@@ -159,7 +159,7 @@ def test_a_full_disk_leaves_the_old_snapshots_and_no_half_one(
     assert "No space left on device" in str(caught.value)
     assert snapshots.steps() == [1, 2] and snapshots.newest == -1
     assert len(list(snapshots.folder.iterdir())) == 3
-    snapshots.complain()  # speaks only once
+    snapshots.raise_failure()  # speaks only once
     filled(3)
     assert snapshots.steps() == [2, 3]
 

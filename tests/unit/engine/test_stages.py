@@ -65,11 +65,11 @@ def test_going_on_late_costs_what_beginning_costs(loader, corpus, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "spanbert", "roberta"])
-@pytest.mark.parametrize(("piece", "lanes"), [(16, 1), (64, 2), (64, 3), (10_000, 2)])
-def test_pieces_are_the_step(loader, name, piece, lanes):
+@pytest.mark.parametrize(("piece", "workers"), [(16, 1), (64, 2), (64, 3), (10_000, 2)])
+def test_pieces_are_the_step(loader, name, piece, workers):
     objective = published(name, 24)
-    cut = loader(objective, piece=piece, lanes=lanes).batch(7)
-    (whole,) = loader(objective, piece=1 << 20, lanes=1).batch(7)
+    cut = loader(objective, piece=piece, workers=workers).batch(7)
+    (whole,) = loader(objective, piece=1 << 20, workers=1).batch(7)
     assert np.array_equal(np.concatenate([each.ids for each in cut]), whole.ids)
     assert np.array_equal(np.concatenate([each.lengths for each in cut]), whole.lengths)
     for part, asked in whole.targets.items():
@@ -79,9 +79,9 @@ def test_pieces_are_the_step(loader, name, piece, lanes):
     longest = int(whole.lengths.max())
     assert max(tokens) <= max(piece, sum(tokens) / len(tokens)) + longest
     if len(cut) < len(whole):
-        assert len(cut) % lanes == 0
+        assert len(cut) % workers == 0
 
 
 def test_examples_that_depend_on_each_other_are_not_cut(loader):
     objective = published("simcse", 24)
-    assert len(loader(objective, piece=16, lanes=2).batch(0)) == 1
+    assert len(loader(objective, piece=16, workers=2).batch(0)) == 1

@@ -120,8 +120,8 @@ def test_another_number_of_lanes_is_said(trained):
 
 def test_held_out_text_costs_the_same_each_time(trained):
     trainer = trained()
-    trainer.evaluate()
-    trainer.evaluate()
+    trainer.evaluation.evaluate(trainer)
+    trainer.evaluation.evaluate(trainer)
     first, second = trainer.callback.evaluations
     assert first == second and first["step"] == 0
     for part in ("masked_lm", "next_sentence"):
@@ -284,7 +284,7 @@ def test_a_spike_is_marked(trained):
 def test_a_run_that_becomes_slow_says_so(trained):
     trainer = trained()
     for rate in (100, 90, 110, 105, 95, 60, 40):
-        trainer._note_slowness(rate)
+        trainer.logger._note_slowness(trainer, rate)
     assert trainer.callback.notes == [
         "Step 0: 40 tokens a second, usually 100: something else may be using this machine."
     ]

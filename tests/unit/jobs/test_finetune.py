@@ -94,7 +94,7 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypat
         if left and steps[0] == left[0]:
             left.pop(0)
             steps[0] = 0
-            self.snapshots.wait()
+            self.builtin[-1].snapshots.wait()
             raise Killed
 
     monkeypatch.setattr(Trainer, "_update", dying)
@@ -126,13 +126,13 @@ def test_the_best_weights_are_kept_not_the_last(recipe, monkeypatch):
     values = iter([0.5, 0.9, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1])
     from clozeworks.jobs.finetune import run as finetuning
 
-    judged = finetuning.FinetuneRun._judged
+    judged = finetuning.FinetuneRun._evaluated
 
     def scripted(self, model):
         found = judged(self, model)
         return type(found)(next(values), True, found.record)
 
-    monkeypatch.setattr(finetuning.FinetuneRun, "_judged", scripted)
+    monkeypatch.setattr(finetuning.FinetuneRun, "_evaluated", scripted)
     recipe["evaluation"], recipe["selection"] = {"every_steps": 5}, {"patience": 2}
     done = finetune(recipe)
     assert (done.best.step, done.best.steps) == (10, 20)
@@ -156,7 +156,7 @@ def test_a_file_that_changed_meanwhile_is_noticed(recipe, tmp_path, monkeypatch)
     def dying(self, measured):
         update(self, measured)
         if self.step == 7:
-            self.snapshots.wait()
+            self.builtin[-1].snapshots.wait()
             raise Killed
 
     monkeypatch.setattr(Trainer, "_update", dying)
@@ -196,7 +196,7 @@ def test_tags_of_any_scheme_become_one_the_head_can_say(recipe, tmp_path, start)
     data = labelled_task(read_finetune_recipe(recipe), cw.load(start))
     assert data.task.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert data.train[0].tags == ("O", "B-PER", "O", "B-LOC", "I-LOC", "B-LOC")
-    assert "The tags are IOB1; they are used as BIO." in data.said
+    assert "The tags are IOB1; they are used as BIO." in data.messages
     done = finetune(recipe)
     assert done.best.measured.primary == "f1"
 
@@ -208,7 +208,7 @@ def test_tags_can_be_learned_in_another_scheme(recipe, tmp_path, start):
     recipe["data"] = {"train": [str(tmp_path / "train.conll")]}
     data = labelled_task(read_finetune_recipe(recipe), cw.load(start))
     assert data.train[0].tags == ("O", "S-PER", "O", "B-LOC", "E-LOC")
-    assert "The tags are BIO; they are used as BIOES." in data.said
+    assert "The tags are BIO; they are used as BIOES." in data.messages
     done = finetune(recipe)
     model = cw.load(done.model)
     assert model.task.rules.name == "BIOES"
@@ -280,18 +280,22 @@ def test_defaults_follow_size_and_task():
         (
             "data.dev_fraction=1",
             SettingError,
-            "data.dev_fraction is 1.0; it must be between 0 and 1.",
+            "data.dev_fraction is 1.0; it must be above 0 and below 1.",
         ),
         ("training.batch_size=0", SettingError, "training.batch_size is 0; it must be at least 1."),
         (
             "training.learning_rate=-1",
             SettingError,
-            "training.learning_rate is -1.0; it must be above 0 and finite.",
+            "training.learning_rate is -1.0; it must be above 0.",
         ),
         ("selection.patience=0", SettingError, "selection.patience is 0; it must be at least 1."),
-        ("seeds=[]", SettingError, "seeds is empty; name at least one, such as 0."),
-        ("seeds=[1,1]", SettingError, "seeds holds 1; each must be at least 0"),
-        ("data.train=[]", SettingError, "data.train is empty; name at least one labelled file."),
+        ("seeds=[]", SettingError, "seeds is empty; it must be one seed or more."),
+        ("seeds=[1,1]", SettingError, "seeds is [1, 1]; each must be there once."),
+        (
+            "data.train=[]",
+            SettingError,
+            "data.train is empty; it must be one labelled file or more.",
+        ),
         (
             "training.freezing.layers=9",
             SettingError,

@@ -12,7 +12,6 @@ from clozeworks.core.layout import Layout
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.engine.stages import MicroBatcher
 from clozeworks.errors import SettingError
 from clozeworks.jobs.finetune.examples import TaskExamples
@@ -25,6 +24,7 @@ from clozeworks.objectives.adversarial import (
 )
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.masked_lm import MaskedLM
+from clozeworks.runtime.workers import WorkerPool
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify, TextItem
 from clozeworks.tasks.tag import Tag
@@ -232,13 +232,13 @@ def test_pieces_side_by_side_move_only_their_own_vectors():
     batches = pieces(objective, ONE, piece=15) * 6
 
     def gradients(count):
-        lanes = MicroBatchThreads(torch.device("cpu"), count)
+        workers = WorkerPool(torch.device("cpu"), count)
         try:
             with ProcessGroup("cpu") as ranks:
-                taken = Gradients(model, lambda t: objective.loss(model, t), ranks, lanes, seed=0)
+                taken = Gradients(model, lambda t: objective.loss(model, t), ranks, workers, seed=0)
                 taken.take(3, batches)
         finally:
-            lanes.close()
+            workers.close()
         return [parameter.grad for parameter in model.parameters()]
 
     for one, other in zip(gradients(1), gradients(3), strict=True):

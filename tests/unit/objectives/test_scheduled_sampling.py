@@ -9,7 +9,6 @@ import torch
 from clozeworks import config
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients
-from clozeworks.engine.micro_batches import MicroBatchThreads
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.causal_lm import CausalLM
@@ -26,6 +25,7 @@ from clozeworks.objectives.scheduled_sampling import (
     mixed,
 )
 from clozeworks.objectives.span_corruption import SpanCorruption
+from clozeworks.runtime.workers import WorkerPool
 
 NAMED = {f"<extra_id_{number}>": 199 - number for number in range(20)}
 SOURCE = Vocabularies(200, named=NAMED, start_id=0, end_id=1)
@@ -169,9 +169,9 @@ def test_the_engine_says_which_step_it_is(tiny, examples):
     objective = ScheduledSampling(objective=CausalLM(), teacher_forcing=told)
     model = tiny("gpt2", objective)
     batch = objective.batch(examples([9, 30], bare=True), 2, SOURCE)
-    ranks, lanes = ProcessGroup("cpu"), MicroBatchThreads(torch.device("cpu"), 1)
+    ranks, workers = ProcessGroup("cpu"), WorkerPool(torch.device("cpu"), 1)
     gradients = Gradients(
-        model, lambda tensors: objective.loss(model, tensors), ranks, lanes, seed=0
+        model, lambda tensors: objective.loss(model, tensors), ranks, workers, seed=0
     )
     losses = [gradients.take(step, [batch]).loss for step in (0, 1, 2, 9)]
     plain = CausalLM().loss(model, batch.tensors()).value().item()

@@ -3,6 +3,7 @@
 import pytest
 
 from clozeworks.errors import MissingExtra
+from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.runs import tensorboard as board
 from clozeworks.runs.tensorboard import Board
@@ -27,6 +28,26 @@ def test_numbers_of_a_run(tiny_recipe, listener):
     assert [value for _, value in found["training/masked_lm/loss"]] == pytest.approx(losses)
     assert [step for step, _ in found["held-out/next_sentence/accuracy"]] == [0, 3, 6]
     assert "training/learning_rate" in found and "training/step" not in found
+
+
+def test_numbers_of_fine_tuning(tiny_recipe, tmp_path):
+    model = pretrain(tiny_recipe).model
+    rows = [f"ba be {'bo' if number % 2 else 'bu'},{number % 2}" for number in range(24)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    recipe = {
+        "run": str(tmp_path / "tuned"),
+        "model": str(model),
+        "task": {"kind": "classify"},
+        "data": {"train": [str(tmp_path / "rows.csv")], "dev_fraction": 0.25},
+        "training": {"steps": 4, "batch_size": 8},
+        "logging": {"every_steps": 1, "tensorboard": True},
+        "evaluation": {"every_steps": 2},
+        "seeds": [1, 2],
+    }
+    for result in finetune(recipe).results:
+        numbers = points(result.folder / "tensorboard")
+        assert [step for step, _ in numbers["training/classify/loss"]] == [1, 2, 3, 4]
+        assert [step for step, _ in numbers["held-out/loss"]] == [2, 4]
 
 
 def test_no_point_twice_after_a_stop(tmp_path, listener):

@@ -1,6 +1,5 @@
 """Fine-tuning: a checkpoint and labelled files in; a model, its report and its numbers out."""
 
-import json
 import shutil
 import statistics
 from collections.abc import Sequence
@@ -24,8 +23,8 @@ from clozeworks.jobs.finetune.report import write_report
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
-from clozeworks.runs.recorder import RunRecorder, recorded
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.runs.recorder import RunRecorder, open_run
+from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import best_of
 from clozeworks.tasks.task import Task
 from clozeworks.wording import counted
@@ -121,14 +120,14 @@ def finetune(
     Args:
         recipe: A recipe, a TOML file, or what it would hold.
         changes: Settings to change: `training.epochs=5`.
-        callback: Who is told what happens, such as a display.
+        callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
-        SettingError: A setting cannot be used, or is not the one the run was begun with.
-        InputError: The labelled files cannot be used.
-        OutputError: The folder holds something else, or another program uses it.
+        SettingError: If a setting cannot be used, or is not the one the run was begun with.
+        InputError: If the labelled files cannot be used.
+        OutputError: If the folder holds something else, or another program uses it.
     """
     if not isinstance(recipe, FinetuneRecipe):
         recipe = read_finetune_recipe(recipe, changes)
@@ -137,10 +136,8 @@ def finetune(
     folder = Path(recipe.run)
     start = load(recipe.model, dtype=torch.float32)
     data = labelled_task(recipe, start)
-    with (
-        ProcessGroup(device) as ranks,
-        recorded("finetune", folder, callback, ranks, callbacks) as recorder,
-    ):
+    opened = open_run("finetune", folder, recipe.logging, callback, callbacks, device)
+    with opened as (ranks, recorder):
         done = _run(recipe, folder, start, data, ranks, recorder)
         stopped = done.outcome.step if done.outcome is not None else None
         recorder.end(finished=done.model is not None, step=stopped)
@@ -164,10 +161,10 @@ def _run(
         _check_kind(recipe, folder)
         for part in parts:  # all of them, before anything is written
             part.check()
-        _write_recipe(recipe, folder)
+        write_json(folder / RECIPE, config.plain(recipe))
     callback.start(ranks.count)
-    for sentence in (*data.said, *filter(None, [head])):
-        callback.on_message(sentence)
+    for message in (*data.messages, *filter(None, [head])):
+        callback.on_message(message)
     callback.on_message(
         f"{counted(len(data.train), 'item')} to learn from, {len(data.dev):,} to be judged by."
     )
@@ -188,10 +185,10 @@ def _run(
         data = replace(data, task=config.read(Task, notes["task"], "task"))
         done = replace(done, data=data)
         _finish(done)
-        said = parts[results.index(done.best)].said
+        predictions = parts[results.index(done.best)].predictions
         report = write_report(
             folder, recipe, data, results, done.best,
-            device=ranks.device, callback=callback, predictions=said,
+            device=ranks.device, callback=callback, predictions=predictions,
         )  # fmt: skip
         done = replace(done, report=report)
     return done
@@ -214,17 +211,9 @@ def _check_kind(recipe: FinetuneRecipe, folder: Path) -> None:
             )
 
 
-def _write_recipe(recipe: FinetuneRecipe, folder: Path) -> None:
-    with atomic_file(folder / RECIPE, "w") as file:
-        json.dump(config.plain(recipe), file, indent=1, ensure_ascii=False)
-        file.write("\n")
-
-
 def _finish(done: Finetuned) -> None:
     """The best model for people, and the numbers of all seeds."""
-    with atomic_file(done.folder / METRICS, "w") as file:
-        json.dump(done.record(), file, indent=1, ensure_ascii=False)
-        file.write("\n")
+    write_json(done.folder / METRICS, done.record())
     # A copy, so that a seed's folder stays whole.
     with fresh_folder(done.folder / MODEL, overwrite=True) as temporary:
         shutil.copytree(done.best.folder / MODEL, temporary, dirs_exist_ok=True)

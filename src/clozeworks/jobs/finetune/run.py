@@ -19,10 +19,10 @@ from clozeworks.core.model import Model
 from clozeworks.data.augment import AugmentSpec
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.engine.early_stopping import EarlyStopping, EvalResult
-from clozeworks.engine.metrics import FILE, Metrics
-from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.evaluation import EarlyStopping, EvalResult, HeldOutEvaluation
+from clozeworks.engine.metrics import MetricsLogger
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
@@ -31,8 +31,8 @@ from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.adapting import (
     merged_pairs,
     objective_of,
+    sampling_messages,
     save_with_adapter,
-    told_said,
 )
 from clozeworks.jobs.finetune.data import LabelledTask
 from clozeworks.jobs.finetune.examples import Change, TaskExamples
@@ -43,9 +43,10 @@ from clozeworks.objectives.batch import Vocabularies
 from clozeworks.reports.summary import SeedResult
 from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RESULT, SNAPSHOTS
-from clozeworks.runs.session import begin_session, refuse_another_recipe
+from clozeworks.runs.session import newest_snapshot, open_session, refuse_another_recipe
 from clozeworks.runtime.allocator import memory_kept
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.runtime.workers import WorkerPool
+from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Task
 
@@ -69,9 +70,7 @@ class RunResult(SeedResult):
             "seconds": self.seconds,
             "measured": self.measured.to_dict(),
         }
-        with atomic_file(self.folder / RESULT, "w") as file:
-            json.dump(record, file, indent=1, ensure_ascii=False)
-            file.write("\n")
+        write_json(self.folder / RESULT, record)
 
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
@@ -91,7 +90,7 @@ class FinetuneRun:
         seed: The seed.
         folder: The folder of the seed.
         ranks: The processes that share the run.
-        callback: Who is told.
+        callback: Is told what happens.
     """
 
     def __init__(
@@ -108,13 +107,15 @@ class FinetuneRun:
         self.data = replace(data, task=data.task.settled(data.train))
         self.objective = objective_of(self.data.task, recipe)
         self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
-        self.said: list[Any] = []  # what the best weights say of the dev set, once that is known
+        self.predictions: list[Any] = []  # of the best weights for the dev set, once known
         self.plan = FinetunePlan.of(
             recipe,
             data.shown,
             start.blueprint.count(),
             encoder_decoder=start.blueprint.decoder is not None,
-            mean_length=self._mean_length() if recipe.training.batch_tokens else 1.0,
+            mean_length=self._examples(start, data.train).mean_length
+            if recipe.training.batch_tokens
+            else 1.0,
         )
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
 
@@ -127,7 +128,7 @@ class FinetuneRun:
         """Refuses to go on with another recipe than the seed was begun with.
 
         Raises:
-            SettingError: The differences.
+            SettingError: If a setting differs; names the differences.
         """
         begun = self.done or bool(self.snapshots.steps())
         refuse_another_recipe(self.folder, self._written(), begun=begun)
@@ -142,71 +143,66 @@ class FinetuneRun:
         if self.done:
             return None, RunResult.read(self.folder)
         self.recipe.training.check_device(self.ranks.device)
-        for said in (self.plan.message(), *told_said(self.recipe, self.plan.steps)):
-            self.callback.on_message(f"Seed {self.seed}: {said}")
+        for message in (self.plan.message(), *sampling_messages(self.recipe, self.plan.steps)):
+            self.callback.on_message(f"Seed {self.seed}: {message}")
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
         if (lora := self.recipe.lora) is not None:
             add_lora(network, lora, seed=self.seed)
-        with memory_kept():
-            workers = MicroBatchThreads(self.ranks.device)
-            try:
-                return self._trained(model, network, workers)
-            finally:
-                workers.close()
+        with memory_kept(), WorkerPool(self.ranks.device) as workers:
+            return self._trained(model, network, workers)
 
     def _trained(
-        self, model: LanguageModel, network: Model, workers: MicroBatchThreads
+        self, model: LanguageModel, network: Model, workers: WorkerPool
     ) -> tuple[Outcome, RunResult | None]:
         recipe, objective = self.recipe, self.objective
         plan, snapshots = self.plan, self.snapshots
-        snapshot, damaged = snapshots.read_latest()
-        for sentence in damaged:
-            self.callback.on_message(f"{sentence} The one before it is used.")
-        step = snapshot.step if snapshot else 0
-        metrics = None
-        if self.ranks.leads:
-            self.folder.mkdir(exist_ok=True)
-            begin_session(self.folder, snapshots, self._written(), step, self.ranks)
-            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
+        snapshot = newest_snapshot(snapshots, self.callback)
+        names, saving = objective.loss_names, recipe.checkpointing
         best = EarlyStopping(patience=recipe.selection.patience)
-        trainer = Trainer(
-            model=network,
-            loss=objective.loss,
-            names=objective.loss_names,
-            stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
-            held_out=self._held_out(model, workers),
-            training=plan.training,
-            logging=plan.logging,
-            evaluation=plan.evaluation,
-            checkpointing=recipe.checkpointing,
-            seed=self.seed,
-            ranks=self.ranks,
-            workers=workers,
-            snapshots=snapshots,
-            metrics=metrics,
-            callback=self.callback,
-            judge=partial(self._judged, model),
-            best=best,
+        evaluation = HeldOutEvaluation(
+            names,
+            self._held_out(model, workers),
+            plan.evaluation.every_steps,
+            partial(self._evaluated, model),
+            best,
         )
-        if said := frozen_message(network):
-            self.callback.on_message(said)
-        if snapshot is not None:
-            trainer.resume(snapshot)
-            snapshot.tensors.clear()
-            self.callback.on_message(
-                f"Seed {self.seed}: going on from step {step:,} of {plan.steps:,}."
+        written = self._written()
+        session = open_session(
+            self.folder, snapshots, snapshot, written, plan.logging, self.ranks, self.callback
+        )
+        with session as (metrics, callback):
+            trainer = Trainer(
+                model=network,
+                loss=objective.loss,
+                stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
+                training=plan.training,
+                seed=self.seed,
+                ranks=self.ranks,
+                workers=workers,
+                builtin=(
+                    MetricsLogger(names, plan.logging, metrics, saving.when_unwritable),
+                    evaluation,
+                    Checkpointer(snapshots, saving),
+                ),
+                callback=callback,
             )
-        outcome = trainer.run()
-        if metrics is not None:
-            metrics.close()
+            if message := frozen_message(network):
+                callback.on_message(message)
+            if snapshot is not None:
+                trainer.resume(snapshot)
+                snapshot.tensors.clear()
+                callback.on_message(
+                    f"Seed {self.seed}: going on from step {snapshot.step:,} of {plan.steps:,}."
+                )
+            outcome = trainer.run()
         if not outcome.finished:
             return outcome, None
         best.restore(network)
         pairs = merged_pairs(model)
         # What is measured is what is saved: merged weights may say something else.
-        self.said = [] if pairs else best.kept or []
+        self.predictions = [] if pairs else best.kept or []
         model, measured = self._tuned(model)
         result = RunResult(
             self.seed,
@@ -226,88 +222,71 @@ class FinetuneRun:
 
     def _tuned(self, model: LanguageModel) -> tuple[LanguageModel, Measured]:
         """The model with what is chosen last, and how good it is on the dev set."""
-        self.said = said = self.said or self._answers(model)
-        tuned, measured = self._measured(said, intervals=True)
+        self.predictions = predictions = self.predictions or self._predict(model)
+        tuned, measured = self._measured(predictions, intervals=True)
         if tuned == self.data.task:
             return model, measured
         self.callback.on_message(
             f'Seed {self.seed}: the threshold for "no answer" is the best on the dev set, which '
             "flatters what is measured there a little."
         )
-        self.said = []  # with another threshold other answers are given
+        self.predictions = []  # with another threshold other answers are given
         return model.for_task(tuned), measured
 
     def _measured(
-        self, said: Sequence[Any], *, intervals: bool = False
+        self, predictions: Sequence[Any], *, intervals: bool = False
     ) -> tuple[Task[Any, Any], Measured]:
         """How good answers about the dev set are, once what is chosen last has been chosen."""
         task, items = self.data.task, self.data.dev
-        measured = task.measure(items, said, intervals=intervals)
+        measured = task.measure(items, predictions, intervals=intervals)
         tuned = task if "threshold" in self.recipe.task else task.tuned(measured)
         if tuned != task:
-            measured = tuned.measure(items, said, intervals=intervals)
+            measured = tuned.measure(items, predictions, intervals=intervals)
         return tuned, measured
 
-    def _answers(self, model: LanguageModel) -> list[Any]:
+    def _predict(self, model: LanguageModel) -> list[Any]:
         task, items = self.data.task, self.data.dev
         return answers(task, model.model, model.tokenizer, items, max_length=model.max_length)
 
-    def _judged(self, model: LanguageModel) -> EvalResult:
-        said = self._answers(model)
-        task, measured = self._measured(said)
+    def _evaluated(self, model: LanguageModel) -> EvalResult:
+        predictions = self._predict(model)
+        task, measured = self._measured(predictions)
         return EvalResult(
             measured.value,
             measured.higher_is_better,
             {"primary": measured.primary, "values": measured.values},
             {task.name: measured.values[task.cost_value]} if task.cost_value else {},
-            said,
+            predictions,
         )
 
-    def _loader(self, model: LanguageModel, workers: MicroBatchThreads) -> Loader[MicroBatches]:
-        examples = TaskExamples(
-            self.data.task,
+    def _loader(self, model: LanguageModel, workers: WorkerPool) -> Loader[MicroBatches]:
+        examples = self._examples(
+            model,
             self.data.train,
-            model.tokenizer,
-            max_length=model.max_length,
             change=_change(self.recipe.augment, self.seed, self.start),
             mixed=self.data.mixed(self.seed),
         )
-        return Loader(
-            examples,
-            self._cutter(model, workers),
-            seed=self.seed,
-            batch_size=self.plan.batch_size,
-            rank=self.ranks.rank,
-            ranks=self.ranks.count,
-        )
+        return self._loader_of(examples, model, workers, batch_size=self.plan.batch_size)
 
-    def _held_out(self, model: LanguageModel, workers: MicroBatchThreads) -> MicroBatches:
-        """This rank's share of the dev set; nothing where answers tell the cost as well."""
+    def _held_out(self, model: LanguageModel, workers: WorkerPool) -> MicroBatches:
+        """This rank's part of the dev set; nothing where predictions tell the loss as well."""
         if len(self.data.dev) < self.ranks.count or self.data.task.cost_value:
             return []
-        examples = TaskExamples(
-            self.data.task, self.data.dev, model.tokenizer, max_length=model.max_length
-        )
-        loader = Loader(
-            examples,
-            self._cutter(model, workers),
-            seed=self.seed,
-            batch_size=len(self.data.dev),
-            rank=self.ranks.rank,
-            ranks=self.ranks.count,
-            workers=0,
-        )
-        return loader.batch(0)
+        examples = self._examples(model, self.data.dev)
+        size = len(self.data.dev)
+        return self._loader_of(examples, model, workers, batch_size=size, workers=0).batch(0)
 
-    def _mean_length(self) -> float:
-        return TaskExamples(
-            self.data.task, self.data.train, self.start.tokenizer, max_length=self.start.max_length
-        ).mean_length
+    def _examples(self, model: LanguageModel, items: Sequence[Any], **options: Any) -> TaskExamples:
+        tokenizer, max_length = model.tokenizer, model.max_length
+        return TaskExamples(self.data.task, items, tokenizer, max_length=max_length, **options)
 
-    def _cutter(self, model: LanguageModel, workers: MicroBatchThreads) -> MicroBatcher:
-        source = Vocabularies.of(model.tokenizer)
-        most = self.recipe.training.micro_batch_tokens
-        return MicroBatcher(self.objective, self.seed, source, most, workers.count)
+    def _loader_of(
+        self, examples: TaskExamples, model: LanguageModel, pool: WorkerPool, **options: int
+    ) -> Loader[MicroBatches]:
+        source, max_tokens = Vocabularies.of(model.tokenizer), self.plan.training.micro_batch_tokens
+        batcher = MicroBatcher(self.objective, self.seed, source, max_tokens, pool.count)
+        ranks = {"rank": self.ranks.rank, "ranks": self.ranks.count}
+        return Loader(examples, batcher, seed=self.seed, **ranks, **options)
 
     def _written(self) -> dict[str, Any]:
         plan = self.plan

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
@@ -27,9 +27,8 @@ from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.engine.settings import at_least
 from clozeworks.engine.trainer import Outcome
-from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.errors import MISSING, InputError, OutputError, SettingError
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
@@ -40,10 +39,10 @@ from clozeworks.language_model import LanguageModel, load
 from clozeworks.reports.summary import TrialSummary
 from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
-from clozeworks.runs.recorder import RunRecorder, recorded
+from clozeworks.runs.recorder import RunRecorder, open_run
 from clozeworks.runs.session import FREE, differences
-from clozeworks.spec import spec
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.spec import AtLeast, PositiveFloat, PositiveInt, spec
+from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import Measured, best_of
 from clozeworks.tasks.task import Task
 from clozeworks.wording import counted
@@ -58,22 +57,20 @@ Setting = dict[str, float | int]
 class Search:
     """What is tried, and how often at most."""
 
-    trials: int = 8
+    trials: Annotated[int, AtLeast(2)] = 8
     """Trials at most; of more settings than that, some are drawn at random."""
-    learning_rates: tuple[float, ...] = ()
+    learning_rates: tuple[PositiveFloat, ...] = ()
     """Learning rates to try; only the recipe's if none is given."""
-    epochs: tuple[float, ...] = ()
+    epochs: tuple[PositiveFloat, ...] = ()
     """Numbers of epochs to try."""
-    batch_sizes: tuple[int, ...] = ()
+    batch_sizes: tuple[PositiveInt, ...] = ()
     """Batch sizes to try, in items."""
 
     def __post_init__(self) -> None:
-        at_least("search.trials", self.trials, 2)
         if len(self._all()) < 2:
-            raise SettingError(
-                "search has one setting only, and there is nothing to choose; give at least two "
-                "learning rates, epochs or batch sizes, such as learning_rates = [2e-5, 5e-5]."
-            )
+            rule = "there is one setting only, and nothing to choose"
+            advice = "give several learning rates, epochs or batch sizes, such as [2e-5, 5e-5]"
+            raise SettingError("learning_rates", list(self.learning_rates), rule, advice)
 
     def settings(self) -> list[Setting]:
         """What is tried, in order: every combination, or as many drawn ones as there are trials."""
@@ -92,9 +89,9 @@ class Search:
         for name in self._all()[0]:
             if isinstance(training, dict) and training.get(name) is not None:
                 searched = name if name == "epochs" else f"{name}s"
+                rule = f"`search.{searched}` tries others"
                 raise SettingError(
-                    f"training.{name} is {training[name]} and search.{searched} tries others; "
-                    "leave one of them out."
+                    f"training.{name}", training[name], rule, "leave one of them out"
                 )
 
     def _all(self) -> list[Setting]:
@@ -150,7 +147,7 @@ class Searched:
         reported, name = self.reported[self.best_seed], tried.measured.primary
         values = [measured.value for measured in self.reported]
         lines = [
-            f"Best of {len(self.trials)} trials: {_said(setting)}; {name} "
+            f"Best of {len(self.trials)} trials: {_in_words(setting)}; {name} "
             f"{tried.measured.value:.4f} on the {tried.measured.count:,} items that chose it: "
             "being chosen by them, it flatters.",
             f"On the {reported.count:,} items that had no say: {name} {reported.value:.4f}, seed "
@@ -179,34 +176,31 @@ def search(
     Args:
         source: A recipe of fine-tuning with a table `search`, as a TOML file or as plain data.
         changes: Settings to change: `search.trials=4`.
-        callback: Who is told what happens, such as a display.
+        callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
-        SettingError: A setting cannot be used.
-        InputError: The labelled files cannot be used.
-        OutputError: The folder holds something else, or another program uses it.
+        SettingError: If a setting cannot be used.
+        InputError: If the labelled files cannot be used.
+        OutputError: If the folder holds something else, or another program uses it.
     """
     data = changed(source, changes)
     if "search" not in data:
-        raise SettingError(
-            "search is missing; it must say what is tried, such as search = {rates = [2e-5, 5e-5]}."
-        )
+        rule = "it must say what is tried, such as search = {learning_rates = [2e-5, 5e-5]}"
+        raise SettingError("search", MISSING, rule)
     budget: Search = config.read(Search, data.pop("search"), "search")
     budget.check(data.get("training", {}))
     recipe = read_finetune_recipe(data)
     start = load(recipe.model, dtype=torch.float32)
     labelled = labelled_task(recipe, start)
     folder = Path(recipe.run)
-    with (
-        ProcessGroup(device) as ranks,
-        recorded("search", folder, callback, ranks, callbacks) as recorder,
-    ):
-        found = _Searching(recipe, budget, start, labelled, ranks, recorder).run()
-        stopped = found.outcome.step if found.outcome is not None else None
-        recorder.end(finished=found.model is not None, step=stopped)
-        return found
+    opened = open_run("search", folder, recipe.logging, callback, callbacks, device)
+    with opened as (ranks, recorder):
+        searched = _Searching(recipe, budget, start, labelled, ranks, recorder).run()
+        stopped = searched.outcome.step if searched.outcome is not None else None
+        recorder.end(finished=searched.model is not None, step=stopped)
+        return searched
 
 
 class _Searching:
@@ -230,7 +224,7 @@ class _Searching:
             )
         chooses, self.apart = split(data.dev, 0.5, _SEED)
         self.data = replace(data, dev=chooses)
-        self.said: dict[int, list[Any]] = {}  # what each seed says of the half apart
+        self.predictions: dict[int, list[Any]] = {}  # of each seed for the half apart
 
     def run(self) -> Searched:
         """Goes through what is left of it."""
@@ -241,26 +235,26 @@ class _Searching:
         if self.ranks.leads:
             self._begin(settings)
         self.callback.start(self.ranks.count)
-        for sentence in (*self.data.said, *filter(None, [head])):
-            self.callback.on_message(sentence)
+        for message in (*self.data.messages, *filter(None, [head])):
+            self.callback.on_message(message)
         self.callback.on_message(
             f"{len(settings)} trials. {len(self.data.dev):,} items of the dev set choose; the "
             f"other {len(self.apart):,} have no say, and the result is reported on them."
         )
-        found = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
+        searched = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
         for number, setting in enumerate(settings):
-            self.callback.on_message(f"Trial {number}: {_said(setting)}.")
+            self.callback.on_message(f"Trial {number}: {_in_words(setting)}.")
             path = f"trial {number + 1} of {len(settings)}", self.folder / f"trial-{number}"
             self.callback.enter(*path)
             outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
-            found = replace(found, outcome=outcome)
+            searched = replace(searched, outcome=outcome)
             if result is None:
-                return found
-            found = replace(found, trials=[*found.trials, (setting, result)])
+                return searched
+            searched = replace(searched, trials=[*searched.trials, (setting, result)])
         # All ranks must train the same, whatever the last bits on each.
-        number = int(self.ranks.agreed(found.best_trial))
+        number = int(self.ranks.agreed(searched.best_trial))
         best = settings[number]
-        self.callback.on_message(f"The best is trial {number}: {_said(best)}.")
+        self.callback.on_message(f"The best is trial {number}: {_in_words(best)}.")
         if self.ranks.leads:
             self._reuse(number)
         self.ranks.agreed(0.0)  # the others wait for it
@@ -268,13 +262,13 @@ class _Searching:
             path = f"seed {number} of {len(self.recipe.seeds)}", self.folder / f"seed-{seed}"
             self.callback.enter(*path)
             outcome, result = self._seed(best, seed, f"seed-{seed}")
-            found = replace(found, outcome=outcome)
+            searched = replace(searched, outcome=outcome)
             if result is None:
-                return found
-            found = replace(found, results=[*found.results, result])
+                return searched
+            searched = replace(searched, results=[*searched.results, result])
             if self.ranks.leads:  # it wrote the model, and knows when it is there
-                found = replace(found, reported=[*found.reported, self._reported(result)])
-        return self._finished(found)
+                searched = replace(searched, reported=[*searched.reported, self._reported(result)])
+        return self._finished(searched)
 
     def _seed(
         self, setting: Setting, seed: int, name: str
@@ -302,9 +296,9 @@ class _Searching:
         model = load(result.folder / MODEL, device=self.ranks.device)
         task, max_length = model.task, model.max_length  # as the seed settled it, threshold and all
         assert task is not None
-        said = answers(task, model.model, model.tokenizer, self.apart, max_length=max_length)
-        self.said[result.seed] = said
-        return task.measure(self.apart, said, intervals=True)
+        predictions = answers(task, model.model, model.tokenizer, self.apart, max_length=max_length)
+        self.predictions[result.seed] = predictions
+        return task.measure(self.apart, predictions, intervals=True)
 
     def _begin(self, settings: Sequence[Setting]) -> None:
         """Writes down what is searched; refuses a folder that holds another search."""
@@ -328,36 +322,36 @@ class _Searching:
                 f"{self.folder} was begun as something else: {'; '.join(other[:8])}; name "
                 "another folder with run=FOLDER."
             )
-        _write(self.folder / RECIPE, recipe)  # from here on the folder is a run
+        write_json(self.folder / RECIPE, recipe)  # from here on the folder is a run
         if before is None:
-            _write(self.folder / SEARCH, {"plan": plan})
+            write_json(self.folder / SEARCH, {"plan": plan})
 
-    def _finished(self, found: Searched) -> Searched:
+    def _finished(self, searched: Searched) -> Searched:
         if not self.ranks.leads:
-            return found
-        best = found.results[found.best_seed]
+            return searched
+        best = searched.results[searched.best_seed]
         with fresh_folder(self.folder / MODEL, overwrite=True) as temporary:
             shutil.copytree(best.folder / MODEL, temporary, dirs_exist_ok=True)
         before = config.read_json(self.folder / SEARCH)
-        _write(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
-        # What chose has no say in how good it is: only the other half is told.
-        told = found.reported[found.best_seed]
-        self.callback.score(told.primary, told.value)
-        report = self._report(found)
-        return replace(found, model=self.folder / MODEL, report=report)
+        write_json(self.folder / SEARCH, {"plan": before["plan"], **_record(searched)})
+        # What chose has no say in how good it is: only the other half is reported.
+        reported = searched.reported[searched.best_seed]
+        self.callback.score(reported.primary, reported.value)
+        report = self._report(searched)
+        return replace(searched, model=self.folder / MODEL, report=report)
 
-    def _report(self, found: Searched) -> Path | None:
+    def _report(self, searched: Searched) -> Path | None:
         """Writes the report: every value in it is of the half that had no say."""
         results = [
             replace(result, measured=apart)
-            for result, apart in zip(found.results, found.reported, strict=True)
+            for result, apart in zip(searched.results, searched.reported, strict=True)
         ]
         train, dev = self.data.files[0], replace(self.data.files[1], items=self.apart)
         notes = config.read_json(self.folder / MODEL / NOTES)
         task = config.read(Task, notes["task"], "task")
         return write_report(
             self.folder,
-            self._recipe(found.trials[found.best_trial][0]),
+            self._recipe(searched.trials[searched.best_trial][0]),
             replace(
                 self.data,
                 task=task,
@@ -368,26 +362,28 @@ class _Searching:
                 ),
             ),
             results,
-            results[found.best_seed],
+            results[searched.best_seed],
             device=self.ranks.device,
             callback=self.callback,
-            predictions=self.said[found.results[found.best_seed].seed],
+            predictions=self.predictions[searched.results[searched.best_seed].seed],
             trials=[
-                TrialSummary(_said(setting), seed_summary(result), kept=number == found.best_trial)
-                for number, (setting, result) in enumerate(found.trials)
+                TrialSummary(
+                    _in_words(setting), seed_summary(result), kept=number == searched.best_trial
+                )
+                for number, (setting, result) in enumerate(searched.trials)
             ],
         )
 
 
-def _record(found: Searched) -> dict[str, Any]:
-    pairs = zip(found.results, found.reported, strict=True)
+def _record(searched: Searched) -> dict[str, Any]:
+    pairs = zip(searched.results, searched.reported, strict=True)
     return {
         "trials": [
             {"trial": number, **setting, "step": result.step, **result.measured.to_dict()}
-            for number, (setting, result) in enumerate(found.trials)
+            for number, (setting, result) in enumerate(searched.trials)
         ],
-        "best_trial": found.best_trial,
-        "best_seed": found.results[found.best_seed].seed,
+        "best_trial": searched.best_trial,
+        "best_seed": searched.results[searched.best_seed].seed,
         "seeds": {
             str(result.seed): {"chose": result.measured.to_dict(), "apart": apart.to_dict()}
             for result, apart in pairs
@@ -395,11 +391,5 @@ def _record(found: Searched) -> dict[str, Any]:
     }
 
 
-def _said(setting: Mapping[str, float | int]) -> str:
+def _in_words(setting: Mapping[str, float | int]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in setting.items())
-
-
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    with atomic_file(path, "w") as file:
-        json.dump(data, file, indent=1, ensure_ascii=False)
-        file.write("\n")

@@ -12,10 +12,11 @@ from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
+from clozeworks.engine.checkpointer import Checkpointer
 from clozeworks.engine.distributed import ProcessGroup
+from clozeworks.engine.evaluation import HeldOutEvaluation
 from clozeworks.engine.guards import Diverged
-from clozeworks.engine.metrics import FILE, Metrics
-from clozeworks.engine.micro_batches import MicroBatchThreads
+from clozeworks.engine.metrics import Metrics, MetricsLogger
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
@@ -32,10 +33,10 @@ from clozeworks.objectives.batch import Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.reports.pretrain import PretrainSummary
 from clozeworks.runs.folder import MODEL, NOTES, SESSIONS, SNAPSHOTS, command_of, read_lines
-from clozeworks.runs.recorder import RunRecorder, recorded
-from clozeworks.runs.session import begin_session, refuse_another_recipe
-from clozeworks.runs.tensorboard import Board, check_board
+from clozeworks.runs.recorder import RunRecorder, open_run
+from clozeworks.runs.session import newest_snapshot, open_session, refuse_another_recipe
 from clozeworks.runtime.allocator import memory_kept
+from clozeworks.runtime.workers import WorkerPool
 
 
 def pretrain(
@@ -50,26 +51,21 @@ def pretrain(
     Args:
         recipe: A recipe, a TOML file, or what it would hold.
         changes: Settings to change: `training.steps=2000`.
-        callback: Who is told what happens, such as a display.
+        callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
-        SettingError: A setting cannot be used, or is not the one the run was begun with.
-        OutputError: The folder holds something else, or another program uses it.
+        SettingError: If a setting cannot be used, or is not the one the run was begun with.
+        OutputError: If the folder holds something else, or another program uses it.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe, changes)
     elif changes:
         recipe = read_recipe(config.plain(recipe), changes)
-    recipe = recipe.settled()
-    if recipe.logging.tensorboard:
-        check_board()
-    folder = Path(recipe.run)
-    with (
-        ProcessGroup(device) as ranks,
-        recorded("pretrain", folder, callback, ranks, callbacks) as recorder,
-    ):
+    recipe, folder = recipe.settled(), Path(recipe.run)
+    opened = open_run("pretrain", folder, recipe.logging, callback, callbacks, device)
+    with opened as (ranks, recorder):
         done = _Run(recipe, folder, ranks, recorder).run()
         recorder.end(finished=done.model is not None, step=done.outcome.step)
         return done
@@ -84,9 +80,7 @@ class _Run:
         self.recipe = recipe
         self.folder = folder
         self.ranks = ranks
-        self.recorder = recorder
         self.callback = recorder
-        self.board: Board | None = None
         self.corpus = Corpus.open(recipe.data.corpus)
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
 
@@ -103,16 +97,9 @@ class _Run:
         max_positions = model.family.max_positions_key if recipe.model.fresh else None
         check_lengths(model.blueprint, objective, longest, published, max_positions=max_positions)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
-        with memory_kept():
-            workers = MicroBatchThreads(
-                self.ranks.device, 1 if objective.couples_examples else None
-            )
-            try:
-                return self._trained(model, network, objective, stages, workers)
-            finally:
-                workers.close()
-                if self.board is not None:
-                    self.board.close()
+        count = 1 if objective.couples_examples else None
+        with memory_kept(), WorkerPool(self.ranks.device, count) as workers:
+            return self._trained(model, network, objective, stages, workers)
 
     def _trained(
         self,
@@ -120,12 +107,10 @@ class _Run:
         network: Model,
         objective: Objective,
         stages: Sequence[tuple[Objective, int, int]],
-        workers: MicroBatchThreads,
+        workers: WorkerPool,
     ) -> Pretrained:
         recipe = self.recipe
-        snapshot, damaged = self.snapshots.read_latest()
-        for sentence in damaged:
-            self.callback.on_message(f"{sentence} The one before it is used.")
+        snapshot = newest_snapshot(self.snapshots, self.callback)
         if snapshot is None and (self.folder / MODEL).exists():
             raise OutputError(
                 f"{self.folder / MODEL} is there, but no snapshot to go on from; the run would "
@@ -153,53 +138,48 @@ class _Run:
             ]
         )
         held_out = self._held_out(objective, workers)
-        metrics = None
-        if self.ranks.leads:
-            if snapshot is None:
-                preflight(recipe, self.folder, network, loaders, workers, self.callback)
-            begin_session(self.folder, self.snapshots, self._written(), step, self.ranks)
-            self.recorder.start(self.ranks.count, step)
-            metrics = Metrics(self.folder / FILE, step if snapshot else -1)
-            if recipe.logging.tensorboard:
-                self.board = Board(self.folder, step if snapshot else None)
-                self.callback.own.append(self.board)
-        trainer = Trainer(
-            model=network,
-            loss=objective.loss,
-            names=objective.loss_names,
-            stages=loaders,
-            held_out=held_out,
-            training=recipe.training,
-            logging=recipe.logging,
-            evaluation=recipe.evaluation.settled(loaders.epoch_steps),
-            checkpointing=recipe.checkpointing,
-            seed=recipe.seed,
-            ranks=self.ranks,
-            workers=workers,
-            snapshots=self.snapshots,
-            metrics=metrics,
-            callback=self.callback,
+        if self.ranks.leads and snapshot is None:
+            preflight(recipe, self.folder, network, loaders, workers, self.callback)
+        names, saving = objective.loss_names, recipe.checkpointing
+        every_steps = recipe.evaluation.settled(loaders.epoch_steps).every_steps
+        evaluation = HeldOutEvaluation(names, held_out, every_steps)
+        written, logging = self._written(), recipe.logging
+        session = open_session(
+            self.folder, self.snapshots, snapshot, written, logging, self.ranks, self.callback
         )
-        if message := frozen_message(network):
-            self.callback.on_message(message)
-        baseline = unigram_baseline(self.corpus, held_out, self.ranks)
-        if snapshot is not None:
-            trainer.resume(snapshot)
-            snapshot.tensors.clear()  # everything was copied, and the files need not stay mapped
-            left = f"Going on from step {step:,} of {loaders.steps:,}."
-            steps = "The only step is" if loaders.steps == 1 else f"All {loaders.steps:,} steps are"
-            done = f"{steps} done; nothing is left to train."
-            self.callback.on_message(left if step < loaders.steps else done)
-        else:
-            first_loss(trainer.evaluate(), baseline, self.callback, fresh=recipe.model.fresh)
-        try:
-            outcome = trainer.run()
-        except Diverged as error:
-            self._report(metrics, loaders, baseline, None, str(error))
-            raise
+        with session as (metrics, callback):
+            self.callback.start(self.ranks.count, step)
+            trainer = Trainer(
+                model=network,
+                loss=objective.loss,
+                stages=loaders,
+                training=recipe.training,
+                seed=recipe.seed,
+                ranks=self.ranks,
+                workers=workers,
+                builtin=(
+                    MetricsLogger(names, logging, metrics, saving.when_unwritable),
+                    evaluation,
+                    Checkpointer(self.snapshots, saving),
+                ),
+                callback=callback,
+            )
+            if message := frozen_message(network):
+                callback.on_message(message)
+            baseline = unigram_baseline(self.corpus, held_out, self.ranks)
+            if snapshot is not None:
+                trainer.resume(snapshot)
+                snapshot.tensors.clear()  # all was copied, and the files need not stay mapped
+                callback.on_message(_left(step, loaders.steps))
+            else:
+                first = evaluation.evaluate(trainer)
+                first_loss(first, baseline, callback, fresh=recipe.model.fresh)
+            try:
+                outcome = trainer.run()
+            except Diverged as error:
+                self._report(metrics, loaders, baseline, None, str(error))
+                raise
         records = metrics.records if metrics is not None else []
-        if metrics is not None:
-            metrics.close()
         path, filling = None, None
         if outcome.finished and self.ranks.leads:
             path, companions = self.folder / MODEL, objective.companions(network)
@@ -263,7 +243,7 @@ class _Run:
         self,
         part: str,
         objective: Objective,
-        workers: MicroBatchThreads,
+        workers: WorkerPool,
         examples: Examples,
         *,
         tokens: int | None = None,
@@ -271,11 +251,10 @@ class _Run:
     ) -> Loader[MicroBatches]:
         recipe, split = self.recipe, self.corpus.split(part)
         if batch_size is None and tokens is not None and tokens < examples.mean_length:
-            raise SettingError(
-                f"training.batch_tokens is {tokens:,}; one example has "
-                f"{examples.mean_length:,.0f} on average, and a step needs at "
-                "least one; raise it, or shorten the examples."
-            )
+            mean = f"{examples.mean_length:,.0f}"
+            rule = f"one example has {mean} on average, and a step needs at least one"
+            advice = "raise it, or shorten the examples"
+            raise SettingError("training.batch_tokens", tokens, rule, advice)
         source = Vocabularies.of(self.corpus.tokenizer, split)
         cutter = MicroBatcher(
             objective, recipe.seed, source, recipe.training.micro_batch_tokens, workers.count
@@ -290,7 +269,7 @@ class _Run:
             ranks=self.ranks.count,
         )
 
-    def _held_out(self, objective: Objective, workers: MicroBatchThreads) -> MicroBatches:
+    def _held_out(self, objective: Objective, workers: WorkerPool) -> MicroBatches:
         """This rank's share of the text a model is measured on: the same at every step."""
         if VALIDATION not in self.corpus.splits:
             return []
@@ -342,3 +321,11 @@ class _Run:
                 if made is model:
                     raise
                 self.callback.on_message(f"The {folder.name} is not saved: {error}")
+
+
+def _left(step: int, steps: int) -> str:
+    """How much of a run is left, in a sentence."""
+    if step < steps:
+        return f"Going on from step {step:,} of {steps:,}."
+    done = "The only step is" if steps == 1 else f"All {steps:,} steps are"
+    return f"{done} done; nothing is left to train."

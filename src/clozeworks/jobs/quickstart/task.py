@@ -57,13 +57,6 @@ def what_it_bought(
 ) -> list[Bought] | None:
     """Compares the three ways; goes on where it was stopped.
 
-    Args:
-        folder: Where everything goes.
-        model: The pre-trained model.
-        fresh: The same network with fresh weights.
-        callback: Who is told about the training.
-        seeds: The seeds of fine-tuning.
-
     Returns:
         What came out; None if it was stopped.
     """
@@ -91,13 +84,7 @@ def what_it_bought(
 
 
 def _recipe(
-    folder: Path,
-    name: str,
-    way: str,
-    start: Path,
-    train: Path,
-    dev: Path,
-    seeds: Sequence[int],
+    folder: Path, name: str, way: str, start: Path, train: Path, dev: Path, seeds: Sequence[int]
 ) -> dict[str, Any]:
     return {
         "run": str(folder / f"{name}, {way}"),

@@ -1,3 +1,5 @@
+"""Workers of inference: every item once, errors, precision, and threads that come to an end."""
+
 import threading
 import time
 
@@ -6,9 +8,15 @@ import pytest
 import torch
 
 import clozeworks as cw
-from clozeworks.runtime.workers import side_by_side
+from clozeworks.runtime.workers import WorkerPool
 
 CPU = torch.device("cpu")
+
+
+def side_by_side(work, items):
+    """As the loop of inference uses the pool."""
+    with WorkerPool(CPU, min(2, len(items)) or 1) as pool:
+        yield from pool.infer(work, items)
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +28,7 @@ def two_threads():
 
 
 def test_every_item_once_each_worker_on_one_thread():
-    seen = dict(
-        side_by_side(lambda item: (item * 2, torch.get_num_threads()), list(range(20)), CPU)
-    )
+    seen = dict(side_by_side(lambda item: (item * 2, torch.get_num_threads()), list(range(20))))
     assert seen == {item: (item * 2, 1) for item in range(20)}
     assert torch.get_num_threads() == 2
     inside = []
@@ -42,14 +48,14 @@ def test_a_failure_reaches_the_caller_and_drops_the_rest():
             raise ValueError("item 1")
 
     with pytest.raises(ValueError, match="item 1"):
-        list(side_by_side(work, list(range(1000)), CPU))
+        list(side_by_side(work, list(range(1000))))
     assert len(begun) < 1000
     assert torch.get_num_threads() == 2
 
 
 def test_no_gradients_are_kept():
     weight = torch.ones(2, requires_grad=True)
-    for _, result in side_by_side(lambda item: weight * item, [1, 2, 3], CPU):
+    for _, result in side_by_side(lambda item: weight * item, [1, 2, 3]):
         assert not result.requires_grad
 
 
@@ -62,12 +68,12 @@ def test_workers_compute_in_the_precision_of_the_caller():
     outside = precision(None)
     entered = torch.autocast("cpu", dtype=torch.float16, cache_enabled=False)
     with entered:
-        assert dict(side_by_side(precision, [1, 2, 3], CPU)) == dict.fromkeys(
+        assert dict(side_by_side(precision, [1, 2, 3])) == dict.fromkeys(
             [1, 2, 3], (True, torch.float16, False)
         )
         with torch.autocast("cpu", enabled=False):
-            assert not any(on for _, (on, *_) in side_by_side(precision, [1, 2, 3], CPU))
-    assert dict(side_by_side(precision, [1, 2], CPU)) == {1: outside, 2: outside}
+            assert not any(on for _, (on, *_) in side_by_side(precision, [1, 2, 3]))
+    assert dict(side_by_side(precision, [1, 2])) == {1: outside, 2: outside}
 
 
 def test_vectors_in_half_precision_are_those_of_one_thread(tiny_models):
@@ -89,4 +95,4 @@ def test_vectors_in_half_precision_are_those_of_one_thread(tiny_models):
 def test_many_short_rounds_never_hang():
     for count in range(300):
         items = list(range(count % 7))
-        assert sorted(item for item, _ in side_by_side(lambda item: item, items, CPU)) == items
+        assert sorted(item for item, _ in side_by_side(lambda item: item, items)) == items
