@@ -262,8 +262,8 @@ def test_heads_of_a_folder(refused, bert):
     ("changes", "sentence"),
     [
         (["depth"], "'depth' is not a setting; write key=value, for example hidden_size=256."),
-        (["vocab_size=9"], "vocab_size is 9; the tokenizer decides it; leave it out."),
-        (["model_type=roberta"], "model_type is 'roberta'; the size decides it; leave it out."),
+        (["vocab_size=9"], "vocab_size is 9; the tokenizer determines it; leave it out."),
+        (["model_type=roberta"], "model_type is 'roberta'; the size determines it; leave it out."),
         (
             ["hidden_size=wide"],
             "bert-tiny: hidden_size is 'wide'; it must be a whole number from 1 to 2,147,483,647; "
@@ -287,7 +287,9 @@ def test_new_too_large(command, bert, tmp_path, listing):
         *("new", "bert-tiny", "hidden_size=2000000000", "num_attention_heads=1"),
         *("--tokenizer", bert, "--out", tmp_path / "model"),
     )
-    begin = "clozeworks: bert-tiny with these settings is too large for this machine ("
+    begin = (
+        "clozeworks: size is 'bert-tiny'; with these settings it is too large for this machine ("
+    )
     assert outcome.code == 2 and outcome.err.startswith(begin)
     assert listing(tmp_path) == {}
 
