@@ -320,7 +320,7 @@ def test_what_cannot_be_measured(command, refused, folders, tmp_path):
         *("evaluate", folders / "classify", bare, "--task", "tag"),
     )
     refused(
-        "--threshold is 1.0 and the task is classify; only questions have one; leave it out.",
+        "--threshold is 1.0; classify has no threshold, only questions have one; leave it out.",
         *("evaluate", folders / "classify", bare, "--threshold", "1"),
     )
     refused(

@@ -12,43 +12,28 @@ from io import FileIO, TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
-# Name, module, and what it does in one line.
+# What each command does, in a line; its module in `commands/` has the same name.
 COMMANDS = {
-    "quickstart": (
-        "clozeworks.cli.commands.quickstart",
-        "train a small BERT on Python's own documentation",
-    ),
-    "fill": ("clozeworks.cli.commands.fill", "fill in the words missing from a text"),
-    "embed": ("clozeworks.cli.commands.embed", "turn texts into vectors"),
-    "generate": ("clozeworks.cli.commands.generate", "continue a text, or answer it"),
-    "score": ("clozeworks.cli.commands.score", "measure how likely texts are"),
-    "choose": (
-        "clozeworks.cli.commands.choose",
-        "classify texts by likelihood, without training",
-    ),
-    "exposure": ("clozeworks.cli.commands.exposure", "measure the exposure bias of a model"),
-    "evaluate": (
-        "clozeworks.cli.commands.evaluate",
-        "measure how good a model is on labelled data",
-    ),
-    "show": ("clozeworks.cli.commands.show", "print a model's parts, sizes, files and papers"),
-    "new": ("clozeworks.cli.commands.new", "create a model folder with fresh weights"),
-    "tokenizer": ("clozeworks.cli.commands.tokenizer", "train, extend or inspect a tokenizer"),
-    "corpus": ("clozeworks.cli.commands.corpus", "turn raw text into a corpus to train on"),
-    "data": ("clozeworks.cli.commands.data", "check and split labelled data"),
-    "recipes": ("clozeworks.cli.commands.recipes", "list the recipes that come along"),
-    "init": ("clozeworks.cli.commands.init", "write a recipe to start from"),
-    "pretrain": (
-        "clozeworks.cli.commands.pretrain",
-        "train a model on a corpus; stop and resume at any time",
-    ),
-    "finetune": ("clozeworks.cli.commands.finetune", "fine-tune a model on labelled files"),
-    "runs": ("clozeworks.cli.commands.runs", "list runs, their progress, and how to resume them"),
-    "probe": (
-        "clozeworks.cli.commands.probe",
-        "what a frozen model's vectors are worth for a task",
-    ),
-    "env": ("clozeworks.cli.commands.env", "print versions and what this machine offers"),
+    "quickstart": "train a small BERT on Python's own documentation",
+    "fill": "fill in the words missing from a text",
+    "embed": "turn texts into vectors",
+    "generate": "continue a text, or answer it",
+    "score": "measure how likely texts are",
+    "choose": "classify texts by likelihood, without training",
+    "exposure": "measure the exposure bias of a model",
+    "evaluate": "measure how good a model is on labelled data",
+    "show": "print a model's parts, sizes, files and papers",
+    "new": "create a model folder with fresh weights",
+    "tokenizer": "train, extend or inspect a tokenizer",
+    "corpus": "turn raw text into a corpus to train on",
+    "data": "check and split labelled data",
+    "recipes": "list the recipes that come along",
+    "init": "write a recipe to start from",
+    "pretrain": "train a model on a corpus; stop and resume at any time",
+    "finetune": "fine-tune a model on labelled files",
+    "runs": "list runs, their progress, and how to resume them",
+    "probe": "what a frozen model's vectors are worth for a task",
+    "env": "print versions and what this machine offers",
 }
 
 BAD_INPUT = 2
@@ -58,7 +43,7 @@ _NO_MEMORY = "There is not enough memory for this; use fewer or shorter texts."
 
 
 class Terminated(SystemExit):
-    """The system asked the program to end."""
+    """SIGTERM has arrived."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -113,7 +98,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _way_on(run: str) -> str | None:
-    """What to do about a run that has not come to its end; None if that cannot be said."""
+    """What to do about an unfinished run; None if nothing is known about it."""
     from pathlib import Path
 
     from clozeworks.runs.state import read_state
@@ -142,7 +127,7 @@ def _answer(arguments: list[str]) -> int:
 
 
 def task_commands() -> dict[str, str]:
-    """The command of each task and what it does, read from the files of `tasks/` without them."""
+    """The command of each task and what it does, read from `tasks/` without importing it."""
     import ast
     from pathlib import Path
 
@@ -152,14 +137,14 @@ def task_commands() -> dict[str, str]:
     files = [
         path for folder in folders for path in (*folder.glob("*.py"), *folder.glob("*/task.py"))
     ]
-    found = {}
+    summaries = {}
     for path in sorted(files):
         if path.stem == "__init__" or (path.stem == "task" and path.parent in folders):
             continue
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         name = path.parent.name if path.name == "task.py" else path.stem
-        found[name.replace("_", "-")] = text.split("\n")[0].rstrip(".")
-    return found
+        summaries[name.replace("_", "-")] = text.split("\n")[0].rstrip(".")
+    return summaries
 
 
 def overview() -> str:
@@ -171,9 +156,9 @@ def overview() -> str:
         "",
         "  clozeworks COMMAND …",
         "",
-        *(f"  {name:<{width}}{what}" for name, (_, what) in COMMANDS.items()),
+        *(f"  {name:<{width}}{what}" for name, what in COMMANDS.items()),
         "",
-        "What a model was taught, one command for each task:",
+        "Predictions of a model that was trained for a task:",
         *(f"  {name:<{width}}{what}" for name, what in tasks.items()),
         "",
         "clozeworks COMMAND --help explains a command. MODEL is a folder or a hub name.",
@@ -184,8 +169,10 @@ def overview() -> str:
 def _call(name: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
+    from clozeworks.errors import SettingError
+
     if name in COMMANDS:
-        module = import_module(COMMANDS[name][0])
+        module = import_module(f"clozeworks.cli.commands.{name}")
         app = module.make_app() if hasattr(module, "make_app") else module.app
     else:
         from clozeworks.cli.commands.predict import app_of
@@ -203,6 +190,14 @@ def _call(name: str, arguments: list[str]) -> int:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _complain(f"{error} See: clozeworks {name} --help")
+    except SettingError as error:  # settings that are options are named as they are typed
+        _, apps, _ = app.parse_commands(arguments)
+        options = {
+            argument.field_info.name: argument.name
+            for argument in apps[-1].assemble_argument_collection()
+            if argument.name.startswith("--")
+        }
+        return _complain(str(error.respelled(lambda setting: options.get(setting, setting))))
     return 0
 
 

@@ -5,13 +5,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from clozeworks.cli.display.data_page import MOST_LABELS, finding_lines
 from clozeworks.cli.display.table import aligned
-from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.cli.inputs import LabelledOptions, check_minimum
+from clozeworks.errors import InputError, OutputError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -29,13 +30,9 @@ def split(
     dev: float = 0.1,
     test: float = 0.1,
     seed: int = 0,
-    columns: str | None = None,
-    header: bool | None = None,
-    labels: Literal["one", "several", "numbers"] | None = None,
-    separator: str | None = None,
-    encoding: str = "utf-8",
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
+    options: LabelledOptions | None = None,
 ) -> None:
     """Split labelled files: a part to learn from, one to choose by, one to measure on once.
 
@@ -51,33 +48,25 @@ def split(
         dev: The fraction for choosing settings; 0 for none.
         test: The fraction for the final measurement; 0 for none.
         seed: Another seed gives other parts.
-        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers; source,
-            target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        labels: One label per row, several, or numbers; detected if not given.
-        separator: The separator between several labels in one cell, such as |.
-        encoding: The encoding of text files.
         skip_bad_rows: Leave out and count rows that cannot be used.
         overwrite: Replace parts that exist in the folder.
+        options: How labelled files are read.
     """
     from clozeworks.data.labelled.bad_rows import BadRows
-    from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.data.labelled.labels import check_labels
     from clozeworks.data.labelled.oddities import repeated
     from clozeworks.data.labelled.parting import SplitFractions, parted
-    from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.data.labelled.reading import read_items
     from clozeworks.data.labelled.written_rows import written_rows
     from clozeworks.tasks.task import task_class
 
     if not files:
         raise InputError("no file was named; give at least one.")
-    if seed < 0:
-        raise SettingError(f"--seed is {seed}; it must be at least 0.")
+    check_minimum(0, seed=seed)
     item = task_class(task).item_type
     shares = SplitFractions(dev, test)
-    named = {} if columns is None else parse_columns(columns, item)
-    reading = Reading(named, header, labels, separator, encoding)
+    options = options or LabelledOptions()
+    reading = options.reading(item)
     data = read_items(files, item, reading, bad=BadRows(skip=skip_bad_rows))
     warnings = check_labels(data).warnings
     rows = written_rows(data, files)
@@ -108,7 +97,7 @@ def split(
         print(f"There was no header; the parts have one: {', '.join(rows.header)}.")
     for warning in warnings:
         print(warning)
-    print(f"Train on it: {_next(data, targets, found.parts, bool(rows.header), labels)}")
+    print(f"Train on it: {_next(data, targets, found.parts, bool(rows.header), options.labels)}")
 
 
 def _check(out: Path, targets: Mapping[str, Path], files: Sequence[Path], overwrite: bool) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from clozeworks.cli.display.evaluation_page import Details
+from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.wording import counted
 
@@ -47,6 +48,16 @@ class EvaluatedModel:
     threshold: str | None = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(LabelledOptions):
+    """How labelled files are read.
+
+    Attributes:
+        labels: One label per row, several, or numbers; as the model was trained if not given.
+    """
+
+
 @app.default
 def evaluate(
     model: str,
@@ -54,17 +65,13 @@ def evaluate(
     /,
     *,
     task: str | None = None,
-    columns: str | None = None,
-    header: bool | None = None,
-    labels: Literal["one", "several", "numbers"] | None = None,
-    separator: str | None = None,
-    encoding: str = "utf-8",
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     metric: str | None = None,
     threshold: float | None = None,
     predictions: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    options: EvaluateOptions | None = None,
 ) -> None:
     """Measure how good a model is on labelled data, with 95 % intervals.
 
@@ -73,13 +80,6 @@ def evaluate(
         file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or not.
             For fill: texts with [MASK], and the right words as label.
         task: What is measured; as the model folder says if not given.
-        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers; source,
-            target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        labels: One label per row, several, or numbers; as the model was trained if not given.
-        separator: The separator between several labels in one cell, such as |.
-        encoding: The encoding of text files.
         skip_bad_rows: Drop rows that cannot be used, and count them.
         metric: The main metric, or a GLUE task such as mrpc.
         threshold: For questions: give no answer if "none" is ahead by more than this.
@@ -87,11 +87,10 @@ def evaluate(
             (.jsonl).
         overwrite: Replace the file of predictions if it exists.
         json_text: Print one JSON object.
+        options: How labelled files are read.
     """
     from clozeworks.data.files.vectors import check_output
     from clozeworks.data.labelled.bad_rows import BadRows
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading
     from clozeworks.tasks.classify import TextItem
     from clozeworks.tasks.results.records import write_records
 
@@ -101,14 +100,14 @@ def evaluate(
     from clozeworks.language_model import load
 
     loaded = load(model)
-    kind = _kind(loaded, task, file, columns, header, encoding)
+    options = options or EvaluateOptions()
+    kind = _kind(loaded, task, file, options)
     asked = None if kind is None else _asked_task(loaded, kind, threshold)
     item = TextItem if asked is None else asked.files_hold()
     bad = BadRows(skip=skip_bad_rows)
-    named = parse_columns(columns, item) if columns else {}
-    if labels is None and separator is None and (asked is None or not asked.writes):
-        labels = _known_labels(asked)
-    reading = Reading(named, header, labels, separator, encoding)
+    reading = options.reading(item)
+    if reading.labels is reading.separator is None and (asked is None or not asked.writes):
+        reading = replace(reading, labels=_known_labels(asked))
     labelled = _read(file, asked, reading, bad)
     begin = time.monotonic()
     found = _gaps(loaded, labelled) if asked is None else _asked(loaded, asked, labelled)
@@ -132,12 +131,7 @@ def evaluate(
 
 
 def _kind(
-    loaded: "LanguageModel",
-    task: str | None,
-    file: Path,
-    columns: str | None,
-    header: bool | None,
-    encoding: str,
+    loaded: "LanguageModel", task: str | None, file: Path, options: LabelledOptions
 ) -> "type[Task[Any, Any]] | None":
     """What a model is measured on: what a person says, its folder, or the file; None for gaps.
 
@@ -163,7 +157,7 @@ def _kind(
     able = [kind for kind in kinds.values() if own.suited_to(kind) is not None]
     if len(able) < 2:
         return type(own)
-    guess, reason = _guessed(able, type(own), file, columns, header, encoding)
+    guess, reason = _guessed(able, type(own), file, options)
     print(
         f"The model folder does not say whether it is for texts or for pairs; {reason}, so it is "
         f"measured with --task {guess.item_type.command}.",
@@ -176,9 +170,7 @@ def _guessed(
     able: "Sequence[type[Task[Any, Any]]]",
     usual: "type[Task[Any, Any]]",
     file: Path,
-    columns: str | None,
-    header: bool | None,
-    encoding: str,
+    options: LabelledOptions,
 ) -> "tuple[type[Task[Any, Any]], str]":
     """The kind that a file is for: one whose columns have usual names, else the usual one."""
     from clozeworks.data.files.compression import format_suffix
@@ -187,18 +179,18 @@ def _guessed(
     from clozeworks.data.labelled.columns import find_columns
 
     others = [kind for kind in able if kind is not usual]
-    if columns is not None:
-        roles = {part.partition("=")[0].strip() for part in columns.split(",")}
+    if options.columns is not None:
+        roles = {part.partition("=")[0].strip() for part in options.columns.split(",")}
         fits = [kind for kind in others if roles & {*kind.item_type.text_names}]
-        return (fits[0] if fits else usual), f"--columns is {columns}"
+        return (fits[0] if fits else usual), f"--columns is {options.columns}"
     bad = BadRows(skip=True)
     for kind in others:
         try:
             if format_suffix(file) == ".json":
-                head = read_table(file, encoding, bad.add)
+                head = read_table(file, options.encoding, bad.add)
             else:
-                head = TableReader(file, encoding, bad.add).head
-            found = find_columns(head, kind.item_type, {}, header)[1]
+                head = TableReader(file, options.encoding, bad.add).head
+            found = find_columns(head, kind.item_type, {}, options.header)[1]
         except InputError:  # reading the file as texts says what is wrong with it
             return usual, f"{file} has no columns of pairs"
         texts = kind.item_type.text_names
@@ -218,10 +210,8 @@ def _asked_task(
         SettingError: If there is a threshold where none has an effect.
     """
     if threshold is not None and "threshold" not in kind.command_options:
-        raise SettingError(
-            f"--threshold is {threshold} and the task is {kind.item_type.command}; only questions "
-            "have one; leave it out."
-        )
+        rule = f"{kind.item_type.command} has no threshold, only questions have one"
+        raise SettingError("--threshold", threshold, rule, "leave it out")
     task = loaded.task_for(kind)
     return task if threshold is None else task.configured(threshold=threshold)[0]
 

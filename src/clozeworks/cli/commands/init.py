@@ -82,10 +82,9 @@ def _write_like(
 
     for name, value in (("--size", size), ("--objective", objective)):
         if value is not None:
-            raise SettingError(
-                f"{name} is {value!r} and --like is {like!r}, which states its own; leave one of "
-                "them out, or change the file afterwards."
-            )
+            rule = f"--like {like} states its own"
+            advice = "leave one of the two out, or change the file afterwards"
+            raise SettingError(name, value, rule, advice)
     path = recipe_file(like)
     text = path.read_text(encoding="utf-8").replace(f"recipes/{path.name}", str(file))
     for key, index in (("run", run), ("corpus", corpus)):

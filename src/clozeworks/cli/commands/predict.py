@@ -1,4 +1,4 @@
-"""`clozeworks TASK MODEL INPUT`: asks a model what its task predicts; one command for each task.
+"""`clozeworks TASK MODEL INPUT`: the predictions of a model; one command for each task.
 
 The command is made from what the task states about itself, so a new task has one as soon as its
 file exists.
@@ -97,19 +97,19 @@ def _predict(
             f"{item.command} takes {wanted}, a file, or - for standard input; give one of these."
         )
     if len(inputs) == 1:
-        asked, bad = options.open(inputs[0], item, kind.chunk_items)
+        items, bad = options.open(inputs[0], item, kind.chunk_items)
     else:
-        from clozeworks.cli.items import one_item, whole_text
+        from clozeworks.cli.items import check_no_file, one_item, whole_text
         from clozeworks.data.labelled.bad_rows import BadRows
 
-        options.check_two_texts()
+        check_no_file(options)
         # The last text may be long, and stand in a file.
         *first, last = inputs
         last = whole_text(last, options.encoding) if item.shares_text else last
-        asked, bad = one_item((*first, last), item), BadRows()
+        items, bad = one_item((*first, last), item), BadRows()
 
     from clozeworks.language_model import load
 
     loaded = load(model)
     task, change = loaded.task_for(kind).configured(**chosen)
-    answer_all(loaded, task, asked, bad, options, top=top, change=change)
+    answer_all(loaded, task, items, bad, options, top=top, change=change)

@@ -3,11 +3,12 @@
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.display.table import aligned
+from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.wording import counted
 
@@ -26,17 +27,13 @@ def probe(
     dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
     layers: str | None = None,
     pooling: str | None = None,
-    columns: str | None = None,
-    header: bool | None = None,
-    labels: Literal["one", "several", "numbers"] | None = None,
-    separator: str | None = None,
-    encoding: str = "utf-8",
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     limit: int | None = None,
     seed: int = 0,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    options: LabelledOptions | None = None,
 ) -> None:
     """Measure what a frozen model's layers are worth for a task, with linear probes.
 
@@ -49,23 +46,17 @@ def probe(
             concatenate_last_four, mix (a learned weighted sum of all), or numbers, 0 for the
             embeddings. All named ones that the model has if not given.
         pooling: How tokens are pooled: first, mean, max; mean if not given. Not for tag.
-        columns: Which column holds what, by name or number: text=review,label=5. Detected if not
-            given.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        labels: One label per row, several, or numbers; detected if not given.
-        separator: The separator of several labels in one cell, such as |.
-        encoding: The encoding of text files.
         skip_bad_rows: Drop rows that cannot be used instead of stopping at them.
         limit: The maximum number of items of train, and of dev, drawn at random.
         seed: Decides what is drawn and what is held out.
         out: A folder to create: the model with the probe on its last layer as its head.
         overwrite: Replace that folder if it has content.
         json_text: Print one JSON object.
+        options: How labelled files are read.
     """
     from clozeworks.checkpoints.whole_folder import check_target
     from clozeworks.data.labelled.bad_rows import BadRows
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.data.labelled.reading import read_items
     from clozeworks.tasks.task import command_name, task_class, task_classes
 
     kind = task_class(task)
@@ -77,8 +68,8 @@ def probe(
     if out is not None:
         check_target(out, overwrite=overwrite)
     asked = None if layers is None else [name.strip() for name in layers.split(",")]
-    named = {} if columns is None else parse_columns(columns, kind.item_type)
-    reading = Reading(named, header, labels, separator, encoding)
+    options = options or LabelledOptions()
+    reading = options.reading(kind.item_type)
     known = read_items(train, kind.item_type, reading, bad=BadRows(skip=skip_bad_rows))
     judged = None
     if dev:
@@ -121,7 +112,7 @@ def probe(
             )
         print(f"Use it: clozeworks {task} {shlex.quote(str(out))} …")
     words = [task, model, *map(str, train), *(["--dev", *map(str, dev)] if dev else [])]
-    words += ["--columns", columns] if columns else []
+    words += ["--columns", options.columns] if options.columns else []
     print(f"\nTrain the whole model: clozeworks finetune {shlex.join(words)}")
 
 

@@ -4,12 +4,11 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.commands.pretrain import INTERRUPTED, TRY_AGAIN
+from clozeworks.cli.commands.pretrain import TRY_AGAIN, check_finished
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,12 +46,7 @@ def quickstart(
         print(f"Stopped; nothing is lost. Go on with: {command}", file=sys.stderr)
         raise SystemExit(TRY_AGAIN)
     if found.after is None:
-        outcome = found.trained.outcome
-        print(
-            f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}",
-            file=sys.stderr,
-        )
-        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
+        check_finished(found.trained.outcome, command)
     _report(found, time.monotonic() - begin)
 
 

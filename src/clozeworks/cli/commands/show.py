@@ -55,9 +55,7 @@ def show(
         from clozeworks.language_model import load
 
         if heads is not None:
-            raise SettingError(
-                f"heads is {heads!r}; a folder has the heads it has; leave --heads out."
-            )
+            raise SettingError("--heads", heads, "a folder has the heads it has", "leave it out")
         try:
             loaded = load(model)
         except HubError as error:

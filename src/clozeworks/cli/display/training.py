@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from clozeworks.cli.display.progress import duration
@@ -31,12 +30,7 @@ class TrainingProgress(Callback):
     def __enter__(self) -> "TrainingProgress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._clear()
 
     def on_message(self, message: str) -> None:
