@@ -246,15 +246,6 @@ def _looks_like_file(argument: str) -> bool:
 
 
 def refuse(bad: "BadRows", source_location: str, message: str) -> None:
-    """Notes a bad row; it ends the reading unless such rows are dropped.
-
-    Args:
-        bad: Collects bad rows.
-        source_location: The file and the row.
-        message: What is wrong and what to do, without a full stop.
-
-    Raises:
-        InputError: If bad rows are not dropped.
-    """
+    """Notes a bad row, with a message without a full stop; raises it unless rows are dropped."""
     bad.add(source_location, message)
     bad.finish()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.display.evaluation_page import Details
 from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.wording import counted
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.reading import Labelled, Reading
     from clozeworks.language_model.model import LanguageModel
+    from clozeworks.tasks.metrics.labels import KnownLabels
     from clozeworks.tasks.metrics.measured import Measured
     from clozeworks.tasks.task import Task
 
@@ -29,19 +29,19 @@ app = App(name="clozeworks evaluate", help_format="plaintext", version_flags=[])
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """What was found out.
+    """The result of an evaluation.
 
     Attributes:
         measured: The values.
         details: How well each label is known.
-        records: Each item with what is right and what the model said.
-        command: What was measured, as a person types it.
+        records: Each item with its gold label and the prediction.
+        command: The task as a person types it.
         task: The task; None for gaps.
         threshold: The best threshold for answers, in few digits; None if there is none.
     """
 
     measured: "Measured"
-    details: Details
+    details: "KnownLabels"
     records: list[dict[str, Any]]
     command: str
     task: Any = None
@@ -89,9 +89,11 @@ def evaluate(
         json_text: Print one JSON object.
         options: How labelled files are read.
     """
+    from clozeworks.cli.predict import closing
     from clozeworks.data.files.vectors import check_output
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.tasks.classify import TextItem
+    from clozeworks.tasks.metrics.glue import with_primary
     from clozeworks.tasks.results.records import write_records
 
     if predictions is not None:
@@ -102,38 +104,36 @@ def evaluate(
     loaded = load(model)
     options = options or EvaluateOptions()
     kind = _kind(loaded, task, file, options)
-    asked = None if kind is None else _asked_task(loaded, kind, threshold)
-    item = TextItem if asked is None else asked.files_hold()
+    measured_task = None if kind is None else _with_threshold(loaded, kind, threshold)
+    item = TextItem if measured_task is None else measured_task.files_hold()
     bad = BadRows(skip=skip_bad_rows)
     reading = options.reading(item)
-    if reading.labels is reading.separator is None and (asked is None or not asked.writes):
-        reading = replace(reading, labels=_known_labels(asked))
-    labelled = _read(file, asked, reading, bad)
+    writes = measured_task is not None and measured_task.writes
+    if reading.labels is reading.separator is None and not writes:
+        reading = replace(reading, labels=_known_labels(measured_task))
+    labelled = _read(file, measured_task, reading, bad)
     begin = time.monotonic()
-    found = _gaps(loaded, labelled) if asked is None else _asked(loaded, asked, labelled)
-    measured = found.measured
-    if metric is not None:
-        from clozeworks.tasks.metrics.glue import with_primary
-
-        measured = with_primary(measured, metric)
-    if json_text:
-        print(json.dumps(_object(model, labelled, measured, found)))
+    if measured_task is None:
+        result = _evaluate_gaps(loaded, labelled)
     else:
-        _print(model, labelled, measured, found)
+        result = _evaluate_task(loaded, measured_task, labelled)
+    if metric is not None:
+        result = replace(result, measured=with_primary(result.measured, metric))
+    if json_text:
+        print(json.dumps(_record(model, labelled, result)))
+    else:
+        _print(model, labelled, result)
     if predictions is not None:
-        write_records(predictions, found.records, overwrite=overwrite)
-    from clozeworks.cli.predict import closing
-
-    seconds, long = time.monotonic() - begin, sum(r.get("windows", 1) > 1 for r in found.records)
-    print(
-        closing(measured.count, item.asked_unit, seconds, long, bad, predictions), file=sys.stderr
-    )
+        write_records(predictions, result.records, overwrite=overwrite)
+    seconds, long = time.monotonic() - begin, sum(r.get("windows", 1) > 1 for r in result.records)
+    count = result.measured.count
+    print(closing(count, item.asked_unit, seconds, long, bad, predictions), file=sys.stderr)
 
 
 def _kind(
     loaded: "LanguageModel", task: str | None, file: Path, options: LabelledOptions
 ) -> "type[Task[Any, Any]] | None":
-    """What a model is measured on: what a person says, its folder, or the file; None for gaps.
+    """The task: as --task, the model folder or the file says; None for gaps.
 
     Raises:
         UnsupportedError: If the model has no head to measure.
@@ -172,7 +172,7 @@ def _guessed(
     file: Path,
     options: LabelledOptions,
 ) -> "tuple[type[Task[Any, Any]], str]":
-    """The kind that a file is for: one whose columns have usual names, else the usual one."""
+    """The task whose columns a file has, by their usual names; else the usual one; and why."""
     from clozeworks.data.files.compression import format_suffix
     from clozeworks.data.files.tables import TableReader, read_table
     from clozeworks.data.labelled.bad_rows import BadRows
@@ -200,7 +200,7 @@ def _guessed(
     return usual, f"{file} has no columns with the usual names of pairs"
 
 
-def _asked_task(
+def _with_threshold(
     loaded: "LanguageModel", kind: "type[Task[Any, Any]]", threshold: float | None
 ) -> "Task[Any, Any]":
     """The model's task, with another threshold if one is given.
@@ -217,7 +217,7 @@ def _asked_task(
 
 
 def _known_labels(task: "Task[Any, Any] | None") -> Literal["one", "numbers"] | None:
-    """What a model's labels are: whole numbers in a file cannot say whether they are names."""
+    """The kind of a model's labels: whole numbers in a file may be names, too."""
     problem = "one" if task is None else getattr(task, "problem", None)
     if problem == "number":
         return "numbers"
@@ -227,7 +227,7 @@ def _known_labels(task: "Task[Any, Any] | None") -> Literal["one", "numbers"] | 
 def _read(
     file: Path, task: "Task[Any, Any] | None", reading: "Reading", bad: "BadRows"
 ) -> "Labelled":
-    """Reads labelled data and says what was taken for what.
+    """Reads labelled data and prints which columns were taken for what.
 
     Raises:
         InputError: If it cannot be used as it is, or has no labels.
@@ -257,10 +257,11 @@ def _read(
     return labelled
 
 
-def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
+def _evaluate_gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
     from dataclasses import asdict
 
     from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
+    from clozeworks.tasks.metrics.labels import KnownLabels
 
     items = labelled.items
     right_words(loaded.tokenizer, items)  # complains before the long work
@@ -270,11 +271,13 @@ def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
         {**asdict(answer), "gold": item.gold_json(), "source_location": item.source_location}
         for item, answer in zip(items, filled, strict=True)
     ]
-    return EvaluatedModel(measured, Details(), records, GapItem.command)
+    return EvaluatedModel(measured, KnownLabels(), records, GapItem.command)
 
 
-def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled") -> EvaluatedModel:
-    from clozeworks.cli.display.evaluation_page import details_of
+def _evaluate_task(
+    loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
+) -> EvaluatedModel:
+    from clozeworks.cli.display.evaluation_page import with_small_confusion
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.cli.fitting_labels import fitted
     from clozeworks.tasks.results.records import record_of
@@ -282,9 +285,9 @@ def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
     items: Sequence[Any] = labelled.items
     labels = task.settings().get("id2label", {}).values()
     if labels and getattr(task, "problem", "one") != "number":
-        items, said = fitted(items, list(labels))
-        if said:
-            print(said, file=sys.stderr)
+        items, sentence = fitted(items, list(labels))
+        if sentence:
+            print(sentence, file=sys.stderr)
     with ProgressBar("tokens") as progress:
         answers = loaded.predict(items, task, progress=progress)
     measured = task.measure(items, answers, intervals=True)
@@ -292,14 +295,14 @@ def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
         record_of(item, answer, gold=True) for item, answer in zip(items, answers, strict=True)
     ]
     best = _best_threshold(task, items, answers, measured)
-    command = task.item_type.command
-    return EvaluatedModel(measured, details_of(task, items, answers), records, command, task, best)
+    details = with_small_confusion(task.known_labels(items, answers))
+    return EvaluatedModel(measured, details, records, task.item_type.command, task, best)
 
 
 def _best_threshold(
     task: Any, items: Sequence[Any], answers: Sequence[Any], measured: "Measured"
 ) -> str | None:
-    """The best threshold in as few digits, but at least four, as do as well."""
+    """The best threshold, in at least four digits and as few as reach the same F1."""
     exact = measured.values.get("best_f1_threshold")
     if exact is None or not math.isfinite(exact):
         return None
@@ -307,44 +310,40 @@ def _best_threshold(
         # One of the answers has exactly this doubt, and rounding may leave it on the other side.
         for rounding in (ROUND_CEILING, ROUND_FLOOR):
             shown = f"{Context(prec=digits, rounding=rounding).create_decimal_from_float(exact):f}"
-            found = replace(task, threshold=float(shown)).measure(items, answers)
-            if found.values["f1"] >= measured.values["best_f1"] - 1e-9:
+            rounded = replace(task, threshold=float(shown)).measure(items, answers)
+            if rounded.values["f1"] >= measured.values["best_f1"] - 1e-9:
                 return shown
     return repr(exact)
 
 
-def _object(
-    model: str, labelled: "Labelled", measured: "Measured", found: EvaluatedModel
-) -> dict[str, Any]:
-    known = measured.to_dict()
+def _record(model: str, labelled: "Labelled", result: EvaluatedModel) -> dict[str, Any]:
+    from clozeworks.cli.display.evaluation_page import labels_json
+
+    values = result.measured.to_dict()
     # JSON has no word for what is not a number.
-    known["values"] = {n: v if math.isfinite(v) else None for n, v in measured.values.items()}
-    known["intervals"] = {n: e for n, e in known["intervals"].items() if all(map(math.isfinite, e))}
-    details = found.details.to_dict()
-    return {"model": model, "task": found.command, "files": labelled.files, **known, **details}
+    values["values"] = {n: v if math.isfinite(v) else None for n, v in values["values"].items()}
+    finite = {n: e for n, e in values["intervals"].items() if all(map(math.isfinite, e))}
+    values |= {"intervals": finite, **labels_json(result.details)}
+    return {"model": model, "task": result.command, "files": labelled.files, **values}
 
 
-def _print(
-    model: str,
-    labelled: "Labelled",
-    measured: "Measured",
-    found: EvaluatedModel,
-) -> None:
+def _print(model: str, labelled: "Labelled", result: EvaluatedModel) -> None:
     import shlex
 
     from clozeworks.cli.display.evaluation_page import number, page
 
+    measured = result.measured
     amount = counted(measured.count, labelled.item.asked_unit)
-    title = f"{found.command}, {model} on {', '.join(labelled.files)}: {amount}"
-    print(page(title, measured, found.details))
-    if found.threshold is not None:
+    title = f"{result.command}, {model} on {', '.join(labelled.files)}: {amount}"
+    print(page(title, measured, result.details))
+    if result.threshold is not None:
         print(
             f"\nThe best F1, {number(measured.values['best_f1'])}, is reached with the threshold "
-            f"{found.threshold}; it was chosen by these questions, so this F1 is a little too "
+            f"{result.threshold}; it was chosen by these questions, so this F1 is a little too "
             "good: measure it on others.\n"
-            f"Use it: clozeworks answer {shlex.quote(model)} … --threshold {found.threshold}"
+            f"Use it: clozeworks answer {shlex.quote(model)} … --threshold {result.threshold}"
         )
-    elif found.task is not None and "best_f1" not in measured.values:
+    elif result.task is not None and "best_f1" not in measured.values:
         impossible = sum(getattr(item, "impossible", False) for item in labelled.items)
         if impossible:
             print(

@@ -67,6 +67,8 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         device: Annotated[str | None, Parameter(alias="-d")] = None,
     ) -> None:
         # The parser reads the help from here.
+        from clozeworks.data.labelled.columns import parse_columns
+
         words = ["finetune", task, model, *train]
         options: dict[str, Any] = {
             "--dev": dev or [],
@@ -82,10 +84,21 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         words += ["--probe"] if probe else []
         files = [word for word in train if "=" not in word or Path(word).exists()]
         changes = [word for word in train if word not in files]
-        item = kind.item_read(changes)
-        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows, item)
-        if encoding:
-            recipe["data"]["encoding"] = encoding
+        if not files:
+            raise InputError("no labelled file was named; give at least one after the model.")
+        check_minimum(1, seeds=seeds)
+        data: dict[str, Any] = {"train": files, "dev": dev or []}
+        if columns:
+            data["columns"] = parse_columns(columns, kind.item_read(changes))
+        data |= {"skip_bad_rows": True} if skip_bad_rows else {}
+        data |= {"encoding": encoding} if encoding else {}
+        recipe = {
+            "run": str(out or f"{task}-run"),
+            "model": model,
+            "task": {"kind": task.replace("-", "_")},
+            "data": data,
+            "seeds": list(range(seeds)),
+        }
         _run(recipe, changes, words, device, probe=probe)
 
     run.__doc__ = f"""Fine-tune a model to {kind.summary}.
@@ -106,37 +119,6 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         device: cpu, cuda or mps; the best available one if not given.
     """
     app.command(run, name=task)
-
-
-def settings(
-    task: str,
-    model: str,
-    files: Sequence[str],
-    dev: Sequence[str] | None,
-    out: Path | None,
-    columns: str | None,
-    seeds: int,
-    skip_bad_rows: bool,
-    item: type[Item],
-) -> dict[str, Any]:
-    """The recipe that a command line means; `item` is what rows of the files become."""
-    from clozeworks.data.labelled.columns import parse_columns
-
-    if not files:
-        raise InputError("no labelled file was named; give at least one after the model.")
-    check_minimum(1, seeds=seeds)
-    data: dict[str, Any] = {"train": list(files), "dev": list(dev or [])}
-    if columns:
-        data["columns"] = parse_columns(columns, item)
-    if skip_bad_rows:
-        data["skip_bad_rows"] = True
-    return {
-        "run": str(out or f"{task}-run"),
-        "model": model,
-        "task": {"kind": task.replace("-", "_")},
-        "data": data,
-        "seeds": list(range(seeds)),
-    }
 
 
 def _run(
