@@ -1,4 +1,4 @@
-"""What a model is asked about: a text, the rows of a file, or the lines of standard input."""
+"""The items of a prediction: a text, the rows of a file, or the lines of standard input."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -30,10 +30,10 @@ class InputItems:
 
     Attributes:
         origin: The file, or what else they come from.
-        chunks: The items, so many at a time as can be answered at once.
-        fraction_read: Which fraction of the source has been read; None if nobody knows.
-        found: What was taken for what, in a sentence; empty if there was no choice.
-        direct: Whether they stood on the command line.
+        chunks: The items, as many at a time as are predicted at once.
+        fraction_read: The fraction of the source that has been read; None if it is not known.
+        found: Which columns were taken for what, in a sentence; empty if there was no choice.
+        direct: Whether they were given on the command line.
     """
 
     origin: str
@@ -45,7 +45,7 @@ class InputItems:
 
 @dataclass(frozen=True)
 class ItemInput:
-    """How a command reads what a model is asked about.
+    """How a command reads items.
 
     Attributes:
         item: What rows become.
@@ -122,7 +122,7 @@ class ItemInput:
         return parse_columns(columns, self.item.asked_as(roles, "text" not in roles))
 
     def _chunks(self, items: Iterable[Item]) -> Iterator[list[Item]]:
-        """Items, so many at a time; those before a bad one are given before that is said."""
+        """Items in chunks; those before a bad one are yielded before the error is raised."""
         held: list[Item] = []
         length = 0
         try:
@@ -140,7 +140,7 @@ class ItemInput:
             yield held
 
     def _numbered(self, lines: Iterable[str], origin: str, first: int = 1) -> Iterator[Item]:
-        """Each line as an item; of several texts a tab stands between them."""
+        """Each line as an item; the texts of an item are separated by tabs."""
         names = self.item.text_names
         for number, line in enumerate(lines, start=first):
             source_location = f"{origin}, line {number:,}"
@@ -179,8 +179,8 @@ class ItemInput:
     def _table(self, rows: TableReader) -> InputItems:
         named = self._named()
         item = self.item.asked_as(named, _has_lists(rows.head))
-        head, found = find_columns(rows.head, item, named, self.options.header)
-        columns = [column for column in found if column.role in item.asked_roles]
+        head, all_columns = find_columns(rows.head, item, named, self.options.header)
+        columns = [column for column in all_columns if column.role in item.asked_roles]
         header = "" if any(head.names) else "; no header"
         sentence = f"Columns: {', '.join(map(str, columns))}{header}."
         yielded = 0
@@ -211,7 +211,7 @@ def check_no_file(options: TableOptions) -> None:
 
 
 def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
-    """Makes what is asked of texts that stood on the command line.
+    """Makes one item of texts on the command line.
 
     Raises:
         InputError: If one of them cannot be used.
@@ -223,11 +223,11 @@ def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
 
 
 def whole_text(source: str, encoding: str) -> str:
-    """One text, to the character: as it was given, or what a file or standard input holds.
+    """The whole of a text, a file or standard input, unchanged.
 
     Args:
         source: A text, the name of a file, compressed or not, or - for standard input.
-        encoding: What a file and standard input are written in.
+        encoding: The encoding of a file and of standard input.
 
     Raises:
         InputError: If it cannot be read, or is not text.

@@ -47,21 +47,21 @@ def new(
     known = published_sizes()
     if size not in known:
         raise UnknownName("size", size, known)
-    found = known[size]
+    family = known[size]
     if isinstance(heads, str):
         raise SettingError("heads", heads, "it must be a list of names", f"write [{heads!r}]")
-    decoder = found.paths.keys() & {DECODER}
+    decoder = family.paths.keys() & {DECODER}
     if heads is None:
         heads = (HEAD, *decoder)
     if HEAD in heads and not decoder <= set(heads):
         rule = f"the vocabulary head of {size} stands on its decoder"
         advice = f"add {DECODER}, or leave {HEAD} out for the encoder alone"
         raise SettingError("heads", Stated(", ".join(heads)), rule, advice)
-    unknown = set(heads) - set(found.paths)
+    unknown = set(heads) - set(family.paths)
     if unknown:
-        raise UnknownName("head", min(unknown), found.paths)
+        raise UnknownName("head", min(unknown), family.paths)
     if tokenizer is None:
-        if size not in found.of_bytes:
+        if size not in family.of_bytes:
             advice = "or choose a size whose tokens are bytes, such as byt5-small"
             raise SettingError(
                 "tokenizer",
@@ -71,31 +71,31 @@ def new(
             )
         tokenizer = Tokenizer.of_bytes()
     if not isinstance(tokenizer, Tokenizer):
-        tokenizer = Tokenizer.load(tokenizer, style=found.style)
-    base = found.blueprint(found.published(size), frozenset(heads))
-    settable = found.config(base).keys() - DECIDED.keys() | {SPREAD}
-    settable |= {PLACES} & found.published(size).keys()
+        tokenizer = Tokenizer.load(tokenizer, style=family.style)
+    base = family.blueprint(family.published(size), frozenset(heads))
+    settable = family.config(base).keys() - DECIDED.keys() | {SPREAD}
+    settable |= {PLACES} & family.published(size).keys()
     for key, value in changes.items():
         if key in DECIDED:
             raise SettingError(key, value, f"{DECIDED[key]} determines it", "leave it out")
         if key not in settable:
             raise UnknownName("setting", key, settable)
-    values = {SPREAD: 0.02, **found.published(size), **changes}
-    spread = Config(values, size).number(SPREAD, 0.02)
+    values = {SPREAD: 0.02, **family.published(size), **changes}
+    std = Config(values, size).number(SPREAD, 0.02)
     if PLACES in values:
         Config(values, size).whole(PLACES, 0)  # complains
     if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
         rule = f"the tokenizer's is {tokenizer.pad_id}, and {size} counts positions from it"
         advice = "train the tokenizer with --kind bpe"
         raise SettingError("pad_token_id", values["pad_token_id"], rule, advice)
-    blueprint = found.blueprint(Config(values, size), frozenset(heads))
+    blueprint = family.blueprint(Config(values, size), frozenset(heads))
     blueprint = vocabulary_size(blueprint, tokenizer.size)
     try:
         model = blueprint.build()
     except RuntimeError as error:  # how torch says that memory cannot be had
         rule = f"with these settings it is too large for this machine ({error})"
         raise SettingError("size", size, rule, "lower them") from error
-    initialize(model, seed=seed, std=spread, stds=found.stds(blueprint))
+    initialize(model, seed=seed, std=std, stds=family.stds(blueprint))
     config = {
         **values,
         "pad_token_id": tokenizer.pad_id,
@@ -104,7 +104,7 @@ def new(
     }
     checkpoint = Checkpoint(
         model=model.eval(),
-        family=found,
+        family=family,
         config=config,
         tokenizer=tokenizer,
         pooling=usual_pooling(blueprint),

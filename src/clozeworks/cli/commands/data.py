@@ -85,16 +85,16 @@ def _next(
         "labels": options.labels,
         "separator": options.separator,
     }
-    said = {name: value for name, value in values.items() if value is not None}
+    settings = {name: value for name, value in values.items() if value is not None}
     if not item.labels_needed:  # gaps are scored, nothing is trained on them
         words = ["MODEL", str(files[0]), "--task", item.command, *named]
-        header = said.pop("header", None)
-        words += [part for name, value in said.items() for part in (f"--{name}", value)]
+        header = settings.pop("header", None)
+        words += [part for name, value in settings.items() for part in (f"--{name}", value)]
         words += {"true": ["--header"], "false": ["--no-header"], None: []}[header]
         return f"Measure a model on it: clozeworks evaluate {shlex.join(words)}"
     words = [item.command, "MODEL", *map(str, files)]
     words += [part for file in dev for part in ("--dev", str(file))]
-    words += [*named, *(f"data.{name}={value}" for name, value in said.items())]
+    words += [*named, *(f"data.{name}={value}" for name, value in settings.items())]
     return f"Train on it: clozeworks finetune {shlex.join(words)}"
 
 

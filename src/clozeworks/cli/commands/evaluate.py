@@ -146,18 +146,18 @@ def _kind(
         raise UnknownName("task", task, (*kinds, GapItem.command))
     if task in kinds:
         return kinds[task]
-    own = loaded.task
-    if task is not None or own is None:
+    trained = loaded.task
+    if task is not None or trained is None:
         if "vocabulary" not in loaded.blueprint.heads:
             loaded.fill([]) if task else loaded.predict([])  # complains
         return None
     if "task" in loaded.checkpoint.notes:
-        return type(own)
+        return type(trained)
     # A published folder does not say for how many texts its head is; the file may.
-    able = [kind for kind in kinds.values() if own.suited_to(kind) is not None]
+    able = [kind for kind in kinds.values() if trained.suited_to(kind) is not None]
     if len(able) < 2:
-        return type(own)
-    guess, reason = _guessed(able, type(own), file, options)
+        return type(trained)
+    guess, reason = _guessed(able, type(trained), file, options)
     print(
         f"The model folder does not say whether it is for texts or for pairs; {reason}, so it is "
         f"measured with --task {guess.item_type.command}.",
@@ -190,11 +190,11 @@ def _guessed(
                 head = read_table(file, options.encoding, bad.add)
             else:
                 head = TableReader(file, options.encoding, bad.add).head
-            found = find_columns(head, kind.item_type, {}, options.header)[1]
+            columns = find_columns(head, kind.item_type, {}, options.header)[1]
         except InputError:  # reading the file as texts says what is wrong with it
             return usual, f"{file} has no columns of pairs"
         texts = kind.item_type.text_names
-        known = [column for column in found if column.role in texts and column.how == "known"]
+        known = [column for column in columns if column.role in texts and column.how == "known"]
         if len(known) == len(texts):
             return kind, f"{file} has the columns {' and '.join(each.name for each in known)}"
     return usual, f"{file} has no columns with the usual names of pairs"

@@ -47,7 +47,7 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
         )
         for name, option in task.command_options.items()
     ]
-    made = make_dataclass(
+    options_type = make_dataclass(
         f"{task.__name__}Options",
         fields,
         bases=(Options,),
@@ -55,7 +55,7 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
         frozen=True,
         kw_only=True,
     )
-    made.__module__ = __name__  # the parser takes a class of `types` for a built-in one
+    options_type.__module__ = __name__  # the parser takes a class of `types` for a built-in one
     item = task.item_type.asked_as((), has_lists=False)
     roles = [role.name for role in item.roles if role.name in item.asked_roles]
     first = next((name for name in roles if name in item.text_names), roles[0])
@@ -64,8 +64,10 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
         "        columns: Which columns of a file are what, by name or number, such as "
         f"{first}=2. Detected if not given. Roles: {', '.join(roles)}."
     )
-    made.__doc__ = "How items are read and answers written.\n\n    Attributes:\n" + "\n".join(lines)
-    return Parameter(name="*")(made)
+    options_type.__doc__ = (
+        "How items are read and answers written.\n\n    Attributes:\n" + "\n".join(lines)
+    )
+    return Parameter(name="*")(options_type)
 
 
 def _help(task: "type[Task[Any, Any]]") -> str:

@@ -68,11 +68,7 @@ def resume_command(words: list[str]) -> str:
 
 @contextmanager
 def training(command: str) -> "Iterator[TrainingProgress]":
-    """Shows progress; whoever stops the run before its first or after its last step is told more.
-
-    Args:
-        command: What resumes the run.
-    """
+    """Shows progress; if the run is stopped before or after its steps, prints what resumes it."""
     from clozeworks.cli.display.training import TrainingProgress
 
     try:

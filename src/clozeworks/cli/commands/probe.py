@@ -67,7 +67,7 @@ def probe(
         raise InputError("no training file was given; name at least one.")
     if out is not None:
         check_target(out, overwrite=overwrite)
-    asked = None if layers is None else [name.strip() for name in layers.split(",")]
+    layer_names = None if layers is None else [name.strip() for name in layers.split(",")]
     options = options or LabelledOptions()
     reading = options.reading(kind.item_type)
     known = read_items(train, kind.item_type, reading, bad=BadRows(skip=skip_bad_rows))
@@ -81,31 +81,31 @@ def probe(
     from clozeworks.language_model import load
 
     if out is not None:
-        probed_model.check_written(asked)
+        probed_model.check_written(layer_names)
     loaded = load(model, dtype="float32")
     if out is not None:
         probed_model.check_head(loaded, known.task)
     with ProgressBar("tokens") as progress:
-        found = job.probe(
+        result = job.probe(
             loaded,
             known,
             judged,
-            layers=asked,
+            layers=layer_names,
             pooling=pooling,
             limit=limit,
             seed=seed,
             progress=progress,
         )
     if out is not None:
-        probed_model.with_probe(loaded, found).save(out, overwrite=overwrite)
+        probed_model.with_probe(loaded, result).save(out, overwrite=overwrite)
     if json_text:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        print(json.dumps(result.to_dict(), ensure_ascii=False))
         return
     dropped = [*known.bad.rows, *(judged.bad.rows if judged else ())]
-    print("\n".join(page(found, model, known.found, len(dropped))))
+    print("\n".join(page(result, model, known.found, len(dropped))))
     if out is not None:
         print(f"\n{out}: the model with the probe on the last layer as its head.")
-        if found.long and task != "tag":
+        if result.long and task != "tag":
             print(
                 "A long text gets the mean of its windows' probabilities there; here it had the "
                 "mean of their vectors."
@@ -116,56 +116,56 @@ def probe(
     print(f"\nTrain the whole model: clozeworks finetune {shlex.join(words)}")
 
 
-def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
+def page(result: "Probed", model: str, columns: str, dropped: int) -> list[str]:
     """The results as lines of text."""
-    pooling = getattr(found.task, "pooling", None)
+    pooling = getattr(result.task, "pooling", None)
     how = f"{pooling} pooling" if pooling else "the first token of each word"
     lines = [columns] if columns else []
     if dropped:
         lines.append(f"{counted(dropped, 'bad row was', 'bad rows were')} dropped.")
     lines += [
-        *found.notes,
-        f"{model}, frozen; {how}; {counted(found.train, 'item')} to train on, "
-        f"{found.dev:,} to measure on.",
-        f"The encoder took {found.seconds:.1f} s for all layers.",
+        *result.notes,
+        f"{model}, frozen; {how}; {counted(result.train, 'item')} to train on, "
+        f"{result.dev:,} to measure on.",
+        f"The encoder took {result.seconds:.1f} s for all layers.",
     ]
-    if found.long:
-        read = counted(found.long, "item was", "items were")
+    if result.long:
+        read = counted(result.long, "item was", "items were")
         lines.append(f"{read} read through several windows.")
-    lines += ["", *_table(found), ""]
-    for row in found.rows:
+    lines += ["", *_table(result), ""]
+    for row in result.rows:
         if row.layer_weights:
             weights = ", ".join(f"{weight:.2f}" for weight in row.layer_weights)
             lines.append(f"{row.layers}, from the embeddings to the last layer: {weights}.")
-    best = found.best
-    if len(found.rows) > 1:
+    best = result.best
+    if len(result.rows) > 1:
         lines.append(
             f"Best here: {best.layers}. It was chosen on these items, so its value is slightly "
             "optimistic; measure it on others."
         )
-    return [*lines, _verdict(found)]
+    return [*lines, _verdict(result)]
 
 
-def _verdict(found: "Probed") -> str:
+def _verdict(result: "Probed") -> str:
     """Whether the best layers beat the baseline."""
-    best, baseline = found.best.measured, found.baseline.measured
+    best, baseline = result.best.measured, result.baseline.measured
     if not best.better_than(baseline):
         return "No layers beat the baseline, which reads nothing."
     verdict = (
-        f"{found.best.layers} beats the baseline, which reads nothing: {best.primary} "
+        f"{result.best.layers} beats the baseline, which reads nothing: {best.primary} "
         f"{best.value:.3f} instead of {baseline.value:.3f}"
     )
     one, other = (each.intervals.get(best.primary) for each in (best, baseline))
     if one and other and max(one[0], other[0]) <= min(one[1], other[1]):
-        items = counted(found.dev, "item")
+        items = counted(result.dev, "item")
         return f"{verdict}; but their intervals overlap: with {items} it may be chance."
     return f"{verdict}."
 
 
-def _table(found: "Probed") -> list[str]:
-    primary = found.baseline.measured.primary
+def _table(result: "Probed") -> list[str]:
+    primary = result.baseline.measured.primary
     head = ["layers", primary, "95 %", "strength", "seconds"]
-    return aligned([head, _cells(found.baseline), *map(_cells, found.rows)])
+    return aligned([head, _cells(result.baseline), *map(_cells, result.rows)])
 
 
 def _cells(row: "ProbeRow") -> list[str]:

@@ -335,9 +335,14 @@ def _costs(
     both = [(old, tokenizer, new.tokenizer), (new.model, new.tokenizer, tokenizer)]
     costs = [
         cloze_cost(
-            model, own, held.texts, beside=[other], max_length=new.max_length, max_words=max_words
+            model,
+            own_tokenizer,
+            held.texts,
+            beside=[other],
+            max_length=new.max_length,
+            max_words=max_words,
         )
-        for model, own, other in both
+        for model, own_tokenizer, other in both
     ]
     return costs if costs[0].words else []
 

@@ -43,7 +43,7 @@ def page(corpus: Corpus, samples: int, seed: int) -> str:
 
 def counts(manifest: dict[str, Any]) -> str:
     """A small table of what there is in each part."""
-    splits, found = list(manifest["splits"].values()), manifest["counts"]
+    splits, totals = list(manifest["splits"].values()), manifest["counts"]
     amounts = ("documents", "sentences", "tokens")
     rows = [["", *manifest["splits"]]]
     rows += [[what, *(f"{split[what]:,}" for split in splits)] for what in amounts]
@@ -54,9 +54,9 @@ def counts(manifest: dict[str, Any]) -> str:
         rows.append(["unknown tokens", *(f"{fraction:.3%}" for fraction in unknown)])
     rows.append(["shards", *(f"{len(split['shards']):,}" for split in splits)])
     lines = aligned(rows)
-    read, dropped = found.get("documents_read", 0), found.get("duplicates_dropped", 0)
+    read, dropped = totals.get("documents_read", 0), totals.get("duplicates_dropped", 0)
     empty = sum(split["counts"].get("without_tokens", 0) for split in splits)
-    files = found.get("files_read", 0)
+    files = totals.get("files_read", 0)
     lines.append(
         f"{counted(read, 'document')} read from {counted(files, 'file')}, "
         f"{counted(dropped, 'exact duplicate')} dropped"

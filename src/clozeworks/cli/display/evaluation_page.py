@@ -60,7 +60,7 @@ def page(title: str, measured: "Measured", details: "KnownLabels") -> str:
 def values_table(measured: "Measured") -> list[str]:
     """A line for each value with its interval, the primary one first."""
     names = [measured.primary]
-    # What is known of each type of entity stands in a table of its own.
+    # The types of entities have a table of their own.
     names += [name for name in measured.values if name not in names and " " not in name]
     rows = [["", "value", "95 % interval"]]
     for name in names:

@@ -54,7 +54,7 @@ class ProgressBar:
         self(done, total)
 
     def line(self, done: int, total: int, seconds: float) -> str:
-        """One line: share, amount, rate, time left."""
+        """One line: fraction, amount, rate, time left."""
         label = f"{self.stage}: " if self.stage else ""
         if total <= 0 or done <= 0:
             return f"{label}{seconds:.0f} s"
