@@ -6,6 +6,7 @@ Nothing heavy is imported here. `clozeworks --help` reads the table below and no
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from io import FileIO, TextIOWrapper
@@ -39,6 +40,9 @@ COMMANDS = {
 BAD_INPUT = 2
 INTERRUPTED = 130
 TERMINATED = 143
+# When signals stopped the work, and for how many seconds further ones are ignored.
+_stops = [-float("inf")]
+_PATIENCE = 5.0
 _NO_MEMORY = "There is not enough memory for this; use fewer or shorter texts."
 
 
@@ -57,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout = os.fdopen(
             sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False
         )
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as for a job in the background
+            signal.signal(number, _stop)
     try:
         sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
     finally:
@@ -218,6 +224,11 @@ def _close_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    # As an exception, so that temporary files are removed on the way out.
-    raise Terminated(TERMINATED)
+def _stop(number: int, frame: FrameType | None) -> None:
+    # As an exception, so that temporary files are removed on the way out; a second signal that
+    # follows at once would only disturb that.
+    now = time.monotonic()
+    if now - _stops[-1] < _PATIENCE:
+        return
+    _stops.append(now)
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(TERMINATED)

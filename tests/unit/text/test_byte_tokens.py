@@ -138,7 +138,7 @@ def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
     with pytest.raises(SettingError, match=r"heads is 'vocabulary'; it must be a list of names"):
         cw.new("byt5-small", heads="vocabulary")
     refused(
-        "heads is vocabulary; the vocabulary head of byt5-small stands on its decoder; add "
+        "--heads is vocabulary; the vocabulary head of byt5-small stands on its decoder; add "
         "decoder, or leave vocabulary out for the encoder alone.",
         *("new", "byt5-small", "--heads", "vocabulary", "--out", tmp_path / "head"),
     )
