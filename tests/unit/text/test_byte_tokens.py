@@ -148,7 +148,7 @@ def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
         *("generate", encoder, "a"),
     )
     refused(
-        "tokenizer is missing; bert-tiny needs one; give a tokenizer or its folder, or choose a "
+        "--tokenizer is missing; bert-tiny needs one; give a tokenizer or its folder, or choose a "
         "size whose tokens are bytes, such as byt5-small.",
         *("new", "bert-tiny", "--out", tmp_path / "bert"),
     )
