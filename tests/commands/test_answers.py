@@ -74,8 +74,7 @@ def test_fill_reads_files_and_standard_input(command, bert, tmp_path, monkeypatc
     assert command("fill", bert, "-", "--json").out == expected
     refused = command("fill", bert, *texts, "--column", "2")
     assert refused.code == 2 and refused.err == (
-        "clozeworks: several texts are given, and an option that is about files; leave the option "
-        "out, or name one file.\n"
+        "clozeworks: --column is '2'; the inputs are several texts, not a file; leave it out.\n"
     )
 
 

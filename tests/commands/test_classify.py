@@ -279,7 +279,7 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
     (tmp_path / "b.jsonl").write_text("\n", encoding="utf-8")
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     refused(
-        f"{tmp_path}/a.doc has the suffix '.doc'; classify reads .txt, .csv, .tsv, .jsonl, "
+        f"{tmp_path}/a.doc has the suffix '.doc'; known: .txt, .csv, .tsv, .jsonl, "
         ".json, .parquet, all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the "
         "file, or pipe its lines in with -.",
         *("classify", folder, tmp_path / "a.doc"),
@@ -317,7 +317,7 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
         "smaller than the minimum file footer (8 bytes)); copy or download it again.",
         *("classify", folder, tmp_path / "a.parquet"),
     )
-    empty = "holds nothing to ask about; there must be at least one row; check where it comes from."
+    empty = "has no rows; there must be at least one; check where it comes from."
     piped(monkeypatch, "")
     refused(f"standard input {empty}", "classify", folder, "-")
     (tmp_path / "b.csv").write_text("text,n\n", encoding="utf-8")
@@ -328,23 +328,23 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
 def test_options_without_effect_are_refused(refused, folder, tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     refused(
-        "--columns is given, but the input is a text; leave --columns out.",
+        "--columns is 'text=1'; the input is a text, not a file; leave it out.",
         *("classify", folder, "the cat", "--columns", "text=1"),
     )
     refused(
-        "--skip-bad-rows is given, but the input is a text; leave --skip-bad-rows out.",
+        "--skip-bad-rows is set; the input is a text, not a file; leave it out.",
         *("classify", folder, "the cat", "--skip-bad-rows"),
     )
     refused(
-        f"--columns is given, but each line of {tmp_path}/a.txt is a text; leave --columns out.",
+        f"--columns is 'text=1'; each line of {tmp_path}/a.txt is a text; leave it out.",
         *("classify", folder, tmp_path / "a.txt", "--columns", "text=1"),
     )
     refused(
-        "--header is given, but standard input has no columns; leave --header out.",
+        "--header is set; standard input has no columns; leave it out.",
         *("classify", folder, "-", "--header"),
     )
     refused(
-        "--no-json has no effect on --out, which is JSON; leave one out.",
+        "--no-json is set; the file of --out is JSON; leave one of the two out.",
         *("classify", folder, "the cat", "--no-json", "-o", tmp_path / "o.jsonl"),
     )
     refused("--top is 0; it must be at least 1.", "classify", folder, "the cat", "-k", "0")

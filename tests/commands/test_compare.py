@@ -84,11 +84,11 @@ def test_what_cannot_be_compared(refused, command, folder, tmp_path, monkeypatch
         *("compare", folder, "the cat", " "),
     )
     refused(
-        "--columns is given, but no table is; leave --columns out.",
+        "--columns is 'first=1'; the input is a text, not a file; leave it out.",
         *("compare", folder, "the cat", "the dog", "--columns", "first=1"),
     )
     refused(
-        "--skip-bad-rows is given, but no file is; leave it out.",
+        "--skip-bad-rows is set; the input is a text, not a file; leave it out.",
         *("compare", folder, "the cat", "the dog", "--skip-bad-rows"),
     )
     for content, sentence in (
@@ -108,7 +108,7 @@ def test_what_cannot_be_compared(refused, command, folder, tmp_path, monkeypatch
     )
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     refused(
-        f"{tmp_path}/a.txt has the suffix '.txt'; compare reads .csv, .tsv, .jsonl, .json, "
+        f"{tmp_path}/a.txt has the suffix '.txt'; known: .csv, .tsv, .jsonl, .json, "
         ".parquet, all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the file, or "
         "pipe its lines in with -.",
         *("compare", folder, tmp_path / "a.txt"),

@@ -190,7 +190,7 @@ def test_what_a_build_says(command, tokenizer_folder, tmp_path):
     )
     again = command("corpus", "build", *arguments)
     assert (
-        "\nIt stood there already, made of files of these names and sizes; nothing was done.\n"
+        "\nIt exists already, built from files of these names and sizes; nothing was done.\n"
         "Look into it: " in again.out
     )
     assert " s (" not in again.out

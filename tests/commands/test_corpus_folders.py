@@ -38,13 +38,11 @@ def build(source, tokenizer_folder, tmp_path):
         (["--workers", "0"], "--workers is 0; it must be at least 1."),
         (
             ["--validation", "1"],
-            "validation is 1.0; it must be at least 0 and below 1; it is the fraction of documents "
-            "that is held out.",
+            "--validation is 1.0; it is a fraction of the documents, at least 0 and below 1.",
         ),
         (
             ["--validation", "nan"],
-            "validation is nan; it must be at least 0 and below 1; it is the fraction of documents "
-            "that is held out.",
+            "--validation is nan; it is a fraction of the documents, at least 0 and below 1.",
         ),
         (["--words", "jeiba"], "segmenter is 'jeiba'; known: jieba. Did you mean 'jieba'?"),
         (
@@ -83,8 +81,8 @@ def test_settings_of_a_build(refused, build, more, sentence):
             "a step has 33,333,333,333 examples and an epoch has 359 examples; a step is at most "
             "5,000 epochs; use fewer tokens a step or more text.",
         ),
-        (["--ranks", "0"], "ranks is 0; it must be at least 1."),
-        (["--rank", "2", "--ranks", "2"], "rank is 2; it must be from 0 to 1."),
+        (["--ranks", "0"], "--ranks is 0; it must be at least 1."),
+        (["--rank", "2", "--ranks", "2"], "--rank is 2; it must be from 0 to 1."),
         (
             ["--tokens", "20", "--ranks", "64"],
             "a step has 1 example and there are 64 ranks; each needs at least one; use more tokens "

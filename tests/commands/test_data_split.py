@@ -218,7 +218,7 @@ def test_a_part_that_cannot_be_written_leaves_none(command, place, monkeypatch, 
         (["all.csv", "all.csv"], "all.csv is named twice; name it once."),
         (
             ["all.csv", "--out", "all.csv"],
-            "all.csv cannot be made: all.csv is a file; choose another place.",
+            "all.csv cannot be created: all.csv is a file; choose another folder.",
         ),
         (
             ["all.csv", "--columns", "text=2,label=1,words=3"],

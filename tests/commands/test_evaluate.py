@@ -6,12 +6,12 @@ import json
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli.display.evaluation_page import Details, page
+from clozeworks.cli.display.evaluation_page import page
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
-from clozeworks.tasks.metrics.labels import LabelScores
+from clozeworks.tasks.metrics.labels import KnownLabels, LabelScores
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag
 from clozeworks.tasks.task import read_labelled
@@ -88,7 +88,7 @@ def test_a_page_of_everything():
     measured = Measured(
         {"f1": 0.5, "f1 PER": 1.0, "log_loss": 0.00012}, "f1", True, 3, {"f1": (0.25, 1.0)}, ("x.",)
     )
-    assert page("title", measured, Details()).splitlines() == [
+    assert page("title", measured, KnownLabels()).splitlines() == [
         "title",
         "",
         "             value   95 % interval",
@@ -103,7 +103,7 @@ def test_wide_labels_stand_in_their_columns():
     labels = ("好", "不好不坏", "这个标签实在是太长了所以要缩短")
     scores = tuple(LabelScores(label, 1.0, 1.0, 1.0, 1) for label in labels)
     measured = Measured({"accuracy": 1.0}, "accuracy", True, 3)
-    shown = page("title", measured, Details("label", scores, ((1, 0, 0), (0, 1, 0), (0, 0, 1))))
+    shown = page("title", measured, KnownLabels("label", scores, ((1, 0, 0), (0, 1, 0), (0, 0, 1))))
     assert shown.splitlines()[-5:] == [
         "right (down) and given (across)",
         "                         好  不好不坏  这个标签实在是太长了所…",
@@ -320,7 +320,7 @@ def test_what_cannot_be_measured(command, refused, folders, tmp_path):
         *("evaluate", folders / "classify", bare, "--task", "tag"),
     )
     refused(
-        "--threshold is 1.0 and the task is classify; only questions have one; leave it out.",
+        "--threshold is 1.0; classify has no threshold, only questions have one; leave it out.",
         *("evaluate", folders / "classify", bare, "--threshold", "1"),
     )
     refused(

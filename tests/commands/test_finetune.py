@@ -91,18 +91,21 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
         ),
         (
             ["classify", "{bert}", "{rows}", "search.learning_rates=[0.1,0.2]", "--probe"],
-            "--probe does not go with search",
+            "--probe is set; it cannot be combined with a search; use",
         ),
         (
             ["tagg"],
             "tagg is neither a task nor a recipe; write finetune answer|classify|compare|tag",
         ),
-        (["classify", "{bert}"], "no labelled file was named; give at least one behind the model."),
+        (["classify", "{bert}"], "no labelled file was named; give at least one after the model."),
         (["classify", "{bert}", "{rows}", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
         (["classify", "{bert}", "{rows}", "training.epoch=1"], "Did you mean 'epochs'?"),
         (["tag", "{bert}", "{rows}"], "rows.csv"),
         (["classify", "{bert}", "{rows}", "--columns", "label=lable"], "Did you mean 'label'?"),
-        (["answer", "{bert}", "{rows}", "--probe"], "--probe is for classify, compare, tag"),
+        (
+            ["answer", "{bert}", "{rows}", "--probe"],
+            "--probe is set; it is for classify, compare, tag; leave",
+        ),
     ],
 )
 def test_mistakes_get_a_sentence(command, bert, rows, tmp_path, monkeypatch, arguments, sentence):

@@ -306,7 +306,7 @@ def test_tasks_are_mixed_and_measured_one_by_one(writers, rows, command, tmp_pat
     ("arguments", "sentence"),
     [
         (["{bert}", "{rows}"], "the model cannot write: its tokens see later ones"),
-        (["{t5}", "{rows}", "--probe"], "--probe is for classify, compare, tag; leave it out."),
+        (["{t5}", "{rows}", "--probe"], "--probe is set; it is for classify, compare, tag; "),
         (["{t5}", "{rows}", "task.between=x"], "the model reads the source in a tower of its own"),
         (["{t5}", "{rows}", "head=fresh"], "head is 'fresh'; it has no effect on a model that gen"),
         (["{t5}", "{rows}", "data.mixture.limit=0"], "mixture.limit is 0; it must be at least 1."),

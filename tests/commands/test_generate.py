@@ -60,8 +60,7 @@ def test_alternatives_that_would_not_be_seen_are_refused(gpt, command):
     refused = command(*typed)
     assert refused.code == 2 and not refused.out
     assert " ".join(refused.err.split()).endswith(
-        "--top-logprobs is 3, and the output is text for people, which shows no alternatives; add "
-        "--json, or leave --top-logprobs out."
+        "--top-logprobs is 3; text for people shows no alternatives; add --json, or leave it out."
     )
     assert command(*typed, "--no-json", "--num-return-sequences", 2, "--sample").code == 2
     assert len(json.loads(command(*typed, "--json").out)["tokens"][0]["others"]) == 3
@@ -71,7 +70,7 @@ def test_the_help_is_as_wide_as_the_terminal(command):
     """Sentences are wrapped where they are shown, not where the source wraps them."""
     shown = command("generate", "--help").out
     about = [line for line in shown.split("(T5).")[1].split("╭")[0].split("\n") if line.strip()]
-    assert len(about) == 2 and about[1].startswith("were alone, in the order given. Ctrl-C")
+    assert len(about) == 2 and about[1].startswith("answered in order, each as if")
     assert "--empty-" not in shown and "default: ()" not in shown
 
 
@@ -112,7 +111,7 @@ def test_what_was_never_begun_is_not_summed_up(gpt, command, arguments):
 def test_a_chat(gpt, command):
     found = command("generate", gpt, "The cat", "--chat", "--max-new-tokens", 4)
     assert found.code == 0
-    assert "The tokenizer says nothing of chats; a plain template is used." in found.err
+    assert "The tokenizer has no chat template; a plain one is used." in found.err
     assert found.out == cw.load(gpt).generate("The cat", chat=True, max_new_tokens=4).text + "\n"
 
 
@@ -268,7 +267,7 @@ def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monk
     with torch.no_grad():
         model.model.embeddings.positions.table.weight[20] = float("nan")
     monkeypatch.setattr(clozeworks.language_model, "load", lambda name: model)
-    monkeypatch.setattr("clozeworks.cli.commands.generate._AT_ONCE", 2)
+    monkeypatch.setattr("clozeworks.cli.commands.generate._CHUNK", 2)
     out = tmp_path / "texts.jsonl"
     prompts = ["The", "on", "The", "on", "The", "The cat sat " * 20]
     found = command("generate", gpt, *prompts, "--max-new-tokens", 3, "--out", out)
@@ -304,7 +303,7 @@ def test_a_late_bad_prompt_is_known_before_the_first_answer(
 
 
 def test_a_prompt_the_memory_does_not_hold_is_numbered_among_all(gpt, command, monkeypatch):
-    monkeypatch.setattr("clozeworks.cli.commands.generate._AT_ONCE", 1)
+    monkeypatch.setattr("clozeworks.cli.commands.generate._CHUNK", 1)
     much, little = 10**12, 1000
     left = iter([much, much, little])  # it shrinks behind the look at all of them
     monkeypatch.setattr("clozeworks.inference.prompts.available", lambda device: next(left))
@@ -317,7 +316,7 @@ def test_nothing_to_answer_and_dropped_rows(gpt, command, tmp_path):
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("")
     found = command("generate", str(gpt), str(prompts))
-    assert found.code == 2 and "holds nothing to ask about" in found.err
+    assert found.code == 2 and "has no rows; there must be" in found.err
     prompts.write_text("The\n\nThe cat\n")
     found = command("generate", str(gpt), str(prompts), "--max-new-tokens", "1", "--skip-bad-rows")
     assert found.code == 0 and "1 bad row dropped, the first: " in found.err

@@ -77,4 +77,4 @@ def test_a_recipe_that_comes_along_is_written_and_read(command, tmp_path, monkey
     wrong = command("init", "pretrain", "x.toml", "--like", "laptop-englisch")
     assert wrong.code == 2 and "Did you mean 'laptop-english'?" in wrong.err
     both = command("init", "pretrain", "x.toml", "--like", "ul2", "--size", "bert-tiny")
-    assert "--size is 'bert-tiny' and --like is 'ul2'" in both.err
+    assert "--size is 'bert-tiny'; --like ul2 states its own" in both.err

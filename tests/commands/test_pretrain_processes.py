@@ -156,7 +156,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on(
     assert found == code and "Traceback" not in said
     step = done(run)
     assert said.endswith(
-        f"Stopped behind step {step}; nothing is lost. Go on with: clozeworks pretrain {recipe}\n"
+        f"Stopped after step {step}; nothing is lost. Go on with: clozeworks pretrain {recipe}\n"
     )
     code, said = begin().end()
     assert code == 0 and f"Going on from step {step} of 12.\n" in said
@@ -181,7 +181,7 @@ def test_a_second_signal_does_not_wait_for_the_step(begin, run, number, code):
     found, said = process.end()
     assert found == code and "Traceback" not in said
     assert time.monotonic() - before < 20
-    assert "Stopped behind step 0; nothing is lost." in said and done(run) == 0
+    assert "Stopped after step 0; nothing is lost." in said and done(run) == 0
 
 
 def test_a_signal_before_the_first_step(begin, run, recipe):

@@ -174,3 +174,16 @@ def test_a_snapshot_of_another_model(command, recipe, run, tmp_path):
     last = outcome.err.splitlines()[-1]
     assert last.startswith("clozeworks: the snapshot of step 1 belongs to another model: ")
     assert last.endswith("is not in both, or has another shape; use another run folder.")
+
+
+def test_a_recipe_that_comes_along_is_known_by_its_name(command, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused(
+        "missing does not exist; check the name and the folder.",
+        *("pretrain", "laptop-english", "data.corpus=missing", "run=here"),
+    )
+    outcome = command("pretrain", "laptop-englsh")
+    assert outcome.code == 2 and outcome.err.startswith(
+        "clozeworks: recipe is 'laptop-englsh'; known: albert-base, "
+    )
+    assert outcome.err.endswith(" Did you mean 'laptop-english'?\n")

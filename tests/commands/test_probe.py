@@ -109,11 +109,11 @@ def test_what_is_refused_leaves_nothing_behind(refused, tiny_models, data, tmp_p
     words = ("probe", "classify", tiny_models["bert"])
     refused("no training file was given; name at least one.", *words)
     refused(
-        "layers is 0; the head of a model reads the last layer; add last.",
+        "--layers is 0; the head of a model reads the last layer; add last.",
         *(*words, data, "--layers", "0", "--out", tmp_path / "made"),
     )
     refused(
-        "layers is 'sum_last_four'; it needs four layers, and this model has 2; leave it out, or "
+        "--layers is 'sum_last_four'; it needs four layers, and this model has 2; leave it out, or "
         "use a deeper model.",
         *(*words, data, "--layers", "sum_last_four"),
     )

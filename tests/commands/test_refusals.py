@@ -35,8 +35,11 @@ def bert(tiny_models):
             "the word 'zebra' is not one token of this model (it would be: [UNK]); a gap takes one "
             "token; choose words from the vocabulary.",
         ),
-        (["a [MASK]", "--words", ","], "words is empty; name at least one word, or leave it out."),
-        (["a [MASK]", "--top", "0"], "top is 0; it must be at least 1."),
+        (
+            ["a [MASK]", "--words", ","],
+            "--words is empty; name at least one word, or leave it out.",
+        ),
+        (["a [MASK]", "--top", "0"], "--top is 0; it must be at least 1."),
         (
             ["a [MASK]", "-k", "many"],
             'Invalid value for -k: unable to convert "many" into int. See: clozeworks fill --help',
@@ -64,16 +67,16 @@ def test_fill(refused, bert, arguments, sentence):
         ),
         (
             ["cat", "--max-length", "600"],
-            "max_length is 600; this model takes at most 512 tokens; lower it.",
+            "--max-length is 600; this model takes at most 512 tokens; lower it.",
         ),
-        (["cat", "--max-length", "0"], "max_length is 0; it must be at least 1."),
+        (["cat", "--max-length", "0"], "--max-length is 0; it must be at least 1."),
         (
             ["cat", "--max-length", "2", "--truncate"],
-            "max_length is 2; 2 special tokens and one token of text need 3; raise max_length.",
+            "--max-length is 2; 2 special tokens and one token of text need 3; raise max_length.",
         ),
         (
             ["cat", "--batch-tokens", "0"],
-            "batch_tokens is 0; it must be at least 1.",
+            "--batch-tokens is 0; it must be at least 1.",
         ),
         (
             ["cat", "--pooling", "mean,frist"],
@@ -82,18 +85,15 @@ def test_fill(refused, bert, arguments, sentence):
         ),
         (
             ["cat", "--column", "body"],
-            "--column is given, but the input is a text, not a file; leave --column out, or name a "
-            "file.",
+            "--column is 'body'; the input is a text, not a file; leave it out.",
         ),
         (
             ["cat", "--encoding", "utf-8"],
-            "--encoding is given, but the input is a text, not a file; leave --encoding out, or "
-            "name a file.",
+            "--encoding is 'utf-8'; the input is a text, not a file; leave it out.",
         ),
         (
             ["cat", "--skip-blank"],
-            "--skip-blank is given, but the input is a text, not a file; leave --skip-blank out, "
-            "or name a file.",
+            "--skip-blank is set; the input is a text, not a file; leave it out.",
         ),
         (
             ["notes.txt"],
@@ -253,7 +253,7 @@ def test_names(refused, arguments, sentence):
 
 def test_heads_of_a_folder(refused, bert):
     refused(
-        "heads is 'pooler'; a folder has the heads it has; leave --heads out.",
+        "--heads is 'pooler'; a folder has the heads it has; leave it out.",
         *("show", bert, "--heads", "pooler"),
     )
 
@@ -261,15 +261,18 @@ def test_heads_of_a_folder(refused, bert):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (["depth"], "'depth' is not a setting; write key=value, for example hidden_size=256."),
-        (["vocab_size=9"], "vocab_size is 9; the tokenizer decides it; leave it out."),
-        (["model_type=roberta"], "model_type is 'roberta'; the size decides it; leave it out."),
+        (
+            ["depth"],
+            "changes is 'depth'; each must be key=value, such as hidden_size=256.",
+        ),
+        (["vocab_size=9"], "vocab_size is 9; the tokenizer determines it; leave it out."),
+        (["model_type=roberta"], "model_type is 'roberta'; the size determines it; leave it out."),
         (
             ["hidden_size=wide"],
             "bert-tiny: hidden_size is 'wide'; it must be a whole number from 1 to 2,147,483,647; "
             "correct it.",
         ),
-        (["--seed", "-1"], "seed is -1; it must be at least 0 and below 2**63."),
+        (["--seed", "-1"], "--seed is -1; it must be at least 0 and below 2**63."),
         (
             ["--heads", "answer,classes,pooler"],
             "heads is answer, classes, pooler; no published bert architecture holds all of them; "
@@ -287,7 +290,9 @@ def test_new_too_large(command, bert, tmp_path, listing):
         *("new", "bert-tiny", "hidden_size=2000000000", "num_attention_heads=1"),
         *("--tokenizer", bert, "--out", tmp_path / "model"),
     )
-    begin = "clozeworks: bert-tiny with these settings is too large for this machine ("
+    begin = (
+        "clozeworks: size is 'bert-tiny'; with these settings it is too large for this machine ("
+    )
     assert outcome.code == 2 and outcome.err.startswith(begin)
     assert listing(tmp_path) == {}
 
@@ -298,7 +303,7 @@ def test_tokenizer_commands(refused, bert, tmp_path):
         *("tokenizer", "train", "--out", tmp_path / "tokenizer"),
     )
     refused(
-        "--cased has no effect on bpe, which keeps case; leave it out.",
+        "--cased is set; bpe always keeps case; leave it out.",
         *("tokenizer", "train", "a.txt", "--kind", "bpe", "--cased", "--out", tmp_path / "t"),
     )
     refused(
@@ -307,7 +312,7 @@ def test_tokenizer_commands(refused, bert, tmp_path):
         *("tokenizer", "train", "a.txt", "--kind", "wordpeace", "--out", tmp_path / "t"),
     )
     refused(
-        "--kind is bpe and --family is xlnet, whose tokenizers are unigram; leave one of them out.",
+        "--kind is 'bpe'; tokenizers of --family xlnet are unigram; leave one of the two out.",
         *("tokenizer", "train", "a.txt", "--kind", "bpe", "--family", "xlnet"),
         *("--out", tmp_path / "t"),
     )

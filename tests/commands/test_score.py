@@ -91,12 +91,12 @@ def test_what_is_not_read_of_a_prompt_is_said(command, folder):
 
 def test_score_refuses(refused, folder, texts, tmp_path):
     refused(
-        "--skip-blank and --continuations are both given; texts and continuations would no longer "
-        "belong together; leave one out.",
+        "--skip-blank is set; with --continuations, texts and continuations would no longer belong "
+        "together; leave one of the two out.",
         *("score", folder, texts, "--skip-blank", "--continuations", texts),
     )
     refused(
-        "--continuation-column is given without --continuations; name their file, too.",
+        "--continuation-column is 'a'; --continuations is missing; name their file, too.",
         *("score", folder, texts, "--continuation-column", "a"),
     )
     short = tmp_path / "short.txt"
@@ -166,11 +166,11 @@ def test_choose_refuses(refused, folder, table, tmp_path):
         *("choose", folder, "cat", "--shots", "3"),
     )
     refused(
-        "--seeds has no effect without --shots; leave it out, or give --shots.",
+        "--seeds is 3; it has no effect without --shots; leave it out, or give --shots.",
         *("choose", folder, "cat", "--labels", "a,b", "--seeds", "3"),
     )
     refused(
-        "--description has no effect without --shots; leave it out, or give --shots.",
+        "--description is 'x'; it has no effect without --shots; leave it out, or give --shots.",
         *("choose", folder, "cat", "--labels", "a,b", "--description", "x"),
     )
     refused(
@@ -178,7 +178,7 @@ def test_choose_refuses(refused, folder, table, tmp_path):
         *("choose", folder, "cat", "--shots", "1", "--from", table, "--seeds", "0"),
     )
     refused(
-        "--labels is not given; name what may be chosen, such as good,bad.",
+        "--labels is missing; name what to choose from, such as good,bad.",
         *("choose", folder, "cat"),
     )
     refused(
@@ -186,7 +186,7 @@ def test_choose_refuses(refused, folder, table, tmp_path):
         *("choose", folder, "cat", "--labels", "good,evil", "--from", table, "--shots", "1"),
     )
     refused(
-        "--columns is given, but no table is; leave --columns out.",
+        "--columns is 'text=1'; the input is not a table; leave it out.",
         *("choose", folder, "cat", "--labels", "a,b", "--columns", "text=1"),
     )
 

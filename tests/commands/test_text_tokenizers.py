@@ -99,8 +99,8 @@ def test_extra_tokens(texts, command, tmp_path):
     assert set(MODES) <= set(tokenizer.special.extra)
     for extra, sentence in (
         (("",), "--extra is ''; a token needs a name; leave it out."),
-        (("</s>",), "--extra is '</s>', which is there already; leave it out."),
-        (("[A]", "[A]"), "--extra is '[A]', which is there already; leave it out."),
+        (("</s>",), "--extra is '</s>'; there is such a token already; leave it out."),
+        (("[A]", "[A]"), "--extra is '[A]'; there is such a token already; leave it out."),
     ):
         refused = train("t5", *extra, out="other")
         assert refused.code != 0 and sentence in refused.err

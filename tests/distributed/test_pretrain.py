@@ -171,8 +171,8 @@ def test_ctrl_c_reaches_everybody_twice_and_loses_nothing(start, recipe, tmp_pat
         os.kill(number, signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0 and done(run) >= before
-    assert "Stopped behind step " in err
-    assert f"Stopped behind step {done(run):,}; " in err
+    assert "Stopped after step " in err
+    assert f"Stopped after step {done(run):,}; " in err
 
 
 def test_another_number_of_processes_may_go_on(start, finish, recipe, tmp_path):

@@ -1,4 +1,4 @@
-"""The labels of a file beside those of a checkpoint: the same names, numbers, or a complaint."""
+"""Matches the labels of a file with those of a checkpoint: by name, or by number."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -26,7 +26,7 @@ def fitted(items: "Sequence[Item]", labels: Sequence[str]) -> "tuple[Sequence[It
         The items, and a sentence about what was taken for what, if anything was.
 
     Raises:
-        InputError: The file has labels that the checkpoint does not know.
+        InputError: If the file has labels that the checkpoint does not know.
     """
     from clozeworks.data.labelled.labels import label_set
     from clozeworks.tasks.labels.names import shown
@@ -56,7 +56,7 @@ def _unknown(items: "Sequence[Item]", unknown: Sequence[str], labels: Sequence[s
     first = next(item for item in items if set(item.labels) & set(unknown))
     label = next(label for label in first.labels if label in unknown)
     near = {name: get_close_matches(name, labels, n=1) for name in unknown}
-    hints = [f"{name!r} may be {found[0]!r}" for name, found in near.items() if found]
+    hints = [f"{name!r} may be {match[0]!r}" for name, match in near.items() if match]
     more = [name for name in unknown if name != label]
     others = f" (also {', '.join(more[:_NAMED])}" if more else ""
     if others:

@@ -1,21 +1,21 @@
-"""What commands are given: a text itself, a file, or standard input."""
+"""The inputs of commands: a text itself, a file, or standard input; and how files are read."""
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.data.files.texts import Texts
     from clozeworks.data.labelled.bad_rows import BadRows
-
-T = TypeVar("T")
+    from clozeworks.data.labelled.items import Item
+    from clozeworks.data.labelled.reading import Reading
 
 
 @Parameter(name="*")
@@ -28,7 +28,7 @@ class TextOptions:
             the only column of strings.
         header: Whether the first row of .csv and .tsv files is a header; it is if not given.
         encoding: The encoding of files and standard input; utf-8 if not given.
-        skip_blank: Leave out blank texts instead of stopping at them.
+        skip_blank: Skip blank texts instead of stopping at them.
     """
 
     column: str | None = None
@@ -37,34 +37,23 @@ class TextOptions:
     skip_blank: Annotated[bool, Parameter(negative="")] = False
 
     def read(self, source: str) -> "Texts":
-        """Reads what an argument stands for.
-
-        Args:
-            source: A text, a file, or - for the lines of standard input.
+        """Reads a text, a file, or for - the lines of standard input.
 
         Raises:
             InputError: If it cannot be used as it is.
             SettingError: If an option is about files and there is none.
         """
-        from clozeworks.data.files.lines import DEFAULT_ENCODING
         from clozeworks.data.files.texts import Texts, read_texts
-        from clozeworks.errors import SettingError
 
-        found = resolve_input(source)
-        if isinstance(found, str):
-            for name in ("column", "header", "encoding", "skip_blank"):
-                if getattr(self, name) not in (None, False):
-                    option = f"--{name.replace('_', '-')}"
-                    raise SettingError(
-                        f"{option} is given, but the input is a text, not a file; leave {option} "
-                        "out, or name a file."
-                    )
-            return Texts([found], ["the text"], "the command line")
+        resolved = resolve_input(source)
+        if isinstance(resolved, str):
+            check_unused("the input is a text, not a file", self)
+            return Texts([resolved], ["the text"], "the command line")
         return read_texts(
-            sys.stdin.buffer if found is None else found,
+            sys.stdin.buffer if resolved is None else resolved,
             column=self.column,
             header=self.header,
-            encoding=self.encoding or DEFAULT_ENCODING,
+            encoding=self.encoding or "utf-8",
             skip_blank=self.skip_blank,
         )
 
@@ -86,19 +75,14 @@ class TextOptions:
             InputError: If they cannot be used as they are, or are not as many as the texts.
             SettingError: If an option is about files and there is none, or blank texts are skipped.
         """
-        from clozeworks.errors import InputError, SettingError
-
         if source is None:
             if column is not None:
-                raise SettingError(
-                    f"--{name}-column is given without --{name}s; name their file, too."
-                )
+                rule = f"--{name}s is missing"
+                raise SettingError(f"--{name}-column", column, rule, "name their file, too")
             return None
         if self.skip_blank:
-            raise SettingError(
-                f"--skip-blank and --{name}s are both given; texts and {name}s would no longer "
-                "belong together; leave one out."
-            )
+            rule = f"with --{name}s, texts and {name}s would no longer belong together"
+            raise SettingError("--skip-blank", SET, rule, "leave one of the two out")
         header = self.header if _has_header(source) else None
         paired = TextOptions(column=column, header=header, encoding=self.encoding).read(source)
         if len(paired) != len(texts):
@@ -107,6 +91,97 @@ class TextOptions:
                 f"{len(texts):,}; each needs one {name}; give as many."
             )
         return paired.texts
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """How documents are read from files.
+
+    Attributes:
+        column: The column or field that holds the text, by name or number. If not given: "text", or
+            the only column of strings. May be given several times: each becomes a line, as for the
+            texts of pairs and triplets.
+        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
+        encoding: The encoding of text files.
+    """
+
+    column: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    header: bool | None = None
+    encoding: str = "utf-8"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How rows are read from files.
+
+    Attributes:
+        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
+            Roles: text, label; first, second; words, tags; question, context, answers; source,
+            target, input, prefix, task, messages.
+        header: Whether the first row of .csv and .tsv is a header; detected if not given.
+        encoding: The encoding of files and standard input.
+    """
+
+    columns: str | None = None
+    header: bool | None = None
+    encoding: str = "utf-8"
+
+    def reading(self, item: "type[Item]") -> "Reading":
+        """The same, as files of an item are read."""
+        from clozeworks.data.labelled.columns import parse_columns
+        from clozeworks.data.labelled.reading import Reading
+
+        columns = {} if self.columns is None else parse_columns(self.columns, item)
+        return Reading(columns, self.header, encoding=self.encoding)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LabelledOptions(TableOptions):
+    """How labelled rows are read from files.
+
+    Attributes:
+        labels: One label per row, several, or numbers; detected if not given.
+        separator: The separator between several labels in one cell, such as |.
+    """
+
+    labels: Literal["one", "several", "numbers"] | None = None
+    separator: str | None = None
+
+    def reading(self, item: "type[Item]") -> "Reading":
+        """The same, as files of an item are read."""
+        reading = super().reading(item)
+        return replace(reading, labels=self.labels, separator=self.separator)
+
+
+def option_name(setting: str) -> str:
+    """The option of a setting: --top-k for top_k."""
+    return f"--{setting.replace('_', '-')}"
+
+
+def check_minimum(minimum: int, **settings: int | None) -> None:
+    """Complains about an option whose value is below a minimum: `check_minimum(1, seeds=0)`."""
+    for name, value in settings.items():
+        if value is not None and value < minimum:
+            raise SettingError(option_name(name), value, f"it must be at least {minimum}")
+
+
+def check_unused(because: str, options: object, *names: str) -> None:
+    """Complains about an option that is given but has no effect.
+
+    Args:
+        because: Why it has none.
+        options: A dataclass of options.
+        names: Its fields that have no effect; all if not given.
+    """
+    for field in fields(options):  # type: ignore[arg-type]
+        name, value = field.name, getattr(options, field.name)
+        if value != field.default and (not names or name in names):
+            option = option_name(f"no_{name}" if value is False else name)
+            shown = SET if isinstance(value, bool) else value
+            raise SettingError(option, shown, because, "leave it out")
 
 
 def _has_header(source: str) -> bool:
@@ -129,7 +204,6 @@ def resolve_input(argument: str) -> str | Path | None:
         InputError: If it is blank, or looks like the name of a file that does not exist.
     """
     from clozeworks.data.files.encodings import check_characters, missing_file, printable
-    from clozeworks.errors import InputError
 
     if argument == "-":
         return None
@@ -172,36 +246,6 @@ def _looks_like_file(argument: str) -> bool:
 
 
 def refuse(bad: "BadRows", source_location: str, message: str) -> None:
-    """Notes a bad row; it ends the reading unless such rows are dropped.
-
-    Args:
-        bad: Collects bad rows.
-        source_location: The file and the row.
-        message: What is wrong and what to do, without a full stop.
-
-    Raises:
-        InputError: If bad rows are not dropped.
-    """
+    """Notes a bad row, with a message without a full stop; raises it unless rows are dropped."""
     bad.add(source_location, message)
     bad.finish()
-
-
-class Whole(Generic[T]):
-    """Items that are all read already, and how many of them were given.
-
-    Args:
-        items: The items.
-    """
-
-    def __init__(self, items: Sequence[T]) -> None:
-        self._items = items
-        self._given = 0
-
-    def __iter__(self) -> Iterator[T]:
-        for item in self._items:
-            self._given += 1
-            yield item
-
-    def fraction_read(self) -> float:
-        """The fraction of them that has been given."""
-        return self._given / max(1, len(self._items))

@@ -1,12 +1,13 @@
-"""What a model is asked about: a text, the rows of a file, or the lines of standard input."""
+"""The items of a prediction: a text, the rows of a file, or the lines of standard input."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import length_hint
 from pathlib import Path
 
-from clozeworks.cli.inputs import Whole, refuse, resolve_input
+from clozeworks.cli.inputs import TableOptions, check_unused, refuse, resolve_input
 from clozeworks.data.files.compression import COMPRESSIONS, CONVERT, check_format
 from clozeworks.data.files.encodings import missing_file, printable
 from clozeworks.data.files.lines import STANDARD_INPUT, LineReader, read_text, stream_lines
@@ -15,7 +16,7 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns, parse_columns
 from clozeworks.data.labelled.items import Item, wrong_text
 from clozeworks.data.labelled.reading import Reading, read_items
-from clozeworks.errors import ClozeworksError, InputError, SettingError, UnknownName
+from clozeworks.errors import ClozeworksError, InputError, UnknownName
 
 # A chunk has about so many characters, and at most so many items.
 CHUNK_CHARACTERS = 500_000
@@ -29,10 +30,10 @@ class InputItems:
 
     Attributes:
         origin: The file, or what else they come from.
-        chunks: The items, so many at a time as can be answered at once.
-        fraction_read: Which fraction of the source has been read; None if nobody knows.
-        found: What was taken for what, in a sentence; empty if there was no choice.
-        direct: Whether they stood on the command line.
+        chunks: The items, as many at a time as are predicted at once.
+        fraction_read: The fraction of the source that has been read; None if it is not known.
+        found: Which columns were taken for what, in a sentence; empty if there was no choice.
+        direct: Whether they were given on the command line.
     """
 
     origin: str
@@ -44,21 +45,17 @@ class InputItems:
 
 @dataclass(frozen=True)
 class ItemInput:
-    """How a command reads what a model is asked about.
+    """How a command reads items.
 
     Attributes:
         item: What rows become.
-        columns: Which columns are what, as a person wrote it.
-        header: Whether the first row of csv and tsv is a header; detected if not given.
-        encoding: The encoding of files and standard input.
-        bad: Told about rows that cannot be used.
-        chunk: The most items that are answered at once.
+        options: How files are read.
+        bad: Collects rows that cannot be used.
+        chunk: The maximum number of items that are predicted at once.
     """
 
     item: type[Item]
-    columns: str | None
-    header: bool | None
-    encoding: str
+    options: TableOptions
     bad: BadRows
     chunk: int = CHUNK_ITEMS
 
@@ -69,63 +66,63 @@ class ItemInput:
             InputError: If the source cannot be used as it is.
             SettingError: If an option has no effect on such a source.
         """
-        path = self._resolved(source)
-        unused = {"--columns": self.columns, "--header": self.header}
+        path, encoding = self._resolved(source), self.options.encoding
         if isinstance(path, str):
-            skip = {"--skip-bad-rows": self.bad.skip or None}
-            _check_unused({**unused, **skip}, "the input is a text")
+            check_no_file(self.options)
             return one_item((path,), self.item)
         if path is None:
-            _check_unused(unused, f"{STANDARD_INPUT} has no columns")
+            check_unused(f"{STANDARD_INPUT} has no columns", self.options, "columns", "header")
             return InputItems(STANDARD_INPUT, self._arriving())
         advice = f"{CONVERT}, or pipe its lines in with -"
         suffix = check_format(path, self.item.asked_suffixes, advice, self.item.command)
         if suffix == ".json":
             return self._document(path)
         if suffix not in (".jsonl", ".parquet"):
-            lines = LineReader(path, self.encoding)
+            lines = LineReader(path, encoding)
             special = self.item.from_lines(
                 iter(lines), lines.origin, suffix, self._named(), partial(refuse, self.bad)
             )
             if isinstance(special, tuple):
-                items, said = special
-                return InputItems(lines.origin, self._chunks(items), lines.fraction_read, said)
+                items, layout = special
+                return InputItems(lines.origin, self._chunks(items), lines.fraction_read, layout)
         if suffix == ".txt":
-            _check_unused(unused, f"each line of {printable(path)} is a text")
-            lines = LineReader(path, self.encoding)
+            because = f"each line of {printable(path)} is a text"
+            check_unused(because, self.options, "columns", "header")
+            lines = LineReader(path, encoding)
             items = self._numbered(lines, lines.origin)
             return InputItems(lines.origin, self._chunks(items), lines.fraction_read)
-        return self._table(TableReader(path, self.encoding, partial(refuse, self.bad)))
+        return self._table(TableReader(path, encoding, partial(refuse, self.bad)))
 
     def _resolved(self, source: str) -> str | Path | None:
-        """What the source is; a name that only looks like a file's is no text."""
-        found = resolve_input(source)
+        """What the source is; a text must not look like the name of a file."""
+        resolved = resolve_input(source)
         name = source.lower()
         for packing in COMPRESSIONS:
             name = name.removesuffix(packing)
         named_like_file = name.endswith(self.item.asked_suffixes) and not any(
             map(str.isspace, source)
         )
-        if isinstance(found, str) and named_like_file:
+        if isinstance(resolved, str) and named_like_file:
             raise missing_file(
                 Path(source),
                 "check the name and the folder, or, if it is meant as a text, pipe it in with -",
             )
-        if isinstance(found, str) and len(self.item.text_names) > 1:
+        if isinstance(resolved, str) and len(self.item.text_names) > 1:
             raise InputError(
                 f"there is one text; {self.item.command} needs {_named_texts(self.item)}; give "
                 "both, or name a file that exists."
             )
-        return found
+        return resolved
 
     def _named(self) -> dict[str, str]:
-        if self.columns is None:
+        columns = self.options.columns
+        if columns is None:
             return {}
-        roles = {part.partition("=")[0].strip() for part in self.columns.split(",")}
-        return parse_columns(self.columns, self.item.asked_as(roles, "text" not in roles))
+        roles = {part.partition("=")[0].strip() for part in columns.split(",")}
+        return parse_columns(columns, self.item.asked_as(roles, "text" not in roles))
 
     def _chunks(self, items: Iterable[Item]) -> Iterator[list[Item]]:
-        """Items, so many at a time; those before a bad one are given before that is said."""
+        """Items in chunks; those before a bad one are yielded before the error is raised."""
         held: list[Item] = []
         length = 0
         try:
@@ -143,7 +140,7 @@ class ItemInput:
             yield held
 
     def _numbered(self, lines: Iterable[str], origin: str, first: int = 1) -> Iterator[Item]:
-        """Each line as an item; of several texts a tab stands between them."""
+        """Each line as an item; the texts of an item are separated by tabs."""
         names = self.item.text_names
         for number, line in enumerate(lines, start=first):
             source_location = f"{origin}, line {number:,}"
@@ -162,29 +159,32 @@ class ItemInput:
 
     def _arriving(self) -> Iterator[list[Item]]:
         first = 1
-        for lines in stream_lines(sys.stdin.buffer, encoding=self.encoding):
+        for lines in stream_lines(sys.stdin.buffer, encoding=self.options.encoding):
             yield from self._chunks(self._numbered(lines, STANDARD_INPUT, first))
             first += len(lines)
 
     def _document(self, path: Path) -> InputItems:
         """A JSON document, which can only be read as a whole."""
         item = self.item.asked_as(self._named(), has_lists=True)
-        reading = Reading(self._named(), self.header, None, None, self.encoding)
+        options = self.options
+        reading = Reading(self._named(), options.header, encoding=options.encoding)
         labelled = read_items(path, item, reading, bad=self.bad)
-        items = Whole(labelled.items)
-        return InputItems(
-            printable(path), self._chunks(items), items.fraction_read, labelled.description
-        )
+        items, count = iter(labelled.items), len(labelled.items)
+
+        def fraction() -> float:
+            return 1 - length_hint(items) / max(1, count)
+
+        return InputItems(printable(path), self._chunks(items), fraction, labelled.description)
 
     def _table(self, rows: TableReader) -> InputItems:
         named = self._named()
         item = self.item.asked_as(named, _has_lists(rows.head))
-        head, found = find_columns(rows.head, item, named, self.header)
-        columns = [column for column in found if column.role in item.asked_roles]
-        said = f"Columns: {', '.join(map(str, columns))}"
-        said += "." if any(head.names) else "; no header."
+        head, all_columns = find_columns(rows.head, item, named, self.options.header)
+        columns = [column for column in all_columns if column.role in item.asked_roles]
+        header = "" if any(head.names) else "; no header"
+        sentence = f"Columns: {', '.join(map(str, columns))}{header}."
         items = self._rows(rows, head, columns, item)
-        return InputItems(head.origin, self._chunks(items), rows.fraction_read, said)
+        return InputItems(head.origin, self._chunks(items), rows.fraction_read, sentence)
 
     def _rows(
         self, rows: TableReader, head: Table, columns: list[Column], item: type[Item]
@@ -198,8 +198,14 @@ class ItemInput:
                 refuse(self.bad, source_location, str(error))
 
 
+def check_no_file(options: TableOptions) -> None:
+    """Complains about options that need a file, for texts on the command line."""
+    because = "the input is a text, not a file"
+    check_unused(because, options, "columns", "header", "skip_bad_rows")
+
+
 def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
-    """Makes what is asked of texts that stood on the command line.
+    """Makes one item of texts on the command line.
 
     Raises:
         InputError: If one of them cannot be used.
@@ -211,19 +217,19 @@ def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
 
 
 def whole_text(source: str, encoding: str) -> str:
-    """One text, to the character: as it was given, or what a file or standard input holds.
+    """The whole of a text, a file or standard input, unchanged.
 
     Args:
         source: A text, the name of a file, compressed or not, or - for standard input.
-        encoding: What a file and standard input are written in.
+        encoding: The encoding of a file and of standard input.
 
     Raises:
         InputError: If it cannot be read, or is not text.
     """
-    found = resolve_input(source)
-    if isinstance(found, str):
-        return found
-    return read_text(sys.stdin.buffer if found is None else found, encoding=encoding)
+    resolved = resolve_input(source)
+    if isinstance(resolved, str):
+        return resolved
+    return read_text(sys.stdin.buffer if resolved is None else resolved, encoding=encoding)
 
 
 def _parts(item: type[Item]) -> list[str]:
@@ -240,12 +246,6 @@ def _named_texts(item: type[Item]) -> str:
 
 def _wrong(texts: Iterable[str], item: type[Item]) -> str:
     return next(filter(None, map(wrong_text, texts, _parts(item))), "")
-
-
-def _check_unused(options: Mapping[str, object], because: str) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise SettingError(f"{name} is given, but {because}; leave {name} out.")
 
 
 def _has_lists(head: Table) -> bool:

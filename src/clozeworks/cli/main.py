@@ -6,59 +6,48 @@ Nothing heavy is imported here. `clozeworks --help` reads the table below and no
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from io import FileIO, TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
-# Name, module, and what it does in one line.
+# What each command does, in a line; its module in `commands/` has the same name.
 COMMANDS = {
-    "quickstart": (
-        "clozeworks.cli.commands.quickstart",
-        "train a small BERT on Python's own documentation",
-    ),
-    "fill": ("clozeworks.cli.commands.fill", "fill in the words missing from a text"),
-    "embed": ("clozeworks.cli.commands.embed", "turn texts into vectors"),
-    "generate": ("clozeworks.cli.commands.generate", "continue a text, or answer it"),
-    "score": ("clozeworks.cli.commands.score", "measure how likely texts are"),
-    "choose": (
-        "clozeworks.cli.commands.choose",
-        "classify texts by likelihood, without training",
-    ),
-    "exposure": ("clozeworks.cli.commands.exposure", "measure the exposure bias of a model"),
-    "evaluate": (
-        "clozeworks.cli.commands.evaluate",
-        "measure how good a model is on labelled data",
-    ),
-    "show": ("clozeworks.cli.commands.show", "print a model's parts, sizes, files and papers"),
-    "new": ("clozeworks.cli.commands.new", "create a model folder with fresh weights"),
-    "tokenizer": ("clozeworks.cli.commands.tokenizer", "train, extend or inspect a tokenizer"),
-    "corpus": ("clozeworks.cli.commands.corpus", "turn raw text into a corpus to train on"),
-    "data": ("clozeworks.cli.commands.data", "check and split labelled data"),
-    "recipes": ("clozeworks.cli.commands.recipes", "list the recipes that come along"),
-    "init": ("clozeworks.cli.commands.init", "write a recipe to start from"),
-    "pretrain": (
-        "clozeworks.cli.commands.pretrain",
-        "train a model on a corpus; stop and resume at any time",
-    ),
-    "finetune": ("clozeworks.cli.commands.finetune", "fine-tune a model on labelled files"),
-    "runs": ("clozeworks.cli.commands.runs", "list runs, their progress, and how to resume them"),
-    "probe": (
-        "clozeworks.cli.commands.probe",
-        "what a frozen model's vectors are worth for a task",
-    ),
-    "env": ("clozeworks.cli.commands.env", "print versions and what this machine offers"),
+    "quickstart": "train a small BERT on Python's own documentation",
+    "fill": "fill in the words missing from a text",
+    "embed": "turn texts into vectors",
+    "generate": "continue a text, or answer it",
+    "score": "measure how likely texts are",
+    "choose": "classify texts by likelihood, without training",
+    "exposure": "measure the exposure bias of a model",
+    "evaluate": "measure how good a model is on labelled data",
+    "show": "print a model's parts, sizes, files and papers",
+    "new": "create a model folder with fresh weights",
+    "tokenizer": "train, extend or inspect a tokenizer",
+    "corpus": "turn raw text into a corpus to train on",
+    "data": "check and split labelled data",
+    "recipes": "list the recipes that come along",
+    "init": "write a recipe to start from",
+    "pretrain": "train a model on a corpus; stop and resume at any time",
+    "finetune": "fine-tune a model on labelled files",
+    "runs": "list runs, their progress, and how to resume them",
+    "probe": "what a frozen model's vectors are worth for a task",
+    "env": "print versions and what this machine offers",
 }
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 TERMINATED = 143
+# When signals stopped the work, and for how many seconds further ones are ignored.
+_stops = [-float("inf")]
+_PATIENCE = 5.0
 _NO_MEMORY = "There is not enough memory for this; use fewer or shorter texts."
 
 
 class Terminated(SystemExit):
-    """The system asked the program to end."""
+    """SIGTERM has arrived."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -72,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout = os.fdopen(
             sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False
         )
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as for a job in the background
+            signal.signal(number, _stop)
     try:
         sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
     finally:
@@ -113,7 +104,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _way_on(run: str) -> str | None:
-    """What to do about a run that has not come to its end; None if that cannot be said."""
+    """What to do about an unfinished run; None if nothing is known about it."""
     from pathlib import Path
 
     from clozeworks.runs.state import read_state
@@ -142,7 +133,7 @@ def _answer(arguments: list[str]) -> int:
 
 
 def task_commands() -> dict[str, str]:
-    """The command of each task and what it does, read from the files of `tasks/` without them."""
+    """The command of each task and what it does, read from `tasks/` without importing it."""
     import ast
     from pathlib import Path
 
@@ -152,14 +143,14 @@ def task_commands() -> dict[str, str]:
     files = [
         path for folder in folders for path in (*folder.glob("*.py"), *folder.glob("*/task.py"))
     ]
-    found = {}
+    summaries = {}
     for path in sorted(files):
         if path.stem == "__init__" or (path.stem == "task" and path.parent in folders):
             continue
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         name = path.parent.name if path.name == "task.py" else path.stem
-        found[name.replace("_", "-")] = text.split("\n")[0].rstrip(".")
-    return found
+        summaries[name.replace("_", "-")] = text.split("\n")[0].rstrip(".")
+    return summaries
 
 
 def overview() -> str:
@@ -171,9 +162,9 @@ def overview() -> str:
         "",
         "  clozeworks COMMAND …",
         "",
-        *(f"  {name:<{width}}{what}" for name, (_, what) in COMMANDS.items()),
+        *(f"  {name:<{width}}{what}" for name, what in COMMANDS.items()),
         "",
-        "What a model was taught, one command for each task:",
+        "Predictions of a model that was trained for a task:",
         *(f"  {name:<{width}}{what}" for name, what in tasks.items()),
         "",
         "clozeworks COMMAND --help explains a command. MODEL is a folder or a hub name.",
@@ -184,8 +175,10 @@ def overview() -> str:
 def _call(name: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
+    from clozeworks.errors import SettingError
+
     if name in COMMANDS:
-        module = import_module(COMMANDS[name][0])
+        module = import_module(f"clozeworks.cli.commands.{name}")
         app = module.make_app() if hasattr(module, "make_app") else module.app
     else:
         from clozeworks.cli.commands.predict import app_of
@@ -203,6 +196,14 @@ def _call(name: str, arguments: list[str]) -> int:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _complain(f"{error} See: clozeworks {name} --help")
+    except SettingError as error:  # settings that are options are named as they are typed
+        _, apps, _ = app.parse_commands(arguments)
+        options = {
+            argument.field_info.name: argument.name
+            for argument in apps[-1].assemble_argument_collection()
+            if argument.name.startswith("--")
+        }
+        return _complain(str(error.respelled(lambda setting: options.get(setting, setting))))
     return 0
 
 
@@ -223,6 +224,11 @@ def _close_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    # As an exception, so that temporary files are removed on the way out.
-    raise Terminated(TERMINATED)
+def _stop(number: int, frame: FrameType | None) -> None:
+    # As an exception, so that temporary files are removed on the way out; a second signal that
+    # follows at once would only disturb that.
+    now = time.monotonic()
+    if now - _stops[-1] < _PATIENCE:
+        return
+    _stops.append(now)
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(TERMINATED)

@@ -1,4 +1,4 @@
-"""Where results go, and what is kept of them if the work is stopped."""
+"""The output of commands: a file or standard output, kept if the work is stopped."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +20,15 @@ def open_output(
     lost: str = "",
     errors: bool = False,
 ) -> Iterator[IO[str]]:
-    """Opens what results are written to; if the work is stopped, those written so far are kept.
+    """Opens the output; if the work is stopped, results written so far are kept.
 
     Args:
         out: A file; None for standard output.
         what: What the results are called.
-        done: Says how much was done; an empty string if nothing was.
+        done: Returns how much was done, in words; an empty string if nothing was.
         overwrite: Whether a file that exists by the end is replaced.
-        lost: What is said of work that cannot be kept, if there is such work.
-        errors: Whether results are kept if an error ends the work, too.
+        lost: What message to add about work that cannot be kept, if there is any.
+        errors: Whether results are also kept if an error ends the work.
     """
     ends = (KeyboardInterrupt, SystemExit, *((ClozeworksError,) if errors else ()))
     stop: BaseException | None = None
@@ -51,7 +51,7 @@ def open_output(
     except OutputError as error:
         if stop is None:
             raise
-        where = str(error).removesuffix(".")  # the file could not take its place
+        where = str(error).removesuffix(".")  # the file could not be put in place
     if stop is None:
         return
     message = "; ".join(filter(None, (f"{done()} until then", lost, where)))
@@ -63,11 +63,11 @@ def open_output(
 
 
 def report_unread(unread: Sequence[int], max_length: int | None) -> None:
-    """Says how many prompts were truncated at their beginning, if any were.
+    """Prints how many prompts were truncated at their beginning, if any were.
 
     Args:
-        unread: Tokens of each prompt that were not read.
-        max_length: The most tokens that are read at a time.
+        unread: The number of tokens of each prompt that were not read.
+        max_length: The maximum number of tokens of a prompt and what follows.
     """
     if count := sum(map(bool, unread)):
         print(

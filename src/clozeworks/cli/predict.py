@@ -1,4 +1,4 @@
-"""What the commands that ask a model share: options, answers in order, and a closing line."""
+"""Shared by the commands that predict: options, predictions in order, and a closing line."""
 
 import json
 import sys
@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
+from clozeworks.cli.inputs import TableOptions, check_minimum
 from clozeworks.cli.outputs import open_output
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -26,14 +27,10 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
-    """How items are read and answers written.
+class ReadingOptions(TableOptions):
+    """How items are read and predictions written.
 
     Attributes:
-        columns: Which columns of a file are what, by name or number: text=review. Found if not
-            given. Roles: text; first, second; words; question, context.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        encoding: The encoding of files and standard input.
         skip_bad_rows: Drop rows that cannot be used, such as blank texts, and count them.
         json_lines: Print one JSON object per item, or text for people. If not given: text if the
             output is a terminal, JSON otherwise.
@@ -44,9 +41,6 @@ class ReadingOptions:
 
     answers: ClassVar[str] = "answers"  # what is written
 
-    columns: str | None = None
-    header: bool | None = None
-    encoding: str = "utf-8"
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False
     json_lines: Annotated[bool | None, Parameter(name="--json")] = None
     out: Annotated[Path | None, Parameter(alias="-o")] = None
@@ -59,43 +53,28 @@ class ReadingOptions:
             top: How many labels or candidates are shown.
 
         Raises:
-            SettingError: An option has a value it may not have.
-            OutputError: The output file cannot be written.
+            SettingError: If an option has a value it may not have.
+            OutputError: If the output file cannot be written.
         """
         from clozeworks.data.files.vectors import check_output
 
-        if top is not None and top < 1:
-            raise SettingError(f"--top is {top}; it must be at least 1.")
+        check_minimum(1, top=top)
         if self.out is None:
             return
         if self.json_lines is False:
-            raise SettingError("--no-json has no effect on --out, which is JSON; leave one out.")
+            rule = "the file of --out is JSON"
+            raise SettingError("--no-json", SET, rule, "leave one of the two out")
         check_output(self.out, overwrite=self.overwrite, suffixes=(".jsonl",), name=self.answers)
 
     def open(
         self, source: str, item: "type[Item]", chunk: int | None = None
     ) -> "tuple[InputItems, BadRows]":
-        """What is asked about, and where its bad rows are noted."""
+        """The items, and the collection of bad rows."""
         from clozeworks.cli.items import CHUNK_ITEMS, ItemInput
         from clozeworks.data.labelled.bad_rows import BadRows
 
         bad = BadRows(skip=self.skip_bad_rows)
-        reader = ItemInput(
-            item, self.columns, self.header, self.encoding, bad, chunk or CHUNK_ITEMS
-        )
-        return reader.open(source), bad
-
-    def check_two_texts(self) -> None:
-        """Insists that no option speaks of a file where there is none.
-
-        Raises:
-            SettingError: One does.
-        """
-        for name, value in (("--columns", self.columns), ("--header", self.header)):
-            if value is not None:
-                raise SettingError(f"{name} is given, but no table is; leave {name} out.")
-        if self.skip_bad_rows:
-            raise SettingError("--skip-bad-rows is given, but no file is; leave it out.")
+        return ItemInput(item, self, bad, chunk or CHUNK_ITEMS).open(source), bad
 
 
 @Parameter(name="*")
@@ -110,41 +89,40 @@ class Options(ReadingOptions):
     batch_tokens: int | None = None
 
     def check(self, top: int | None = None) -> None:
-        """Finds out the same, and whether batches can be made."""
-        if self.batch_tokens is not None and self.batch_tokens < 1:
-            raise SettingError(f"--batch-tokens is {self.batch_tokens}; it must be at least 1.")
+        """Checks the same, and the batch size."""
+        check_minimum(1, batch_tokens=self.batch_tokens)
         super().check(top)
 
 
 def answer_all(
     loaded: "LanguageModel",
     task: "AnyTask",
-    asked: "InputItems",
+    inputs: "InputItems",
     bad: "BadRows",
     options: Options,
     *,
     top: int | None = None,
     change: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Asks a model about items chunk by chunk; each is written before the next is read.
+    """Predicts items chunk by chunk; each chunk is written before the next is read.
 
-    Who stops it keeps the answers that are written.
+    Whoever stops it keeps the predictions that are written.
 
     Args:
         loaded: The model.
-        task: What is asked.
-        asked: What about.
+        task: The task.
+        inputs: The items.
         bad: Rows that could not be used.
-        options: Where answers go.
+        options: Where predictions go.
         top: How many labels or candidates are shown, and a JSON object holds.
-        change: Changes an answer before it is shown or written.
+        change: Changes a prediction before it is shown or written.
     """
     from clozeworks.cli.display.highlight import show, terminal
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.tasks.results.records import record_of
 
-    if asked.found:
-        print(asked.found, file=sys.stderr)
+    if inputs.found:
+        print(inputs.found, file=sys.stderr)
     readable = options.json_lines is False or (
         options.json_lines is None and options.out is None and sys.stdout.isatty()
     )
@@ -160,11 +138,10 @@ def answer_all(
         file = stack.enter_context(opened)
         tokens = None
         if not (file is sys.stdout and sys.stdout.isatty()):  # answers would run into a bar
-            tokens = TokenProgress(stack.enter_context(ProgressBar("tokens")), asked.fraction_read)
+            tokens = TokenProgress(stack.enter_context(ProgressBar("tokens")), inputs.fraction_read)
         console = terminal() if readable else None
-        # What an output cannot show would be written as no JSON reader knows it.
-        escaped = (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
-        for items in asked.chunks:
+        escaped = needs_escapes(file)
+        for items in inputs.chunks:
             chunk = list(map(task.from_input, items))
             answers = loaded.predict(
                 chunk, task, batch_tokens=options.batch_tokens, progress=tokens
@@ -183,18 +160,23 @@ def answer_all(
                 long += answer.windows > 1
             file.flush()
         if not count:
-            raise nothing(asked.origin, bad)
-    if asked.direct and options.out is None and not long:
+            raise nothing(inputs.origin, bad)
+    if inputs.direct and options.out is None and not long:
         return
     print(closing(count, what, time.monotonic() - begin, long, bad, options.out), file=sys.stderr)
 
 
+def needs_escapes(file: IO[str]) -> bool:
+    """Whether JSON must be ASCII: other encodings would write what no JSON reader knows."""
+    return (getattr(file, "encoding", None) or "").lower().replace("-", "") != "utf8"
+
+
 class TokenProgress:
-    """Progress in tokens over a source whose end is not known: it is reckoned from its share.
+    """Progress in tokens over a source of unknown length: the total is estimated.
 
     Args:
-        progress: What is told.
-        fraction: Which fraction of the source has been read; None if nobody knows.
+        progress: Called with the tokens done and the estimated total.
+        fraction: The fraction of the source that has been read; None if it is not known.
     """
 
     def __init__(self, progress: "ProgressBar", fraction: Callable[[], float | None]) -> None:
@@ -206,8 +188,8 @@ class TokenProgress:
         """Notes tokens of this chunk, and how many it has."""
         self._total = total
         fraction = self._fraction()
-        reckoned = round((self._before + total) / fraction) if fraction else 0
-        self._progress(self._before + done, reckoned)
+        estimate = round((self._before + total) / fraction) if fraction else 0
+        self._progress(self._before + done, estimate)
 
     def next_chunk(self) -> None:
         """Counts the chunk as done."""
@@ -228,19 +210,23 @@ def closing(
     parts = [pace(count, what, seconds)]
     if long:
         parts.append(f"{long:,} needed more than one window")
-    if bad.rows:
-        parts.append(f"{counted(len(bad.rows), 'bad row')} dropped, the first: {bad.rows[0]}")
+    parts += dropped_rows(bad)
     if out is not None:
         parts.append(f"answers in {out}")
     return "; ".join(parts)
 
 
+def dropped_rows(bad: "BadRows") -> list[str]:
+    """How many bad rows were dropped, in words; nothing if none was."""
+    rows = bad.rows
+    return [f"{counted(len(rows), 'bad row')} dropped, the first: {rows[0]}"] if rows else []
+
+
 def nothing(origin: str, bad: "BadRows") -> InputError:
-    """That a source holds nothing to ask about, and why."""
+    """The error for a source that has no usable row."""
     if bad.rows:
         were_bad = counted(len(bad.rows), "was bad", "were bad")
         return InputError(f"{origin}: no row is left, {were_bad}; the first: {bad.rows[0]}.")
     return InputError(
-        f"{origin} holds nothing to ask about; there must be at least one row; check where it "
-        "comes from."
+        f"{origin} has no rows; there must be at least one; check where it comes from."
     )

@@ -9,7 +9,7 @@ from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import usual_pooling
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.initialize import initialize
-from clozeworks.errors import SettingError, UnknownName
+from clozeworks.errors import MISSING, SettingError, Stated, UnknownName
 from clozeworks.families.family import Config, published_sizes, vocabulary_size
 from clozeworks.language_model.model import LanguageModel
 from clozeworks.objectives.teacher_forcing import DECODER
@@ -19,7 +19,7 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 SPREAD = "initializer_range"
 # How long texts are in training; with rotary positions the network itself does not know it.
 PLACES = "max_position_embeddings"
-# Settings that follow from something else, and what that is.
+# Settings that follow from something else, and what determines them.
 DECIDED = {"model_type": "the size", "vocab_size": "the tokenizer"}
 
 
@@ -43,59 +43,59 @@ def new(
         changes: Entries of the config to replace, for example hidden_size=256.
     """
     if not 0 <= seed < 2**63:
-        raise SettingError(f"seed is {seed}; it must be at least 0 and below 2**63.")
+        raise SettingError("seed", seed, "it must be at least 0 and below 2**63")
     known = published_sizes()
     if size not in known:
         raise UnknownName("size", size, known)
-    found = known[size]
+    family = known[size]
     if isinstance(heads, str):
-        raise SettingError(f"heads is {heads!r}; it must be a list of names; write [{heads!r}].")
-    decoder = found.paths.keys() & {DECODER}
+        raise SettingError("heads", heads, "it must be a list of names", f"write [{heads!r}]")
+    decoder = family.paths.keys() & {DECODER}
     if heads is None:
         heads = (HEAD, *decoder)
     if HEAD in heads and not decoder <= set(heads):
-        raise SettingError(
-            f"heads is {', '.join(heads)}; the vocabulary head of {size} stands on its decoder; "
-            f"add {DECODER}, or leave {HEAD} out for the encoder alone."
-        )
-    unknown = set(heads) - set(found.paths)
+        rule = f"the vocabulary head of {size} stands on its decoder"
+        advice = f"add {DECODER}, or leave {HEAD} out for the encoder alone"
+        raise SettingError("heads", Stated(", ".join(heads)), rule, advice)
+    unknown = set(heads) - set(family.paths)
     if unknown:
-        raise UnknownName("head", min(unknown), found.paths)
+        raise UnknownName("head", min(unknown), family.paths)
     if tokenizer is None:
-        if size not in found.of_bytes:
+        if size not in family.of_bytes:
+            advice = "or choose a size whose tokens are bytes, such as byt5-small"
             raise SettingError(
-                f"tokenizer is None; {size} needs one; give a tokenizer or its folder, or choose a "
-                f"size whose tokens are bytes, such as byt5-small."
+                "tokenizer",
+                MISSING,
+                f"{size} needs one",
+                f"give a tokenizer or its folder, {advice}",
             )
         tokenizer = Tokenizer.of_bytes()
     if not isinstance(tokenizer, Tokenizer):
-        tokenizer = Tokenizer.load(tokenizer, style=found.style)
-    base = found.blueprint(found.published(size), frozenset(heads))
-    settable = found.config(base).keys() - DECIDED.keys() | {SPREAD}
-    settable |= {PLACES} & found.published(size).keys()
+        tokenizer = Tokenizer.load(tokenizer, style=family.style)
+    base = family.blueprint(family.published(size), frozenset(heads))
+    settable = family.config(base).keys() - DECIDED.keys() | {SPREAD}
+    settable |= {PLACES} & family.published(size).keys()
     for key, value in changes.items():
         if key in DECIDED:
-            raise SettingError(f"{key} is {value!r}; {DECIDED[key]} decides it; leave it out.")
+            raise SettingError(key, value, f"{DECIDED[key]} determines it", "leave it out")
         if key not in settable:
             raise UnknownName("setting", key, settable)
-    values = {SPREAD: 0.02, **found.published(size), **changes}
-    spread = Config(values, size).number(SPREAD, 0.02)
+    values = {SPREAD: 0.02, **family.published(size), **changes}
+    std = Config(values, size).number(SPREAD, 0.02)
     if PLACES in values:
         Config(values, size).whole(PLACES, 0)  # complains
     if "pad_token_id" in values and values["pad_token_id"] != tokenizer.pad_id:
-        raise SettingError(
-            f"{size} numbers positions from its padding token, {values['pad_token_id']}, but the "
-            f"tokenizer's is {tokenizer.pad_id}; train it with --kind bpe."
-        )
-    blueprint = found.blueprint(Config(values, size), frozenset(heads))
+        rule = f"the tokenizer's is {tokenizer.pad_id}, and {size} counts positions from it"
+        advice = "train the tokenizer with --kind bpe"
+        raise SettingError("pad_token_id", values["pad_token_id"], rule, advice)
+    blueprint = family.blueprint(Config(values, size), frozenset(heads))
     blueprint = vocabulary_size(blueprint, tokenizer.size)
     try:
         model = blueprint.build()
     except RuntimeError as error:  # how torch says that memory cannot be had
-        raise SettingError(
-            f"{size} with these settings is too large for this machine ({error}); lower them."
-        ) from error
-    initialize(model, seed=seed, std=spread, stds=found.stds(blueprint))
+        rule = f"with these settings it is too large for this machine ({error})"
+        raise SettingError("size", size, rule, "lower them") from error
+    initialize(model, seed=seed, std=std, stds=family.stds(blueprint))
     config = {
         **values,
         "pad_token_id": tokenizer.pad_id,
@@ -104,7 +104,7 @@ def new(
     }
     checkpoint = Checkpoint(
         model=model.eval(),
-        family=found,
+        family=family,
         config=config,
         tokenizer=tokenizer,
         pooling=usual_pooling(blueprint),

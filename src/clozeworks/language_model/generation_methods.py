@@ -1,29 +1,19 @@
-"""What a model that writes can be asked: to go on with a prompt, or to answer it."""
+"""The methods of a language model that generate text: a continuation, or an answer."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from clozeworks.checkpoints.folder import Checkpoint
-from clozeworks.checkpoints.generation import ends_of, max_positions_of, start_of
-from clozeworks.errors import InputError, SettingError
+from clozeworks.checkpoints.generation import ends_of, max_positions_of
+from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.generate.settings import Generation
 from clozeworks.inference.generate import TextWriter
 from clozeworks.inference.streaming import StreamChunk, WrittenText
+from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.runtime.progress import Progress
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 
-class GenerationMethods(ABC):
-    """The part of a language model that writes."""
-
-    name: str
-    checkpoint: Checkpoint
-
-    @property
-    @abstractmethod
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
+class GenerationMethods(LoadedCheckpoint):
+    """The methods of a language model that generate text."""
 
     @overload
     def generate(self, prompts: str, **settings: Any) -> WrittenText | list[WrittenText]: ...
@@ -40,26 +30,27 @@ class GenerationMethods(ABC):
         progress: Progress | None = None,
         **named: Any,
     ) -> Any:
-        """Writes a text behind each prompt, or an answer to it.
+        """Continues each prompt, or answers it.
 
-        Without settings the likeliest token is taken each time, 128 at most. A text does not depend
-        on the prompts beside it, and one that is drawn is a function of seed and prompt.
+        Without settings decoding is greedy, up to 128 tokens. A text does not depend on the other
+        prompts, and a sampled one is a function of seed and prompt.
 
-        Who interrupts it gets nothing. `stream` keeps what there is: `fresh.so_far()` is all that
-        was written of a text, `fresh.whole` a text that has ended.
+        If it is interrupted, nothing is returned. With `stream` you keep what there is:
+        `chunk.so_far()` is all that was generated of a text, `chunk.whole` a text that has ended.
 
         Args:
             prompts: One prompt or several.
-            settings: How texts are written, all in one; or name single ones:
-            chat: Whether each prompt is what a user says in a chat: it is put as the tokenizer's
-                template has it, and the assistant's turn is written.
-            progress: Called with texts done and texts in all.
-            named: `max_new_tokens`, `min_new_tokens`, `stop`; `sample`, `temperature`, `top_k`,
-                `top_p`, `min_p`, `typical`, `seed`; `num_beams`, `length_penalty`,
-                `early_stopping`, `num_beam_groups`, `diversity_penalty`; `repetition_penalty`,
-                `presence_penalty`, `frequency_penalty`, `no_repeat_ngram_size`, `bad_words`,
-                `required_words`; `num_return_sequences` for several texts of each prompt;
-                `top_logprobs` for alternatives of every token. `Generation.of` explains them.
+            settings: All settings in one object, instead of single ones by name.
+            chat: Whether each prompt is a user's message: the tokenizer's chat template is applied,
+                and the assistant's turn is generated.
+            progress: Called with the number of texts done and of all texts.
+            named: Single settings: `max_new_tokens`, `min_new_tokens`, `stop`; `sample`,
+                `temperature`, `top_k`, `top_p`, `min_p`, `typical`, `seed`; `num_beams`,
+                `length_penalty`, `early_stopping`, `num_beam_groups`, `diversity_penalty`;
+                `repetition_penalty`, `presence_penalty`, `frequency_penalty`,
+                `no_repeat_ngram_size`, `bad_words`, `required_words`; `num_return_sequences` for
+                several texts per prompt; `top_logprobs` for alternatives of every token.
+                `Generation.of` explains them.
 
         Returns:
             For one prompt its `WrittenText`, for several a list of them; with
@@ -67,10 +58,10 @@ class GenerationMethods(ABC):
         """
         chosen = _settings(settings, named)
         several = _listed(prompts)
-        found: list[Any] = list(self.writer(chat=chat).all(several, chosen, progress))
+        texts: list[Any] = list(self.writer(chat=chat).all(several, chosen, progress))
         if "num_return_sequences" not in named and chosen.num_return_sequences == 1:
-            found = [texts[0] for texts in found]
-        return found[0] if isinstance(prompts, str) else found
+            texts = [sequences[0] for sequences in texts]
+        return texts[0] if isinstance(prompts, str) else texts
 
     def stream(
         self,
@@ -80,41 +71,41 @@ class GenerationMethods(ABC):
         chat: bool = False,
         **named: Any,
     ) -> Iterator[StreamChunk]:
-        """The same, given as it comes.
+        """Generates as `generate` does, and yields text as it comes.
 
-        Everything about prompts and settings is checked at once, before the first text comes.
+        Prompts and settings are checked at once, before the first text comes.
 
         Args:
             prompts: One prompt or several.
-            settings: How texts are written, all in one; or name single ones:
+            settings: As for `generate`.
             chat: As for `generate`.
             named: As for `generate`.
 
         Returns:
-            An iterator over text that is new, with the number of its prompt; the last of each text
-            has it whole.
+            An iterator over new text, with the number of its prompt; the last chunk of a text holds
+            the whole of it.
         """
         several = _listed(prompts)
         return self.writer(chat=chat).stream(several, _settings(settings, named))
 
     def writer(self, *, chat: bool = False) -> TextWriter:
-        """What writes, with the folder's word on where texts begin and end.
+        """The generator, which begins and ends texts as the folder states.
 
         Args:
             chat: As for `generate`.
 
         Raises:
-            UnsupportedError: The model cannot write.
+            UnsupportedError: If the model cannot generate text.
         """
-        point, blueprint = self.checkpoint, self.checkpoint.model.blueprint
-        told = (point.generation, point.config, self.tokenizer, blueprint.embeddings.tokens)
+        checkpoint, blueprint = self.checkpoint, self.blueprint
+        rows = blueprint.embeddings.tokens
         return TextWriter(
-            point.model,
+            self.model,
             self.tokenizer,
             name=self.name,
-            ends=ends_of(*told),
-            start=start_of(*told) if blueprint.decoder is not None else None,
-            room=max_positions_of(blueprint, point.config),
+            ends=ends_of(checkpoint.generation, checkpoint.config, self.tokenizer, rows),
+            start=self.start if blueprint.decoder is not None else None,
+            room=max_positions_of(blueprint, checkpoint.config),
             chat=chat,
         )
 
@@ -129,7 +120,6 @@ def _listed(prompts: str | Sequence[str]) -> list[str]:
 
 def _settings(settings: Generation | None, named: dict[str, Any]) -> Generation:
     if settings is not None and named:
-        raise SettingError(
-            f"settings is given, and {min(named)} beside it; say everything in one of them."
-        )
+        rule = f"`{min(named)}` is given, too"
+        raise SettingError("settings", SET, rule, "use only one of the two ways")
     return settings or Generation.of(**named)

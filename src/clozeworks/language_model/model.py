@@ -8,17 +8,14 @@ from typing import Unpack, overload
 import torch
 
 from clozeworks.checkpoints import folder as folders
-from clozeworks.checkpoints.folder import SHARD_BYTES, Checkpoint
-from clozeworks.checkpoints.generation import max_positions_of, noted_sentinels
+from clozeworks.checkpoints.folder import SHARD_BYTES
+from clozeworks.checkpoints.generation import noted_sentinels
 from clozeworks.checkpoints.hub import resolve
-from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling, Prompts, usual_pooling
+from clozeworks.checkpoints.sentence import usual_pooling
 from clozeworks.checkpoints.tasks import AnyTask, OldHead, with_task
 from clozeworks.checkpoints.vocabulary import extended
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
-from clozeworks.families.family import Family
 from clozeworks.inference import embed as embedding
 from clozeworks.inference import fill as filling
 from clozeworks.inference.embed import TokenVectors, Vectors
@@ -26,83 +23,29 @@ from clozeworks.inference.fill import Filled
 from clozeworks.inference.fill_spans import fill_spans
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.language_model.generation_methods import GenerationMethods
+from clozeworks.language_model.loaded import checked_length
 from clozeworks.language_model.scoring_methods import ScoringMethods
-from clozeworks.text.tokenizer.files import CONVERT
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.language_model.task_methods import TaskMethods
 from clozeworks.text.training.extend import LEAST, Extension, extend
 
-# Entries of the vocabulary of models whose tokens are bytes.
-BYTES = 384
+
+class FillKeywords(BatchKeywords, total=False):
+    """The keyword arguments of `fill`."""
+
+    top: int
+    words: Sequence[str] | None
 
 
-class LanguageModel(ScoringMethods, GenerationMethods):
+class HiddenStateKeywords(BatchKeywords, total=False):
+    """The keyword arguments of `hidden_states`."""
+
+    layer: int
+    max_length: int | None
+    truncate: bool
+
+
+class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
     """A model with its tokenizer, its family and everything else its folder states."""
-
-    def __init__(self, checkpoint: Checkpoint, name: str) -> None:
-        self.checkpoint = checkpoint
-        self.name = name
-
-    @property
-    def model(self) -> Model:
-        """The network."""
-        return self.checkpoint.model
-
-    @property
-    def blueprint(self) -> Blueprint:
-        """The description of the network."""
-        return self.model.blueprint
-
-    @property
-    def family(self) -> Family:
-        """The published family."""
-        return self.checkpoint.family
-
-    @property
-    def report(self) -> LoadReport:
-        """What happened while weights were loaded."""
-        return self.checkpoint.report
-
-    @property
-    def pooling(self) -> Pooling:
-        """How token vectors are pooled; set it to change what `embed` does and `save` writes."""
-        return self.checkpoint.pooling
-
-    @pooling.setter
-    def pooling(self, value: Pooling) -> None:
-        self.checkpoint.pooling = replace(value, stated=True)
-
-    @property
-    def prompts(self) -> Prompts:
-        """Prompts to put before a text, by name; the folder may name a default."""
-        return self.checkpoint.prompts
-
-    @property
-    def has_tokenizer(self) -> bool:
-        """Whether the folder holds a tokenizer."""
-        return self.checkpoint.tokenizer is not None
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer.
-
-        Raises:
-            UnsupportedError: If the folder has none.
-        """
-        if self.checkpoint.tokenizer is None:
-            if self.checkpoint.unread is not None:
-                raise UnsupportedError(f"{self.name}: {self.checkpoint.unread} {CONVERT}")
-            files = "tokenizer.json, or vocab.txt, or vocab.json with merges.txt"
-            if self.family.of_bytes and self.blueprint.embeddings.tokens == BYTES:
-                files = "the files that `clozeworks tokenizer bytes` makes"
-            raise UnsupportedError(f"{self.name} has no tokenizer; put {files} into the folder.")
-        return self.checkpoint.tokenizer
-
-    @property
-    def max_length(self) -> int | None:
-        """The maximum number of tokens of a text, special ones included; None without a limit."""
-        max_positions = max_positions_of(self.blueprint, self.checkpoint.config)
-        limits = [max_positions, self.tokenizer.max_length]
-        return min((limit for limit in limits if limit is not None), default=None)
 
     def to(self, device: str | torch.device) -> "LanguageModel":
         """Moves the weights to a device and returns the model."""
@@ -111,22 +54,10 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @overload
     def fill(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        *,
-        top: int = ...,
-        words: Sequence[str] | None = ...,
-        **options: Unpack[BatchKeywords],
+        self, texts: str, **options: Unpack[FillKeywords]
     ) -> Filled: ...
     @overload
-    def fill(
-        self,
-        texts: Sequence[str],
-        *,
-        top: int = ...,
-        words: Sequence[str] | None = ...,
-        **options: Unpack[BatchKeywords],
-    ) -> list[Filled]: ...
+    def fill(self, texts: Sequence[str], **options: Unpack[FillKeywords]) -> list[Filled]: ...
     def fill(
         self,
         texts: str | Sequence[str],
@@ -144,7 +75,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             texts: One text or several.
             top: How many candidates per gap.
             words: If given, only these words are ranked; not for encoder-decoders.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text a `Filled`, for several a list of them.
@@ -220,7 +151,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             max_length: The maximum number of tokens of a text; the model's limit if not given.
             truncate: Whether longer texts are truncated; otherwise they are an error.
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text a vector, for several an array with a row each, in float32.
@@ -249,23 +180,11 @@ class LanguageModel(ScoringMethods, GenerationMethods):
 
     @overload
     def hidden_states(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        *,
-        layer: int = ...,
-        max_length: int | None = ...,
-        truncate: bool = ...,
-        **options: Unpack[BatchKeywords],
+        self, texts: str, **options: Unpack[HiddenStateKeywords]
     ) -> TokenVectors: ...
     @overload
     def hidden_states(
-        self,
-        texts: Sequence[str],
-        *,
-        layer: int = ...,
-        max_length: int | None = ...,
-        truncate: bool = ...,
-        **options: Unpack[BatchKeywords],
+        self, texts: Sequence[str], **options: Unpack[HiddenStateKeywords]
     ) -> list[TokenVectors]: ...
     def hidden_states(
         self,
@@ -283,7 +202,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             layer: Which layer's output; 0 is the embeddings, -1 the last layer.
             max_length: The maximum number of tokens of a text; the model's limit if not given.
             truncate: Whether longer texts are truncated; otherwise they are an error.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text its `TokenVectors`, for several a list of them.
@@ -293,7 +212,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             SettingError: If the model has no such layer.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
-        found = embedding.hidden_states(
+        vectors = embedding.hidden_states(
             self.model,
             self.tokenizer,
             several,
@@ -302,7 +221,7 @@ class LanguageModel(ScoringMethods, GenerationMethods):
             truncate=truncate,
             options=BatchOptions(**options),
         )
-        return found[0] if isinstance(texts, str) else found
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def extend(self, texts: Iterable[str], count: int, *, least: int = LEAST) -> Extension:
         """Extends the vocabulary for text it was not made for; each new token gets an embedding.
@@ -368,17 +287,10 @@ class LanguageModel(ScoringMethods, GenerationMethods):
         )
         return Path(folder)
 
-    def _limit(self, asked: int | None, usual: int | None = None) -> int | None:
-        room = self.blueprint.max_length()
-        if asked is not None:
-            if asked < 1:
-                raise SettingError("max_length", asked, "it must be at least 1")
-            if room is not None and asked > room:
-                rule = f"this model takes at most {room:,} tokens"
-                raise SettingError("max_length", asked, rule, "lower it")
-            return asked
-        limits = [limit for limit in (self.max_length, usual) if limit is not None]
-        return min(limits, default=None)
+    def _limit(self, max_length: int | None, usual: int | None = None) -> int | None:
+        if max_length is not None:
+            return checked_length(max_length, 1, self.blueprint.max_length())
+        return min(filter(None, (self.max_length, usual)), default=None)
 
 
 def load(

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Unpack, overload
 
-from clozeworks.checkpoints.generation import start_of
-from clozeworks.errors import InputError, SettingError, UnsupportedError
+from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.inference import choose as choosing
 from clozeworks.inference import likelihood
 from clozeworks.inference.choose import TEMPLATE, Chosen, Normalize
@@ -12,40 +11,39 @@ from clozeworks.inference.exposure import GIVEN, LENGTH, Exposure, exposure
 from clozeworks.inference.few_shot import FewShot, FewShotPrompts, LabelledExample, demonstrations
 from clozeworks.inference.likelihood import HEAD, Scored
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
-from clozeworks.language_model.task_methods import TaskMethods
+from clozeworks.language_model.loaded import LoadedCheckpoint, checked_length
 
 
-class ScoringMethods(TaskMethods):
+class ScoreKeywords(BatchKeywords, total=False):
+    """The keyword arguments of `score`."""
+
+    max_length: int | None
+    overlap: int | None
+    source_locations: Sequence[str] | None
+
+
+class ChooseKeywords(BatchKeywords, total=False):
+    """The keyword arguments of `choose`."""
+
+    template: str
+    normalize: Normalize
+    before: Sequence[str] | None
+    source_locations: Sequence[str] | None
+
+
+class ScoringMethods(LoadedCheckpoint):
     """Scoring texts, choosing among labels, measuring exposure bias."""
-
-    @property
-    def start(self) -> int | None:
-        """The decoder start token of an encoder-decoder."""
-        point = self.checkpoint
-        rows = point.model.blueprint.embeddings.tokens
-        return start_of(point.generation, point.config, self.tokenizer, rows)
 
     @overload
     def score(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        continuations: str | None = ...,
-        *,
-        max_length: int | None = ...,
-        overlap: int | None = ...,
-        source_locations: Sequence[str] | None = ...,
-        **options: Unpack[BatchKeywords],
+        self, texts: str, continuations: str | None = ..., **options: Unpack[ScoreKeywords]
     ) -> Scored: ...
     @overload
     def score(
         self,
         texts: Sequence[str],
         continuations: Sequence[str] | None = ...,
-        *,
-        max_length: int | None = ...,
-        overlap: int | None = ...,
-        source_locations: Sequence[str] | None = ...,
-        **options: Unpack[BatchKeywords],
+        **options: Unpack[ScoreKeywords],
     ) -> list[Scored]: ...
     def score(
         self,
@@ -70,7 +68,7 @@ class ScoringMethods(TaskMethods):
             overlap: How many tokens a later window has at least before those it scores; half of a
                 window if not given.
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text a `Scored`, for several a list of them.
@@ -86,16 +84,16 @@ class ScoringMethods(TaskMethods):
                 "texts and continuations do not match; each text needs a continuation; give two "
                 "texts, or two lists of equal length."
             )
-        alone = isinstance(texts, str)
         several = [texts] if isinstance(texts, str) else texts
-        window, batching = self._window(max_length), BatchOptions(**options)
+        limit, batching = self.max_length, BatchOptions(**options)
+        window = limit if max_length is None else checked_length(max_length, 2, limit)
         if continuations is None:
             if self.model.decoder is not None:
                 raise UnsupportedError(
                     f"{self.name} is an encoder-decoder, so a text by itself has no likelihood; "
                     f"give the outputs as continuations."
                 )
-            found = likelihood.score_texts(
+            scores = likelihood.score_texts(
                 self.model,
                 self.tokenizer,
                 several,
@@ -106,7 +104,7 @@ class ScoringMethods(TaskMethods):
             )
         else:
             following = [continuations] if isinstance(continuations, str) else continuations
-            found = likelihood.score_continuations(
+            scores = likelihood.score_continuations(
                 self.model,
                 self.tokenizer,
                 several,
@@ -117,31 +115,15 @@ class ScoringMethods(TaskMethods):
                 source_locations=source_locations,
                 options=batching,
             )
-        return found[0] if alone else found
+        return scores[0] if isinstance(texts, str) else scores
 
     @overload
     def choose(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        labels: Sequence[str],
-        *,
-        template: str = ...,
-        normalize: Normalize = ...,
-        before: Sequence[str] | None = ...,
-        source_locations: Sequence[str] | None = ...,
-        **options: Unpack[BatchKeywords],
+        self, texts: str, labels: Sequence[str], **options: Unpack[ChooseKeywords]
     ) -> Chosen: ...
     @overload
     def choose(
-        self,
-        texts: Sequence[str],
-        labels: Sequence[str],
-        *,
-        template: str = ...,
-        normalize: Normalize = ...,
-        before: Sequence[str] | None = ...,
-        source_locations: Sequence[str] | None = ...,
-        **options: Unpack[BatchKeywords],
+        self, texts: Sequence[str], labels: Sequence[str], **options: Unpack[ChooseKeywords]
     ) -> list[Chosen]: ...
     def choose(
         self,
@@ -164,7 +146,7 @@ class ScoringMethods(TaskMethods):
                 of it ("none"), or minus what it is without the text ("unconditional").
             before: Text put before each prompt, such as `demonstrations`.
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text a `Chosen`, for several a list of them.
@@ -240,7 +222,7 @@ class ScoringMethods(TaskMethods):
             length: For how many tokens the references are followed.
             greedy: Whether the model reads its likeliest tokens; otherwise it samples them.
             seed: Decides what is sampled.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Raises:
             InputError: If no text is long enough, or if answers are missing or superfluous.
@@ -287,15 +269,3 @@ class ScoringMethods(TaskMethods):
                 f"{self.name} has no decoder start token; state decoder_start_token_id in "
                 f"config.json."
             )
-
-    def _window(self, size: int | None) -> int | None:
-        """The length of a window: what was asked for, or the model's limit."""
-        limit = self.max_length
-        if size is None:
-            return limit
-        if size < 2:
-            raise SettingError("max_length", size, "it must be at least 2")
-        if limit is not None and size > limit:
-            rule = f"this model takes at most {limit:,} tokens"
-            raise SettingError("max_length", size, rule, "lower it")
-        return size

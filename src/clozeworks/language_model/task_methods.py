@@ -1,57 +1,33 @@
-"""What a model with a task can be asked: classify, compare, tag, answer, text to text."""
+"""The methods of a language model with a task head: classify, compare, tag, answer, write."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, Unpack, overload
 
-from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.tasks import AnyTask, task_of
-from clozeworks.core.model import Model
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.items import Item
 from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.inference.predict import answers
+from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.tasks.answer import Answer, Answered
-from clozeworks.tasks.classify import Classified, Classify, TextItem
-from clozeworks.tasks.compare import Compare, PairItem
+from clozeworks.tasks.classify import Classified, Classify
+from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.spans.questions import QuestionItem
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.task import task_classes
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem
 from clozeworks.tasks.text_to_text.task import Composed, TextToText
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import counted
 
 TextPair = tuple[str, str]
 WordList = list[str] | tuple[str, ...]
 TaskType = TypeVar("TaskType", bound=AnyTask)
 
 
-class TaskMethods(ABC):
-    """The part of a language model that answers.
-
-    Attributes:
-        name: What messages call the model.
-        checkpoint: Everything its folder says.
-    """
-
-    name: str
-    checkpoint: Checkpoint
-
-    @property
-    @abstractmethod
-    def model(self) -> Model:
-        """The network."""
-
-    @property
-    @abstractmethod
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
-
-    @property
-    @abstractmethod
-    def max_length(self) -> int | None:
-        """The most tokens it takes."""
+class TaskMethods(LoadedCheckpoint):
+    """The methods of a language model with a task head."""
 
     @property
     def task(self) -> AnyTask | None:
@@ -67,15 +43,14 @@ class TaskMethods(ABC):
 
         Args:
             texts: One text or several. Long ones are read through windows.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text a `Classified`, for several a list of them.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
-        task = self.task_for(Classify)
-        found = self.predict([TextItem(text) for text in several], task, **options)
-        return found[0] if isinstance(texts, str) else found
+        predictions = self.predict(several, self.task_for(Classify), **options)
+        return predictions[0] if isinstance(texts, str) else predictions
 
     @overload
     def compare(self, pairs: TextPair, **options: Any) -> Classified: ...
@@ -88,20 +63,15 @@ class TaskMethods(ABC):
 
         Args:
             pairs: Two texts, or a list of such pairs.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one pair a `Classified`, for several a list of them.
         """
         alone = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
         several: list[Any] = [pairs] if alone else list(pairs)
-        for number, pair in enumerate(several, start=1):
-            if isinstance(pair, str) or len(pair) != 2:
-                raise InputError(f"pair {number:,} is {pair!r}; it must be two texts; give two.")
-        found = self.predict(
-            [PairItem(*pair) for pair in several], self.task_for(Compare), **options
-        )
-        return found[0] if alone else found
+        predictions = self.predict(several, self.task_for(Compare), **options)
+        return predictions[0] if alone else predictions
 
     def tag(
         self, texts: str | Sequence[str | WordList], *, scheme: str | None = None, **options: Any
@@ -112,17 +82,18 @@ class TaskMethods(ABC):
             texts: One text or several; each may also be a list of words that are kept as they are.
             scheme: BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the
                 model's.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text a `Tagged`, for several a list of them.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
         task = self.task_for(Tag)
-        found = self.predict(list(map(words_item, several)), task, **options)
+        items = [text if isinstance(text, str) else WordsItem.of_words(text) for text in several]
+        predictions = self.predict(items, task, **options)
         if scheme is not None:
-            found = [task.in_scheme(answer, scheme) for answer in found]
-        return found[0] if isinstance(texts, str) else found
+            predictions = [task.in_scheme(each, scheme) for each in predictions]
+        return predictions[0] if isinstance(texts, str) else predictions
 
     @overload
     def answer(self, question: str, context: str, **options: Any) -> Answered: ...
@@ -138,22 +109,21 @@ class TaskMethods(ABC):
         Args:
             question: The question, or several.
             context: The text its answer stands in; one for each question.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one question an `Answered`, for several a list of them.
         """
         task = self.task_for(Answer)
         if isinstance(question, str) and isinstance(context, str):
-            one: Answered = self.predict([QuestionItem(question, context)], task, **options)[0]
+            one: Answered = self.predict([(question, context)], task, **options)[0]
             return one
         if isinstance(question, str) or isinstance(context, str) or len(question) != len(context):
             raise InputError(
                 "questions and contexts do not match; each question needs its context; give two "
                 "texts, or two lists of equal length."
             )
-        items = [QuestionItem(*pair) for pair in zip(question, context, strict=True)]
-        return self.predict(items, task, **options)
+        return self.predict(list(zip(question, context, strict=True)), task, **options)
 
     @overload
     def text_to_text(self, texts: str, **options: Any) -> Composed: ...
@@ -168,16 +138,14 @@ class TaskMethods(ABC):
 
         Args:
             texts: One text or several; each may also be a `SourceItem` or a `ChatItem`.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `ask`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
             For one text a `Composed`, for several a list of them.
         """
-        task = self.task_for(TextToText)
-        several: list[Any] = [texts] if isinstance(texts, str) else list(texts)
-        items = [task.item_of(each) if isinstance(each, str) else each for each in several]
-        found = self.predict(items, task, **options)
-        return found[0] if isinstance(texts, str) else found
+        several = [texts] if isinstance(texts, str) else list(texts)
+        predictions = self.predict(several, self.task_for(TextToText), **options)
+        return predictions[0] if isinstance(texts, str) else predictions
 
     def task_for(self, kind: type[TaskType]) -> TaskType:
         """The model's task as one of a kind: what it was trained for, or what its head can do.
@@ -203,20 +171,26 @@ class TaskMethods(ABC):
         task: AnyTask | None = None,
         **options: Unpack[BatchKeywords],
     ) -> list[Any]:
-        """The answer of a task for every item.
+        """The prediction of a task for every item.
 
         Args:
             items: `TextItem`, `PairItem`, `WordsItem`, `QuestionItem`, `SourceItem` or `ChatItem`,
-                as the task wants them.
-            task: What is asked; the model's own task if not given.
-            options: `batch_tokens` (tokens per batch), `progress` (called with tokens done and
-                tokens in all), `cancelled` (asked before each batch; True ends the work).
+                as the task takes them; or rows to make them of: a text, a tuple of texts, or a dict
+                of columns such as `{"question": …, "context": …}`.
+            task: The task; the one the model was trained for if not given.
+            options: `batch_tokens` (tokens per batch), `progress` (called with the number of tokens
+                done and of all tokens), `cancelled` (called before each batch; True ends the work).
+
+        Raises:
+            InputError: If no item can be made of a row.
+            UnsupportedError: If the model has no head for a task.
         """
+        task = task or self._own_task(items)
         return answers(
-            task or self._own_task(items),
+            task,
             self.model,
             self.tokenizer,
-            items,
+            [_item(task, row, number) for number, row in enumerate(items, start=1)],
             max_length=self.max_length,
             options=BatchOptions(**options),
         )
@@ -242,8 +216,25 @@ class TaskMethods(ABC):
         return next((each for kind in kinds if (each := task.suited_to(kind))), task)
 
 
-def words_item(text: str | WordList) -> WordsItem:
-    """A text with its words, or words with a text around them."""
-    if isinstance(text, str):
-        return WordsItem.of_text(text)
-    return WordsItem.of_words(text)
+def _item(task: AnyTask, row: Any, number: int) -> Any:
+    """A row as an item of a task; an item stays as it is."""
+    if isinstance(row, Item):
+        return row
+    kind, source_location = task.item_type, f"item {number:,}"
+    if isinstance(row, Mapping):
+        kind = kind.asked_as(row, any(isinstance(cell, list) for cell in row.values()))
+        cells = {**dict.fromkeys(kind.text_names), **row}
+        try:
+            return task.from_input(kind.from_row(cells, source_location, BadRows()))
+        except ValueError as error:
+            raise InputError(f"{source_location}: {error}.") from error
+    texts = (row,) if isinstance(row, str) else row
+    names = kind.text_names
+    is_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
+    if not is_texts or len(texts) != len(names):
+        columns = ", ".join(f'"{name}": …' for name in names)
+        raise InputError(
+            f"{source_location} is {row!r}; it must be {counted(len(names), 'text')}; give "
+            f"{' and '.join(f'a {name}' for name in names)}, or {{{columns}}}."
+        )
+    return task.from_input(kind.from_texts(texts))

@@ -58,6 +58,9 @@ def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
     )
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
+        # Trap: whoever may write to /dev would put a file in place of a device.
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            raise OutputError(f"{path} is a device or a pipe, not a file; choose another place.")
         # Trap: tempfile makes files that only their owner can read; this follows the umask.
         file: IO[Any] = temporary.open(mode.replace("w", "x"), **text)  # type: ignore[call-overload]
         try:

@@ -81,8 +81,8 @@ def test_roberta_wants_a_tokenizer_with_its_padding(bert_model):
     with pytest.raises(SettingError) as error:
         cw.new("roberta-base", cw.Tokenizer.load(bert_model))
     assert str(error.value) == (
-        "roberta-base numbers positions from its padding token, 1, but the tokenizer's is 0; "
-        "train it with --kind bpe."
+        "pad_token_id is 1; the tokenizer's is 0, and roberta-base counts positions from it; "
+        "train the tokenizer with --kind bpe."
     )
 
 

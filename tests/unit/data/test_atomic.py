@@ -205,3 +205,16 @@ def test_the_longest_allowed_name_can_be_written(folder):
     with atomic_file(Path(name)) as file:
         file.write(b"new")
     assert names(folder) == [name]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_device_or_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "out.jsonl").symlink_to(tmp_path / "pipe")
+    with (
+        pytest.raises(OutputError, match=r"out\.jsonl is a device or a pipe, not a file; choose"),
+        atomic_file(tmp_path / "out.jsonl"),
+    ):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "out.jsonl"}

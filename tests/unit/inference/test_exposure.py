@@ -246,7 +246,7 @@ class TestCommand:
             *("exposure", folder, texts, "--answers", short),
         )
         refused(
-            "--answer-column is given without --answers; name their file, too.",
+            "--answer-column is 'a'; --answers is missing; name their file, too.",
             *("exposure", folder, texts, "--answer-column", "a"),
         )
 
@@ -256,7 +256,7 @@ class TestCommand:
         options = ("--given", 4, "--length", 10, "--json", "--skip-blank")
         assert command("exposure", folder, texts, *options).out == whole
         refused(
-            "--skip-blank and --answers are both given; texts and answers would no longer belong "
-            "together; leave one out.",
+            "--skip-blank is set; with --answers, texts and answers would no longer belong "
+            "together; leave one of the two out.",
             *("exposure", folder, texts, "--skip-blank", "--answers", texts),
         )

@@ -255,7 +255,9 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
         model.writer().stream(["The", " cat" * 99], write.Generation(), first=1001)
     with pytest.raises(InputError, match="prompts is 5; it must be a text or a list of texts"):
         model.generate(5)
-    with pytest.raises(SettingError, match="settings is given, and max_new_tokens beside it"):
+    with pytest.raises(
+        SettingError, match="settings is set; `max_new_tokens` is given, too; use only one"
+    ):
         model.generate("The", settings=write.Generation(), max_new_tokens=3)
     monkeypatch.setattr(write_batches, "available", lambda device: 1000)
     with pytest.raises(SettingError, match=r"prompt 1 with 63 new tokens takes .* are available"):

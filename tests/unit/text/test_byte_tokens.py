@@ -112,8 +112,8 @@ def test_other_models_need_one():
     with pytest.raises(SettingError) as caught:
         cw.new("bert-tiny")
     assert str(caught.value) == (
-        "tokenizer is None; bert-tiny needs one; give a tokenizer or its folder, or choose a size "
-        "whose tokens are bytes, such as byt5-small."
+        "tokenizer is missing; bert-tiny needs one; give a tokenizer or its folder, or choose a "
+        "size whose tokens are bytes, such as byt5-small."
     )
 
 
@@ -138,7 +138,7 @@ def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
     with pytest.raises(SettingError, match=r"heads is 'vocabulary'; it must be a list of names"):
         cw.new("byt5-small", heads="vocabulary")
     refused(
-        "heads is vocabulary; the vocabulary head of byt5-small stands on its decoder; add "
+        "--heads is vocabulary; the vocabulary head of byt5-small stands on its decoder; add "
         "decoder, or leave vocabulary out for the encoder alone.",
         *("new", "byt5-small", "--heads", "vocabulary", "--out", tmp_path / "head"),
     )
@@ -148,8 +148,8 @@ def test_the_command_needs_no_tokenizer_either(command, refused, tmp_path):
         *("generate", encoder, "a"),
     )
     refused(
-        "tokenizer is None; bert-tiny needs one; give a tokenizer or its folder, or choose a size "
-        "whose tokens are bytes, such as byt5-small.",
+        "--tokenizer is missing; bert-tiny needs one; give a tokenizer or its folder, or choose a "
+        "size whose tokens are bytes, such as byt5-small.",
         *("new", "bert-tiny", "--out", tmp_path / "bert"),
     )
 

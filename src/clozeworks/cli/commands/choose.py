@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.inputs import TextOptions, resolve_input
+from clozeworks.cli.inputs import (
+    TableOptions,
+    TextOptions,
+    check_minimum,
+    check_unused,
+    resolve_input,
+)
 from clozeworks.cli.outputs import report_unread
+from clozeworks.errors import MISSING, InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
-    from clozeworks.data.labelled.reading import Reading
     from clozeworks.inference.choose import Chosen
     from clozeworks.tasks.classify import TextItem
 
@@ -33,11 +39,9 @@ def choose(
     examples: Annotated[Path | None, Parameter(name="--from")] = None,
     seeds: int = 1,
     description: str = "",
-    columns: str | None = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
     batch_tokens: int | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    reading: TableOptions | None = None,
 ) -> None:
     r"""Classify texts without training, by how likely each label is to follow.
 
@@ -58,26 +62,18 @@ def choose(
         examples: A labelled file that demonstrations are drawn from.
         seeds: How many times demonstrations are drawn.
         description: A description of the task, placed before the demonstrations.
-        columns: The columns of a file by role, each by name or number: text=review,label=stars.
-        header: Whether the first row of .csv and .tsv files is a header. Detected if not given.
-        encoding: The encoding of files.
         batch_tokens: Tokens per batch.
         json_lines: Print one JSON object per text.
+        reading: How files are read.
     """
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading
-    from clozeworks.errors import InputError, SettingError
-    from clozeworks.tasks.classify import TextItem
-
     if shots and examples is None:
-        raise SettingError(f"--shots is {shots}; demonstrations need examples; name --from FILE.")
-    if not shots and (seeds != 1 or description):
-        name = "--seeds" if seeds != 1 else "--description"
-        raise SettingError(f"{name} has no effect without --shots; leave it out, or give --shots.")
-    if seeds < 1:
-        raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
-    named = {} if columns is None else parse_columns(columns, TextItem)
-    reading = Reading(columns=named, header=header, encoding=encoding)
+        raise SettingError("--shots", shots, "demonstrations need examples", "name --from FILE")
+    for name, value, usual in (("--seeds", seeds, 1), ("--description", description, "")):
+        if not shots and value != usual:
+            rule = "it has no effect without --shots"
+            raise SettingError(name, value, rule, "leave it out, or give --shots")
+    check_minimum(1, seeds=seeds, batch_tokens=batch_tokens)
+    reading = reading or TableOptions()
     items = _items(source, reading, alone=examples is None)
     shown = [] if examples is None else _labelled(examples, reading)
     words = _words(labels, shown)
@@ -95,32 +91,33 @@ def choose(
     from clozeworks.language_model import load
 
     loaded = load(model)
-    usual = few_shot.TEMPLATE if shots else TEMPLATE
-    written = usual if template is None else template.replace("\\n", "\n")
+    if template is None:
+        template = few_shot.TEMPLATE if shots else TEMPLATE
+    template = template.replace("\\n", "\n")
     runs = []
     dropped = missing = 0
     for seed in range(seeds):
         before = None
         if shots:
             style = few_shot.FewShot(
-                shots=shots, seed=seed, template=written, description=description
+                shots=shots, seed=seed, template=template, description=description
             )
             pairs = [(item.text, words[str(item.label)]) for item in shown]
-            made = loaded.demonstrations([item.text for item in items], pairs, style)
-            before = made.texts
-            dropped, missing = dropped + made.dropped, missing + made.missing
+            prompts = loaded.demonstrations([item.text for item in items], pairs, style)
+            before = prompts.texts
+            dropped, missing = dropped + prompts.dropped, missing + prompts.missing
         with ProgressBar("tokens") as progress:
-            found = loaded.choose(
+            chosen = loaded.choose(
                 [item.text for item in items],
                 list(words.values()),
-                template=written,
+                template=template,
                 normalize=normalize,
                 before=before,
                 source_locations=[item.source_location for item in items],
                 batch_tokens=batch_tokens,
                 progress=progress,
             )
-        runs.append(found)
+        runs.append(chosen)
     _print(items, words, runs, json_lines)
     wanted = len(items) * shots * seeds
     if missing:
@@ -136,38 +133,34 @@ def choose(
             file=sys.stderr,
         )
     report_unread(_unread(runs), loaded.max_length)
-    _tell(items, words, runs)
+    _report_accuracy(items, words, runs)
 
 
-def _items(source: str, reading: "Reading", *, alone: bool) -> "Sequence[TextItem]":
-    """The texts; `alone` says that there is no other file that options could be about."""
+def _items(source: str, reading: TableOptions, *, alone: bool) -> "Sequence[TextItem]":
+    """The texts; `alone` says that no other file is read with these options."""
     from clozeworks.data.labelled.reading import read_items
-    from clozeworks.errors import SettingError
     from clozeworks.tasks.classify import TextItem
 
-    given = resolve_input(source)
-    if isinstance(given, Path) and ".txt" not in given.suffixes:
-        labelled = read_items(given, TextItem, reading)
+    path = resolve_input(source)
+    if isinstance(path, Path) and ".txt" not in path.suffixes:
+        labelled = read_items(path, TextItem, reading.reading(TextItem))
         print(labelled.description, file=sys.stderr)
         return [item for item in labelled.items if isinstance(item, TextItem)]
-    for name, value in (("--columns", reading.columns or None), ("--header", reading.header)):
-        if alone and value is not None:
-            raise SettingError(f"{name} is given, but no table is; leave {name} out.")
-    unsaid = reading.encoding == "utf-8" or (isinstance(given, str) and not alone)
-    encoding = None if unsaid else reading.encoding
-    texts = TextOptions(encoding=encoding).read(source)
+    if alone:
+        check_unused("the input is not a table", reading, "columns", "header")
+    unused = reading.encoding == "utf-8" or (isinstance(path, str) and not alone)
+    texts = TextOptions(encoding=None if unused else reading.encoding).read(source)
     return [
         TextItem(text, source_location=source_location)
         for text, source_location in zip(texts.texts, texts.source_locations, strict=True)
     ]
 
 
-def _labelled(file: Path, reading: "Reading") -> "Sequence[TextItem]":
+def _labelled(file: Path, reading: TableOptions) -> "Sequence[TextItem]":
     from clozeworks.data.labelled.reading import read_items
-    from clozeworks.errors import InputError
     from clozeworks.tasks.classify import TextItem
 
-    labelled = read_items(file, TextItem, reading)
+    labelled = read_items(file, TextItem, reading.reading(TextItem))
     if labelled.kind != "one":
         raise InputError(
             f"{file} has no single label in each row; demonstrations need one; name their column "
@@ -178,18 +171,18 @@ def _labelled(file: Path, reading: "Reading") -> "Sequence[TextItem]":
 
 def _words(labels: str | None, shown: "Sequence[TextItem]") -> dict[str, str]:
     """The word of each label."""
-    from clozeworks.errors import InputError, SettingError
-
-    found = sorted({str(item.label) for item in shown})
+    known = sorted({str(item.label) for item in shown})
     if labels is None:
-        if not found:
-            raise SettingError("--labels is not given; name what may be chosen, such as good,bad.")
-        return {label: label for label in found}
+        if not known:
+            raise SettingError(
+                "--labels", MISSING, "", "name what to choose from, such as good,bad"
+            )
+        return {label: label for label in known}
     words = {}
     for label in labels.split(","):
         name, _, word = label.strip().partition("=")
         words[name] = word or name
-    for label in found:
+    for label in known:
         if label not in words:
             raise InputError(
                 f"the label {label!r} of an example is not among --labels {labels}; add it."
@@ -199,14 +192,14 @@ def _words(labels: str | None, shown: "Sequence[TextItem]") -> dict[str, str]:
 
 def _means(runs: "Sequence[Sequence[Chosen]]", number: int) -> dict[str, float]:
     """The scores of a text, over all seeds; the highest first."""
-    own = [run[number].scores for run in runs]
-    means = {word: sum(scores[word] for scores in own) / len(own) for word in own[0]}
+    per_seed = [run[number].scores for run in runs]
+    means = {word: sum(scores[word] for scores in per_seed) / len(runs) for word in per_seed[0]}
     return dict(sorted(means.items(), key=lambda pair: -pair[1]))
 
 
 def _unread(runs: "Sequence[Sequence[Chosen]]") -> list[int]:
-    """The most tokens of each prompt that no run had room for."""
-    return [max(one.unread for one in several) for several in zip(*runs, strict=True)]
+    """The maximum number of tokens of each prompt that a run had no room for."""
+    return [max(chosen.unread for chosen in several) for several in zip(*runs, strict=True)]
 
 
 def _print(
@@ -233,18 +226,20 @@ def _print(
             print(f"{label}  {scores[label]:.3f}  {shortened(item.text, 60)}")
 
 
-def _tell(
+def _report_accuracy(
     items: "Sequence[TextItem]", words: Mapping[str, str], runs: "Sequence[Sequence[Chosen]]"
 ) -> None:
-    """How often each seed was right, where that is known."""
+    """Prints the accuracy of each seed on texts with a label."""
     known = [(number, item) for number, item in enumerate(items) if item.label is not None]
     if not known:
         return
-    shares = [
+    accuracies = [
         sum(run[number].label == words.get(str(item.label)) for number, item in known) / len(known)
         for run in runs
     ]
-    said = f"Accuracy {sum(shares) / len(shares):.4f} on {counted(len(known), 'text')}"
-    if len(runs) > 1:
-        said += ", the mean of seeds: " + ", ".join(f"{share:.4f}" for share in shares)
-    print(f"{said}.", file=sys.stderr)
+    each = ", the mean of seeds: " + ", ".join(f"{accuracy:.4f}" for accuracy in accuracies)
+    print(
+        f"Accuracy {sum(accuracies) / len(runs):.4f} on {counted(len(known), 'text')}"
+        f"{each if len(runs) > 1 else ''}.",
+        file=sys.stderr,
+    )

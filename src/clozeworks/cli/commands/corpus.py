@@ -1,4 +1,4 @@
-"""`clozeworks corpus`: from raw text to tokens on disk, and a look at what a step will see."""
+"""`clozeworks corpus`: raw text to tokens on disk, and the batch that a step will see."""
 
 import shlex
 import sys
@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.inputs import DocumentOptions, check_minimum
 from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.data.corpus.build import BuildResult
 
-MOST_STEPS = 2**40
+MAX_STEPS = 2**40
 app = App(
     name="clozeworks corpus",
-    help="Turn raw text into a corpus to train on, and look into it.",
+    help="Turn raw text into a corpus to train on, and inspect it.",
     help_format="plaintext",
     version_flags=[],
 )
@@ -29,9 +30,6 @@ def build(
     tokenizer: str,
     out: Annotated[Path, Parameter(alias="-o")],
     documents: Literal["blank-line", "file", "line"] = "blank-line",
-    column: Annotated[list[str] | None, Parameter(negative="")] = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
     sentences: Literal["split", "wrapped", "lines", "whole"] = "split",
     words: str | None = None,
     validation: float = 0.01,
@@ -39,6 +37,7 @@ def build(
     skip_bad_files: Annotated[bool, Parameter(negative="")] = False,
     workers: int | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
+    reading: DocumentOptions | None = None,
 ) -> None:
     """Build a corpus from text files. An interrupted build continues where it stopped.
 
@@ -49,11 +48,6 @@ def build(
         out: The corpus folder.
         documents: What a document is in a .txt file: the text between blank lines, the whole file,
             or a line.
-        column: The column or field that holds the text, by name or number. If not given: "text", or
-            the only column of strings. Several, as pairs and triplets have them, become a line
-            each; see --sentences lines.
-        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
-        encoding: The encoding of text files.
         sentences: split finds sentences in English and Chinese text, and ends one at each line
             break; wrapped does not, for text that is wrapped at some column; lines takes each line
             as a sentence; whole keeps a document as it is, with its line breaks, for models that
@@ -64,6 +58,7 @@ def build(
         skip_bad_files: Skip the rest of a file that cannot be read, with a message.
         workers: The number of processes. Defaults to the number of cores.
         overwrite: Replace an existing corpus.
+        reading: How documents are read.
     """
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.data.corpus.build import BuildSettings, build_corpus
@@ -71,13 +66,13 @@ def build(
 
     if not inputs:
         raise InputError("no input was named; give files, folders or globs.")
-    if workers is not None and workers < 1:
-        raise SettingError(f"--workers is {workers}; it must be at least 1.")
+    check_minimum(1, workers=workers)
+    reading = reading or DocumentOptions()
     settings = BuildSettings(
         documents=documents,
-        columns=tuple(column or ()),
-        header=header,
-        encoding=encoding,
+        columns=reading.column,
+        header=reading.header,
+        encoding=reading.encoding,
         sentences=sentences,
         words=words,
         validation=validation,
@@ -120,7 +115,7 @@ def _report(built: "BuildResult", out: Path, seconds: float) -> None:
     tokens = sum(split["tokens"] for split in built.corpus.manifest["splits"].values())
     print(counts(built.corpus.manifest))
     if built.unchanged:
-        print("It stood there already, made of files of these names and sizes; nothing was done.")
+        print("It exists already, built from files of these names and sizes; nothing was done.")
     else:
         rate = "" if built.resumed else f" ({tokens / max(seconds, 1e-9):,.0f} a second)"
         print(f"{counted(tokens, 'token')} in {seconds:.1f} s{rate}")
@@ -145,7 +140,7 @@ def show(
     from clozeworks.cli.display.corpus_page import page
     from clozeworks.data.corpus.corpus import Corpus
 
-    _check_not_negative("--samples", samples)
+    check_minimum(0, samples=samples)
     print(page(Corpus.open(corpus), samples, seed))
 
 
@@ -212,11 +207,10 @@ def batch(
     from clozeworks.objectives.published import written
     from clozeworks.spec import PositiveInt, check
 
-    _check_not_negative("--step", step)
-    _check_not_negative("--show", show)
+    check_minimum(0, step=step, show=show)
     check("--tokens", tokens, PositiveInt)
-    if step >= MOST_STEPS:
-        raise SettingError(f"--step is {step:,}; it must be below {MOST_STEPS:,}.")
+    if step >= MAX_STEPS:
+        raise SettingError("--step", step, f"it must be below {MAX_STEPS:,}")
     opened = Corpus.open(corpus)
     part = opened.split(split)
     chosen = written(objective, length)
@@ -233,23 +227,18 @@ def batch(
         ranks=ranks,
         workers=0,
     )
-    clean, made = loader.batch(step)
-    asked = ", ".join(f"{name} {number:,}" for name, number in made.counts().items())
+    clean, masked = loader.batch(step)
+    targets = ", ".join(f"{name} {number:,}" for name, number in masked.counts().items())
     named = " + ".join(chosen.loss_names) if objective.lstrip().startswith("{") else objective
     print(
         f"step {step:,} of {named}, epoch {loader.epoch_of(step):,.2f}: "
-        f"{counted(len(clean) // made.views, 'example')}, {counted(len(made.ids), 'token')}; "
-        f"asked: {asked}"
+        f"{counted(len(clean) // masked.views, 'example')}, {counted(len(masked.ids), 'token')}; "
+        f"asked: {targets}"
     )
     if ranks > 1:
         print(f"rank {rank} of {ranks}")
     print()
     # With one document, which of two texts is a random one cannot be told by it.
     known = examples if part.documents > 1 else None
-    for line in lines(clean, made, opened.tokenizer, show, known):
+    for line in lines(clean, masked, opened.tokenizer, show, known):
         print(line)
-
-
-def _check_not_negative(name: str, value: int) -> None:
-    if value < 0:
-        raise SettingError(f"{name} is {value}; it must be at least 0.")

@@ -5,12 +5,13 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.commands.data_split import split
 from clozeworks.cli.display.data_page import page
+from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.cli.items import item_type
 from clozeworks.errors import InputError
 
@@ -30,14 +31,10 @@ def check(
     *files: Path,
     task: str,
     dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
-    columns: str | None = None,
-    header: bool | None = None,
-    labels: Literal["one", "several", "numbers"] | None = None,
-    separator: str | None = None,
-    encoding: str = "utf-8",
     tokenizer: str | None = None,
     window: int | None = None,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    options: LabelledOptions | None = None,
 ) -> None:
     """Print what labelled files hold: labels, lengths, bad rows, and what looks odd.
 
@@ -46,29 +43,21 @@ def check(
             not.
         task: What they are for.
         dev: Files to evaluate on.
-        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers; source,
-            target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        labels: One label per row, several, or numbers; detected if not given.
-        separator: The separator between several labels in one cell, such as |.
-        encoding: The encoding of text files.
         tokenizer: A tokenizer or model folder; counts tokens.
         window: The most tokens the model takes; as the tokenizer says if not given.
         json_text: Print the report as JSON.
+        options: How labelled files are read.
     """
     from clozeworks.data.labelled.bad_rows import BadRows
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.data.labelled.reading import read_items
     from clozeworks.data.labelled.report import report_on
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     if not files:
         raise InputError("no file was named; give at least one.")
     item = item_type(task)
-    reading = Reading(
-        {} if columns is None else parse_columns(columns, item), header, labels, separator, encoding
-    )
+    options = options or LabelledOptions()
+    reading = options.reading(item)
     counter = None if tokenizer is None else Tokenizer.load(tokenizer)
     train = read_items(files, item, reading, bad=BadRows(skip=True))
     judged = None
@@ -82,34 +71,30 @@ def check(
     if report.obstacle:
         raise InputError(report.obstacle)
     if not json_text:
-        given = {
-            "encoding": None if encoding == "utf-8" else encoding,
-            "header": None if header is None else str(header).lower(),
-            "labels": labels,
-            "separator": separator,
-        }
-        print(f"\n{_next(item, files, dev or (), columns, given)}")
+        print(f"\n{_next(item, files, dev or (), options)}")
 
 
 def _next(
-    item: "type[Item]",
-    files: Sequence[Path],
-    dev: Sequence[Path],
-    columns: str | None,
-    given: dict[str, str | None],
+    item: "type[Item]", files: Sequence[Path], dev: Sequence[Path], options: LabelledOptions
 ) -> str:
-    """What to type next, with what was said here about the files."""
-    named = ["--columns", columns] if columns else []
-    said = {name: value for name, value in given.items() if value is not None}
+    """What to type next, with the options that were used here."""
+    named = ["--columns", options.columns] if options.columns else []
+    values = {
+        "encoding": None if options.encoding == "utf-8" else options.encoding,
+        "header": None if options.header is None else str(options.header).lower(),
+        "labels": options.labels,
+        "separator": options.separator,
+    }
+    settings = {name: value for name, value in values.items() if value is not None}
     if not item.labels_needed:  # gaps are scored, nothing is trained on them
         words = ["MODEL", str(files[0]), "--task", item.command, *named]
-        header = said.pop("header", None)
-        words += [part for name, value in said.items() for part in (f"--{name}", value)]
+        header = settings.pop("header", None)
+        words += [part for name, value in settings.items() for part in (f"--{name}", value)]
         words += {"true": ["--header"], "false": ["--no-header"], None: []}[header]
         return f"Measure a model on it: clozeworks evaluate {shlex.join(words)}"
     words = [item.command, "MODEL", *map(str, files)]
     words += [part for file in dev for part in ("--dev", str(file))]
-    words += [*named, *(f"data.{name}={value}" for name, value in said.items())]
+    words += [*named, *(f"data.{name}={value}" for name, value in settings.items())]
     return f"Train on it: clozeworks finetune {shlex.join(words)}"
 
 

@@ -1,17 +1,18 @@
-"""`clozeworks data split`: labelled files in parts to learn from, to choose by, to measure on."""
+"""`clozeworks data split`: labelled files split into train, dev and test."""
 
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from clozeworks.cli.display.data_page import MOST_LABELS, finding_lines
 from clozeworks.cli.display.table import aligned
-from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.cli.inputs import LabelledOptions, check_minimum
+from clozeworks.errors import InputError, OutputError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -29,78 +30,69 @@ def split(
     dev: float = 0.1,
     test: float = 0.1,
     seed: int = 0,
-    columns: str | None = None,
-    header: bool | None = None,
-    labels: Literal["one", "several", "numbers"] | None = None,
-    separator: str | None = None,
-    encoding: str = "utf-8",
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
+    options: LabelledOptions | None = None,
 ) -> None:
     """Split labelled files: a part to learn from, one to choose by, one to measure on once.
 
-    Each label keeps its share. A text that stands several times is in one part only, and so are
-    the questions about one article, or about one context where articles are few or not named. Rows
-    are written as they stood, in UTF-8 and unpacked; the same files and seed give the same parts.
+    Each label keeps its proportion. A text that occurs several times is in one part only, and so
+    are the questions about one article, or about one context where articles are few or not named.
+    Rows are written unchanged, in UTF-8 and uncompressed; the same files and seed give the same
+    parts.
 
     Args:
         files: Files to split: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or
             not.
         task: What they are for.
-        out: The folder for train, dev and test, made if it is not there.
+        out: The folder for train, dev and test; created if it does not exist.
         dev: The fraction for choosing settings; 0 for none.
         test: The fraction for the final measurement; 0 for none.
         seed: Another seed gives other parts.
-        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers; source,
-            target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        labels: One label per row, several, or numbers; detected if not given.
-        separator: The separator between several labels in one cell, such as |.
-        encoding: The encoding of text files.
         skip_bad_rows: Leave out and count rows that cannot be used.
         overwrite: Replace parts that exist in the folder.
+        options: How labelled files are read.
     """
     from clozeworks.data.labelled.bad_rows import BadRows
-    from clozeworks.data.labelled.columns import parse_columns
     from clozeworks.data.labelled.labels import check_labels
     from clozeworks.data.labelled.oddities import repeated
-    from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.data.labelled.reading import read_items
     from clozeworks.data.labelled.splitting import SplitFractions, parted
     from clozeworks.data.labelled.written_rows import written_rows
     from clozeworks.tasks.task import task_class
 
     if not files:
         raise InputError("no file was named; give at least one.")
-    if seed < 0:
-        raise SettingError(f"--seed is {seed}; it must be at least 0.")
+    check_minimum(0, seed=seed)
     item = task_class(task).item_type
-    shares = SplitFractions(dev, test)
-    named = {} if columns is None else parse_columns(columns, item)
-    reading = Reading(named, header, labels, separator, encoding)
+    fractions = SplitFractions(dev, test)
+    options = options or LabelledOptions()
+    reading = options.reading(item)
     data = read_items(files, item, reading, bad=BadRows(skip=skip_bad_rows))
     warnings = check_labels(data).warnings
     rows = written_rows(data, files)
     targets = {name: out / f"{name}{rows.suffix}" for name in PARTS}
     _check(out, targets, files, overwrite)
-    found = parted(data.items, shares, seed, rows.titles)
+    division = parted(data.items, fractions, seed, rows.titles)
     contents = {
         targets[name]: rows.some({item.source_location for item in items})
-        for name, items in found.parts.items()
+        for name, items in division.parts.items()
     }
     _write(out, contents, overwrite)
     for name in PARTS:
-        if name not in found.parts:  # else what was there before would be taken for a part of this
+        if (
+            name not in division.parts
+        ):  # else what was there before would be taken for a part of this
             targets[name].unlink(missing_ok=True)
 
     print(data.description)
-    print("\n".join(["", *_table(found.parts, item.unit), ""]))
-    if found.together != "text":
-        print(f"The questions about one {found.together} are in one part.")
+    print("\n".join(["", *_table(division.parts, item.unit), ""]))
+    if division.together != "text":
+        print(f"The questions about one {division.together} are in one part.")
     findings = [finding for finding in repeated(data.items) if finding.count]
-    for finding in findings if found.together == "text" else ():
+    for finding in findings if division.together == "text" else ():
         print("\n".join(finding_lines(finding)))
-    if findings and found.together == "text":
+    if findings and division.together == "text":
         print("Equal texts are in one part.")
     if data.bad.rows:
         print(f"Left out: {counted(len(data.bad.rows), 'bad row')}, the first: {data.bad.rows[0]}.")
@@ -108,7 +100,7 @@ def split(
         print(f"There was no header; the parts have one: {', '.join(rows.header)}.")
     for warning in warnings:
         print(warning)
-    print(f"Train on it: {_next(data, targets, found.parts, bool(rows.header), labels)}")
+    print(f"Train on it: {_next(data, targets, division.parts, bool(rows.header), options.labels)}")
 
 
 def _check(out: Path, targets: Mapping[str, Path], files: Sequence[Path], overwrite: bool) -> None:
@@ -127,17 +119,17 @@ def _check(out: Path, targets: Mapping[str, Path], files: Sequence[Path], overwr
             )
     blocking = next((index for index in (out, *out.parents) if index.exists()), out)
     if blocking.exists() and not blocking.is_dir():
-        raise OutputError(f"{out} cannot be made: {blocking} is a file; choose another place.")
+        raise OutputError(f"{out} cannot be created: {blocking} is a file; choose another folder.")
 
 
 def _write(out: Path, contents: Mapping[Path, bytes], overwrite: bool) -> None:
-    """Writes all parts; they take their places once every one is complete.
+    """Writes all parts; they are put in place once every one is complete.
 
     Raises:
-        OutputError: A part could not take its place; the others have taken theirs. Or one could
-            not be written; then none is there.
+        OutputError: If a part could not be put in place, while the others are; or if one could
+            not be written, and none is there.
     """
-    made = not out.exists()
+    created = not out.exists()
     refused: list[str] = []
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -150,19 +142,19 @@ def _write(out: Path, contents: Mapping[Path, bytes], overwrite: bool) -> None:
         if refused:
             raise OutputError(" ".join(sorted(refused)))
     except BaseException as error:
-        if made:
+        if created:
             with suppress(OSError):
                 out.rmdir()
         if isinstance(error, OSError) and not isinstance(error, OutputError):
             raise OutputError(
-                f"{out} cannot be made: {error.strerror or error}; choose another place."
+                f"{out} cannot be created: {error.strerror or error}; choose another folder."
             ) from error
         raise
 
 
 @contextmanager
 def _part(path: Path, overwrite: bool, refused: list[str]) -> Iterator[IO[bytes]]:
-    """Opens a part; that it could not take its place is noted, so that the others do."""
+    """Opens a part; a failure to put it in place is noted, so that the others are put there."""
     from clozeworks.storage.atomic import atomic_file
 
     complete = False
@@ -201,13 +193,15 @@ def _next(
     with_new_header: bool,
     labels: str | None,
 ) -> str:
-    """What to type next, with what was said or found out about the files."""
+    """What to type next, with the columns and labels of these files."""
     words = [data.task, "MODEL", str(targets["train"])]
     words += ["--dev", str(targets["dev"])] if "dev" in parts else []
     if not with_new_header and any(column.how in ("named", "content") for column in data.columns):
         # In a part it may not be seen what a column holds.
-        said = {column.role: _said(column) for column in data.columns} | dict(data.reading.columns)
-        words += ["--columns", ",".join(f"{role}={column}" for role, column in said.items())]
+        columns = {column.role: _column_name(column) for column in data.columns} | dict(
+            data.reading.columns
+        )
+        words += ["--columns", ",".join(f"{role}={column}" for role, column in columns.items())]
     if data.kind in ("several", "numbers") or (labels is not None and data.kind == "one"):
         words.append(f"data.labels={data.kind}")
     if data.reading.separator is not None:
@@ -215,7 +209,7 @@ def _next(
     return f"clozeworks finetune {shlex.join(words)}"
 
 
-def _said(column: "Column") -> str:
+def _column_name(column: "Column") -> str:
     """A column for `--columns`: its name, or its number where the name could not be read there."""
     name = column.name
     plain = name and name == name.strip() and not name.isdecimal() and not {",", "="} & {*name}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.inputs import TextOptions
+from clozeworks.cli.inputs import TextOptions, check_minimum
 from clozeworks.wording import counted
 
 app = App(name="clozeworks embed", help_format="plaintext", version_flags=[])
@@ -55,6 +55,7 @@ def embed(
         write_vectors,
     )
 
+    check_minimum(1, batch_tokens=batch_tokens)
     if out is not None:
         check_output(out, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
     texts = (reading or TextOptions()).read(source)

@@ -59,7 +59,7 @@ def _memory() -> str:
 def _accelerators() -> list[str]:
     import torch
 
-    found = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
-        found.append("Apple GPU (mps)")
-    return found or ["none"]
+        devices.append("Apple GPU (mps)")
+    return devices or ["none"]

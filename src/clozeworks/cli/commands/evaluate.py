@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.display.evaluation_page import Details
+from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.wording import counted
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.reading import Labelled, Reading
     from clozeworks.language_model.model import LanguageModel
+    from clozeworks.tasks.metrics.labels import KnownLabels
     from clozeworks.tasks.metrics.measured import Measured
     from clozeworks.tasks.task import Task
 
@@ -28,23 +29,33 @@ app = App(name="clozeworks evaluate", help_format="plaintext", version_flags=[])
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """What was found out.
+    """The result of an evaluation.
 
     Attributes:
         measured: The values.
         details: How well each label is known.
-        records: Each item with what is right and what the model said.
-        command: What was measured, as a person types it.
+        records: Each item with its gold label and the prediction.
+        command: The task as a person types it.
         task: The task; None for gaps.
         threshold: The best threshold for answers, in few digits; None if there is none.
     """
 
     measured: "Measured"
-    details: Details
+    details: "KnownLabels"
     records: list[dict[str, Any]]
     command: str
     task: Any = None
     threshold: str | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(LabelledOptions):
+    """How labelled files are read.
+
+    Attributes:
+        labels: One label per row, several, or numbers; as the model was trained if not given.
+    """
 
 
 @app.default
@@ -54,17 +65,13 @@ def evaluate(
     /,
     *,
     task: str | None = None,
-    columns: str | None = None,
-    header: bool | None = None,
-    labels: Literal["one", "several", "numbers"] | None = None,
-    separator: str | None = None,
-    encoding: str = "utf-8",
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     metric: str | None = None,
     threshold: float | None = None,
     predictions: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    options: EvaluateOptions | None = None,
 ) -> None:
     """Measure how good a model is on labelled data, with 95 % intervals.
 
@@ -73,13 +80,6 @@ def evaluate(
         file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or not.
             For fill: texts with [MASK], and the right words as label.
         task: What is measured; as the model folder says if not given.
-        columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers; source,
-            target, input, prefix, task, messages.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        labels: One label per row, several, or numbers; as the model was trained if not given.
-        separator: The separator between several labels in one cell, such as |.
-        encoding: The encoding of text files.
         skip_bad_rows: Drop rows that cannot be used, and count them.
         metric: The main metric, or a GLUE task such as mrpc.
         threshold: For questions: give no answer if "none" is ahead by more than this.
@@ -87,12 +87,13 @@ def evaluate(
             (.jsonl).
         overwrite: Replace the file of predictions if it exists.
         json_text: Print one JSON object.
+        options: How labelled files are read.
     """
+    from clozeworks.cli.predict import closing
     from clozeworks.data.files.vectors import check_output
     from clozeworks.data.labelled.bad_rows import BadRows
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading
     from clozeworks.tasks.classify import TextItem
+    from clozeworks.tasks.metrics.glue import with_primary
     from clozeworks.tasks.results.records import write_records
 
     if predictions is not None:
@@ -101,45 +102,38 @@ def evaluate(
     from clozeworks.language_model import load
 
     loaded = load(model)
-    kind = _kind(loaded, task, file, columns, header, encoding)
-    asked = None if kind is None else _asked_task(loaded, kind, threshold)
-    item = TextItem if asked is None else asked.files_hold()
+    options = options or EvaluateOptions()
+    kind = _kind(loaded, task, file, options)
+    measured_task = None if kind is None else _with_threshold(loaded, kind, threshold)
+    item = TextItem if measured_task is None else measured_task.files_hold()
     bad = BadRows(skip=skip_bad_rows)
-    named = parse_columns(columns, item) if columns else {}
-    if labels is None and separator is None and (asked is None or not asked.writes):
-        labels = _known_labels(asked)
-    reading = Reading(named, header, labels, separator, encoding)
-    labelled = _read(file, asked, reading, bad)
+    reading = options.reading(item)
+    writes = measured_task is not None and measured_task.writes
+    if reading.labels is reading.separator is None and not writes:
+        reading = replace(reading, labels=_known_labels(measured_task))
+    labelled = _read(file, measured_task, reading, bad)
     begin = time.monotonic()
-    found = _gaps(loaded, labelled) if asked is None else _asked(loaded, asked, labelled)
-    measured = found.measured
-    if metric is not None:
-        from clozeworks.tasks.metrics.measured import with_primary
-
-        measured = with_primary(measured, metric)
-    if json_text:
-        print(json.dumps(_object(model, labelled, measured, found)))
+    if measured_task is None:
+        result = _evaluate_gaps(loaded, labelled)
     else:
-        _print(model, labelled, measured, found)
+        result = _evaluate_task(loaded, measured_task, labelled)
+    if metric is not None:
+        result = replace(result, measured=with_primary(result.measured, metric))
+    if json_text:
+        print(json.dumps(_record(model, labelled, result)))
+    else:
+        _print(model, labelled, result)
     if predictions is not None:
-        write_records(predictions, found.records, overwrite=overwrite)
-    from clozeworks.cli.predict import closing
-
-    seconds, long = time.monotonic() - begin, sum(r.get("windows", 1) > 1 for r in found.records)
-    print(
-        closing(measured.count, item.asked_unit, seconds, long, bad, predictions), file=sys.stderr
-    )
+        write_records(predictions, result.records, overwrite=overwrite)
+    seconds, long = time.monotonic() - begin, sum(r.get("windows", 1) > 1 for r in result.records)
+    count = result.measured.count
+    print(closing(count, item.asked_unit, seconds, long, bad, predictions), file=sys.stderr)
 
 
 def _kind(
-    loaded: "LanguageModel",
-    task: str | None,
-    file: Path,
-    columns: str | None,
-    header: bool | None,
-    encoding: str,
+    loaded: "LanguageModel", task: str | None, file: Path, options: LabelledOptions
 ) -> "type[Task[Any, Any]] | None":
-    """What a model is measured on: what a person says, its folder, or the file; None for gaps.
+    """The task: as --task, the model folder or the file says; None for gaps.
 
     Raises:
         UnsupportedError: If the model has no head to measure.
@@ -152,18 +146,18 @@ def _kind(
         raise UnknownName("task", task, (*kinds, GapItem.command))
     if task in kinds:
         return kinds[task]
-    own = loaded.task
-    if task is not None or own is None:
+    trained = loaded.task
+    if task is not None or trained is None:
         if "vocabulary" not in loaded.blueprint.heads:
             loaded.fill([]) if task else loaded.predict([])  # complains
         return None
     if "task" in loaded.checkpoint.notes:
-        return type(own)
+        return type(trained)
     # A published folder does not say for how many texts its head is; the file may.
-    able = [kind for kind in kinds.values() if own.suited_to(kind) is not None]
+    able = [kind for kind in kinds.values() if trained.suited_to(kind) is not None]
     if len(able) < 2:
-        return type(own)
-    guess, reason = _guessed(able, type(own), file, columns, header, encoding)
+        return type(trained)
+    guess, reason = _guessed(able, type(trained), file, options)
     print(
         f"The model folder does not say whether it is for texts or for pairs; {reason}, so it is "
         f"measured with --task {guess.item_type.command}.",
@@ -176,39 +170,37 @@ def _guessed(
     able: "Sequence[type[Task[Any, Any]]]",
     usual: "type[Task[Any, Any]]",
     file: Path,
-    columns: str | None,
-    header: bool | None,
-    encoding: str,
+    options: LabelledOptions,
 ) -> "tuple[type[Task[Any, Any]], str]":
-    """The kind that a file is for: one whose columns have usual names, else the usual one."""
+    """The task whose columns a file has, by their usual names; else the usual one; and why."""
     from clozeworks.data.files.compression import format_suffix
     from clozeworks.data.files.tables import TableReader, read_table
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.columns import find_columns
 
     others = [kind for kind in able if kind is not usual]
-    if columns is not None:
-        roles = {part.partition("=")[0].strip() for part in columns.split(",")}
+    if options.columns is not None:
+        roles = {part.partition("=")[0].strip() for part in options.columns.split(",")}
         fits = [kind for kind in others if roles & {*kind.item_type.text_names}]
-        return (fits[0] if fits else usual), f"--columns is {columns}"
+        return (fits[0] if fits else usual), f"--columns is {options.columns}"
     bad = BadRows(skip=True)
     for kind in others:
         try:
             if format_suffix(file) == ".json":
-                head = read_table(file, encoding, bad.add)
+                head = read_table(file, options.encoding, bad.add)
             else:
-                head = TableReader(file, encoding, bad.add).head
-            found = find_columns(head, kind.item_type, {}, header)[1]
+                head = TableReader(file, options.encoding, bad.add).head
+            columns = find_columns(head, kind.item_type, {}, options.header)[1]
         except InputError:  # reading the file as texts says what is wrong with it
             return usual, f"{file} has no columns of pairs"
         texts = kind.item_type.text_names
-        known = [column for column in found if column.role in texts and column.how == "known"]
+        known = [column for column in columns if column.role in texts and column.how == "known"]
         if len(known) == len(texts):
             return kind, f"{file} has the columns {' and '.join(each.name for each in known)}"
     return usual, f"{file} has no columns with the usual names of pairs"
 
 
-def _asked_task(
+def _with_threshold(
     loaded: "LanguageModel", kind: "type[Task[Any, Any]]", threshold: float | None
 ) -> "Task[Any, Any]":
     """The model's task, with another threshold if one is given.
@@ -218,16 +210,14 @@ def _asked_task(
         SettingError: If there is a threshold where none has an effect.
     """
     if threshold is not None and "threshold" not in kind.command_options:
-        raise SettingError(
-            f"--threshold is {threshold} and the task is {kind.item_type.command}; only questions "
-            "have one; leave it out."
-        )
+        rule = f"{kind.item_type.command} has no threshold, only questions have one"
+        raise SettingError("--threshold", threshold, rule, "leave it out")
     task = loaded.task_for(kind)
     return task if threshold is None else task.configured(threshold=threshold)[0]
 
 
 def _known_labels(task: "Task[Any, Any] | None") -> Literal["one", "numbers"] | None:
-    """What a model's labels are: whole numbers in a file cannot say whether they are names."""
+    """The kind of a model's labels: whole numbers in a file may be names, too."""
     kind = "one" if task is None else task.label_kind
     return None if kind == "several" else kind
 
@@ -235,7 +225,7 @@ def _known_labels(task: "Task[Any, Any] | None") -> Literal["one", "numbers"] | 
 def _read(
     file: Path, task: "Task[Any, Any] | None", reading: "Reading", bad: "BadRows"
 ) -> "Labelled":
-    """Reads labelled data and says what was taken for what.
+    """Reads labelled data and prints which columns were taken for what.
 
     Raises:
         InputError: If it cannot be used as it is, or has no labels.
@@ -265,10 +255,11 @@ def _read(
     return labelled
 
 
-def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
+def _evaluate_gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
     from dataclasses import asdict
 
     from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
+    from clozeworks.tasks.metrics.labels import KnownLabels
 
     items = labelled.items
     right_words(loaded.tokenizer, items)  # complains before the long work
@@ -278,11 +269,13 @@ def _gaps(loaded: "LanguageModel", labelled: "Labelled") -> EvaluatedModel:
         {**asdict(answer), "gold": item.gold_json(), "source_location": item.source_location}
         for item, answer in zip(items, filled, strict=True)
     ]
-    return EvaluatedModel(measured, Details(), records, GapItem.command)
+    return EvaluatedModel(measured, KnownLabels(), records, GapItem.command)
 
 
-def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled") -> EvaluatedModel:
-    from clozeworks.cli.display.evaluation_page import details_of
+def _evaluate_task(
+    loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
+) -> EvaluatedModel:
+    from clozeworks.cli.display.evaluation_page import with_small_confusion
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.cli.fitting_labels import fitted
     from clozeworks.tasks.results.records import record_of
@@ -290,9 +283,9 @@ def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
     items: Sequence[Any] = labelled.items
     labels = task.settings().get("id2label", {}).values()
     if labels and task.label_kind != "numbers":
-        items, said = fitted(items, list(labels))
-        if said:
-            print(said, file=sys.stderr)
+        items, sentence = fitted(items, list(labels))
+        if sentence:
+            print(sentence, file=sys.stderr)
     with ProgressBar("tokens") as progress:
         answers = loaded.predict(items, task, progress=progress)
     measured = task.measure(items, answers, intervals=True)
@@ -300,14 +293,14 @@ def _asked(loaded: "LanguageModel", task: "Task[Any, Any]", labelled: "Labelled"
         record_of(item, answer, gold=True) for item, answer in zip(items, answers, strict=True)
     ]
     best = _best_threshold(task, items, answers, measured)
-    command = task.item_type.command
-    return EvaluatedModel(measured, details_of(task, items, answers), records, command, task, best)
+    details = with_small_confusion(task.known_labels(items, answers))
+    return EvaluatedModel(measured, details, records, task.item_type.command, task, best)
 
 
 def _best_threshold(
     task: Any, items: Sequence[Any], answers: Sequence[Any], measured: "Measured"
 ) -> str | None:
-    """The best threshold in as few digits, but at least four, as do as well."""
+    """The best threshold, in at least four digits and as few as reach the same F1."""
     exact = measured.values.get("best_f1_threshold")
     if exact is None or not math.isfinite(exact):
         return None
@@ -315,44 +308,40 @@ def _best_threshold(
         # One of the answers has exactly this doubt, and rounding may leave it on the other side.
         for rounding in (ROUND_CEILING, ROUND_FLOOR):
             shown = f"{Context(prec=digits, rounding=rounding).create_decimal_from_float(exact):f}"
-            found = replace(task, threshold=float(shown)).measure(items, answers)
-            if found.values["f1"] >= measured.values["best_f1"] - 1e-9:
+            rounded = replace(task, threshold=float(shown)).measure(items, answers)
+            if rounded.values["f1"] >= measured.values["best_f1"] - 1e-9:
                 return shown
     return repr(exact)
 
 
-def _object(
-    model: str, labelled: "Labelled", measured: "Measured", found: EvaluatedModel
-) -> dict[str, Any]:
-    known = measured.to_dict()
+def _record(model: str, labelled: "Labelled", result: EvaluatedModel) -> dict[str, Any]:
+    from clozeworks.cli.display.evaluation_page import labels_json
+
+    values = result.measured.to_dict()
     # JSON has no word for what is not a number.
-    known["values"] = {n: v if math.isfinite(v) else None for n, v in measured.values.items()}
-    known["intervals"] = {n: e for n, e in known["intervals"].items() if all(map(math.isfinite, e))}
-    details = found.details.to_dict()
-    return {"model": model, "task": found.command, "files": labelled.files, **known, **details}
+    values["values"] = {n: v if math.isfinite(v) else None for n, v in values["values"].items()}
+    finite = {n: e for n, e in values["intervals"].items() if all(map(math.isfinite, e))}
+    values |= {"intervals": finite, **labels_json(result.details)}
+    return {"model": model, "task": result.command, "files": labelled.files, **values}
 
 
-def _print(
-    model: str,
-    labelled: "Labelled",
-    measured: "Measured",
-    found: EvaluatedModel,
-) -> None:
+def _print(model: str, labelled: "Labelled", result: EvaluatedModel) -> None:
     import shlex
 
     from clozeworks.cli.display.evaluation_page import number, page
 
+    measured = result.measured
     amount = counted(measured.count, labelled.item.asked_unit)
-    title = f"{found.command}, {model} on {', '.join(labelled.files)}: {amount}"
-    print(page(title, measured, found.details))
-    if found.threshold is not None:
+    title = f"{result.command}, {model} on {', '.join(labelled.files)}: {amount}"
+    print(page(title, measured, result.details))
+    if result.threshold is not None:
         print(
             f"\nThe best F1, {number(measured.values['best_f1'])}, is reached with the threshold "
-            f"{found.threshold}; it was chosen by these questions, so this F1 is a little too "
+            f"{result.threshold}; it was chosen by these questions, so this F1 is a little too "
             "good: measure it on others.\n"
-            f"Use it: clozeworks answer {shlex.quote(model)} … --threshold {found.threshold}"
+            f"Use it: clozeworks answer {shlex.quote(model)} … --threshold {result.threshold}"
         )
-    elif found.task is not None and "best_f1" not in measured.values:
+    elif result.task is not None and "best_f1" not in measured.values:
         impossible = sum(getattr(item, "impossible", False) for item in labelled.items)
         if impossible:
             print(

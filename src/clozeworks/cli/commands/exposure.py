@@ -67,7 +67,7 @@ def exposure(
 
     loaded = load(model)
     with ProgressBar("tokens") as progress:
-        found = loaded.exposure(
+        result = loaded.exposure(
             texts.texts,
             right,
             given=given,
@@ -77,71 +77,58 @@ def exposure(
             progress=progress,
         )
     if as_json:
-        record = asdict(found)
+        means = {name: getattr(result, name) for name in ("teacher_forced", "free_running")}
+        record = means | asdict(result)
         for name in ("positions", "repetition"):
-            record[name] = [each._asdict() for each in getattr(found, name)]
-        print(
-            json.dumps(
-                {
-                    "teacher_forced": found.teacher_forced,
-                    "free_running": found.free_running,
-                    **record,
-                }
-            )
-        )
+            record[name] = [each._asdict() for each in getattr(result, name)]
+        print(json.dumps(record))
     else:
-        _print(found)
+        _print(result)
     if chart is not None:
         from clozeworks.reports.curves import exposure_chart
         from clozeworks.storage.atomic import atomic_file
 
         with atomic_file(chart, "wb", overwrite=overwrite) as file:
-            file.write(exposure_chart(found))
+            file.write(exposure_chart(result))
         print(f"The curves are in {chart}.", file=sys.stderr)
 
 
-def _print(found: "Exposure") -> None:
+def _print(result: "Exposure") -> None:
     from clozeworks.cli.display.table import aligned
 
-    rows = [("tokens", "texts", "teacher-forced", "free-running", "more")]
+    rows: list[tuple[str, ...]] = [("tokens", "texts", "teacher-forced", "free-running", "more")]
     begin = 1
-    while begin <= len(found.positions):  # 1, 2, 3-4, 5-8, …
-        end = min(max(begin, 2 * (begin - 1)), len(found.positions))
-        own = found.positions[begin - 1 : end]
-        count = sum(position.texts for position in own)
+    while begin <= len(result.positions):  # 1, 2, 3-4, 5-8, …
+        end = min(max(begin, 2 * (begin - 1)), len(result.positions))
+        positions = result.positions[begin - 1 : end]
+        count = sum(position.texts for position in positions)
         forced, free = (
-            sum(getattr(position, side) * position.texts for position in own) / count
+            sum(getattr(position, side) * position.texts for position in positions) / count
             for side in ("teacher_forced", "free_running")
         )
         span = str(begin) if begin == end else f"{begin}–{end}"
-        texts = f"{own[0].texts:,}"
-        rows.append((span, texts, f"{forced:.4f}", f"{free:.4f}", f"{free - forced:+.4f}"))
+        rows.append(_row(span, positions[0].texts, forced, free))
         begin = end + 1
-    more = found.free_running - found.teacher_forced
-    rows.append(
-        (
-            "all",
-            f"{found.texts:,}",
-            f"{found.teacher_forced:.4f}",
-            f"{found.free_running:.4f}",
-            f"{more:+.4f}",
-        )
-    )
+    rows.append(_row("all", result.texts, result.teacher_forced, result.free_running))
     print("Loss in nats a token")
     print("\n".join(aligned(rows)))
     print()
     repeated = [("repeated", "its own", "texts")]
-    for each in found.repetition:
+    for each in result.repetition:
         name = "single tokens" if each.n == 1 else f"runs of {each.n}"
         repeated.append((name, f"{each.free_running:.1%}", f"{each.reference:.1%}"))
     print("\n".join(aligned(repeated)))
     print()
-    if found.length_ratio is None:
+    if result.length_ratio is None:
         print("The tokenizer has no token that ends a text, so every text goes on to the limit.")
     else:
         print(
-            f"It writes {found.length_ratio:.2f} tokens for each of the texts; "
-            f"{counted(found.ended, 'text')} of {found.texts:,} ended before the limit."
+            f"It writes {result.length_ratio:.2f} tokens for each of the texts; "
+            f"{counted(result.ended, 'text')} of {result.texts:,} ended before the limit."
         )
-    if found.skipped:
-        print(f"{counted(found.skipped, 'text')} too short, left out.", file=sys.stderr)
+    if result.skipped:
+        print(f"{counted(result.skipped, 'text')} too short, left out.", file=sys.stderr)
+
+
+def _row(span: str, texts: int, forced: float, free: float) -> tuple[str, ...]:
+    return span, f"{texts:,}", f"{forced:.4f}", f"{free:.4f}", f"{free - forced:+.4f}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.inputs import TextOptions
+from clozeworks.cli.inputs import TextOptions, check_unused
 
 app = App(name="clozeworks fill", help_format="plaintext", version_flags=[])
 
@@ -36,14 +36,10 @@ def fill(
         json_lines: Print one JSON object per text.
         reading: How texts are read from a file.
     """
-    from clozeworks.errors import SettingError
-
-    if more and reading is not None:
-        raise SettingError(
-            "several texts are given, and an option that is about files; leave the option out, or "
-            "name one file."
-        )
-    texts = [source, *more] if more else (reading or TextOptions()).read(source).texts
+    reading = reading or TextOptions()
+    if more:
+        check_unused("the inputs are several texts, not a file", reading)
+    texts = [source, *more] if more else reading.read(source).texts
 
     from clozeworks.language_model import load
 

@@ -1,19 +1,17 @@
-"""`clozeworks finetune`: teach a model a task from labelled files."""
+"""`clozeworks finetune`: train a model for a task on labelled files."""
 
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from clozeworks import registry
-from clozeworks.cli.commands.pretrain import INTERRUPTED, TRY_AGAIN, say
-from clozeworks.cli.main import Terminated
+from clozeworks.cli.commands.pretrain import check_finished, resume_command, training
+from clozeworks.cli.inputs import check_minimum
 from clozeworks.data.labelled.items import Item
-from clozeworks.errors import SettingError
+from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.tasks.task import Task, command_name, task_class, task_classes
 
 if TYPE_CHECKING:
@@ -42,8 +40,6 @@ def recipe(
         device: cpu, cuda or mps; the best available one if not given.
     """
     if file.suffix != ".toml":
-        from clozeworks.errors import InputError
-
         raise InputError(
             f"{file} is neither a task nor a recipe; write finetune "
             f"{'|'.join(map(command_name, task_classes()))} MODEL TRAIN, or name a .toml file."
@@ -71,6 +67,8 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         device: Annotated[str | None, Parameter(alias="-d")] = None,
     ) -> None:
         # The parser reads the help from here.
+        from clozeworks.data.labelled.columns import parse_columns
+
         words = ["finetune", task, model, *train]
         options: dict[str, Any] = {
             "--dev": dev or [],
@@ -86,10 +84,21 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         words += ["--probe"] if probe else []
         files = [word for word in train if "=" not in word or Path(word).exists()]
         changes = [word for word in train if word not in files]
-        item = kind.item_read(changes)
-        recipe = settings(task, model, files, dev, out, columns, seeds, skip_bad_rows, item)
-        if encoding:
-            recipe["data"]["encoding"] = encoding
+        if not files:
+            raise InputError("no labelled file was named; give at least one after the model.")
+        check_minimum(1, seeds=seeds)
+        data: dict[str, Any] = {"train": files, "dev": dev or []}
+        if columns:
+            data["columns"] = parse_columns(columns, kind.item_read(changes))
+        data |= {"skip_bad_rows": True} if skip_bad_rows else {}
+        data |= {"encoding": encoding} if encoding else {}
+        recipe = {
+            "run": str(out or f"{task}-run"),
+            "model": model,
+            "task": {"kind": task.replace("-", "_")},
+            "data": data,
+            "seeds": list(range(seeds)),
+        }
         _run(recipe, changes, words, device, probe=probe)
 
     run.__doc__ = f"""Fine-tune a model to {kind.summary}.
@@ -112,39 +121,6 @@ def _command(kind: type[Task[Any, Any]]) -> None:
     app.command(run, name=task)
 
 
-def settings(
-    task: str,
-    model: str,
-    files: Sequence[str],
-    dev: Sequence[str] | None,
-    out: Path | None,
-    columns: str | None,
-    seeds: int,
-    skip_bad_rows: bool,
-    item: type[Item],
-) -> dict[str, Any]:
-    """The recipe that a command line means; `item` is what rows of the files become."""
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.errors import InputError
-
-    if not files:
-        raise InputError("no labelled file was named; give at least one behind the model.")
-    if seeds < 1:
-        raise SettingError(f"--seeds is {seeds}; it must be at least 1.")
-    data: dict[str, Any] = {"train": list(files), "dev": list(dev or [])}
-    if columns:
-        data["columns"] = parse_columns(columns, item)
-    if skip_bad_rows:
-        data["skip_bad_rows"] = True
-    return {
-        "run": str(out or f"{task}-run"),
-        "model": model,
-        "task": {"kind": task.replace("-", "_")},
-        "data": data,
-        "seeds": list(range(seeds)),
-    }
-
-
 def _run(
     source: Path | dict[str, Any],
     changes: Sequence[str],
@@ -153,12 +129,10 @@ def _run(
     *,
     probe: bool = False,
 ) -> None:
-    from clozeworks.cli.display.training import TrainingProgress
     from clozeworks.jobs.finetune import job
     from clozeworks.jobs.finetune.recipe import read_finetune_recipe
     from clozeworks.jobs.finetune.search import search
     from clozeworks.jobs.pretrain.recipe import changed
-    from clozeworks.runs.folder import command_line
 
     data = changed(source, changes)
     searches = "search" in data
@@ -166,27 +140,23 @@ def _run(
     kind = task_class(settled.task["kind"])
     if probe and not kind.can_probe:
         able = [command_name(name) for name, each in task_classes().items() if each.can_probe]
-        raise SettingError(f"--probe is for {', '.join(able)}; leave it out.")
+        raise SettingError("--probe", SET, f"it is for {', '.join(able)}", "leave it out")
     if probe and searches:
-        raise SettingError("--probe does not go with search; type clozeworks probe instead.")
-    ranks = os.environ.get("WORLD_SIZE", "")
-    command = command_line(words, int(ranks) if ranks.isdecimal() else 1)
-    try:
-        with TrainingProgress() as progress:
-            found = (
-                search(data, callback=progress, device=device)
-                if searches
-                else job.finetune(settled, callback=progress, device=device)
-            )
-    except (KeyboardInterrupt, Terminated) as stop:
-        say(f"Stopped; the newest snapshot counts. Go on with: {command}")
-        raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
-    _report(found, kind.item_type, command)
-    if probe and isinstance(found, job.Finetuned) and found.model is not None:
-        _probe(found, settled.model)
+        rule = "it cannot be combined with a search"
+        raise SettingError("--probe", SET, rule, "use clozeworks probe instead")
+    command = resume_command(words)
+    with training(command) as progress:
+        trained = (
+            search(data, callback=progress, device=device)
+            if searches
+            else job.finetune(settled, callback=progress, device=device)
+        )
+    _report(trained, kind.item_type, command)
+    if probe and isinstance(trained, job.Finetuned) and trained.model is not None:
+        _probe(trained, settled.model)
 
 
-def _probe(found: "Finetuned", model: str) -> None:
+def _probe(trained: "Finetuned", model: str) -> None:
     """What the frozen model's vectors are worth on the same items."""
     from clozeworks.cli.commands.probe import page
     from clozeworks.cli.display.progress import ProgressBar
@@ -194,28 +164,26 @@ def _probe(found: "Finetuned", model: str) -> None:
     from clozeworks.language_model import load
 
     with ProgressBar("tokens") as progress:
-        frozen = probe(load(model, dtype="float32"), *found.data.files, progress=progress)
+        frozen = probe(load(model, dtype="float32"), *trained.data.files, progress=progress)
     print("\nWithout training the encoder:")
     print("\n".join(page(frozen, model, "", 0)))
-    best, tuned = frozen.best.measured, found.best.measured
+    best, tuned = frozen.best.measured, trained.best.measured
     print(
         f"Fine-tuned: {tuned.primary} {tuned.value:.3f}; frozen, best layers: {best.value:.3f}; "
         f"baseline: {frozen.baseline.measured.value:.3f}."
     )
 
 
-def _report(found: "Finetuned | Searched", item: type[Item], command: str) -> None:
-    outcome = found.outcome
-    if outcome is not None and not outcome.finished:
-        say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
-        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
-    if found.model is None:
-        return  # another rank speaks
-    for line in found.summary():
+def _report(trained: "Finetuned | Searched", item: type[Item], command: str) -> None:
+    if trained.outcome is not None:
+        check_finished(trained.outcome, command)
+    if trained.model is None:
+        return  # another rank reports
+    for line in trained.summary():
         print(line)
-    model = shlex.quote(str(found.model))
+    model = shlex.quote(str(trained.model))
     example = f"clozeworks {item.command} {model} {' '.join(map(repr, item.example))}"
-    if found.chats:  # it learned texts as a template writes them, and no others
+    if trained.chats:  # it was trained on texts of a chat template only
         example = f"clozeworks generate {model} 'a text of yours' --chat"
     print(f"The model is in {model}; try it: {example}")
 

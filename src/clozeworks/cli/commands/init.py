@@ -35,7 +35,7 @@ def pretrain(
         objective: bert, roberta, t5, gpt2 or another paper's name; bert if not given.
         run: The folder of the run; run if not given.
     """
-    from clozeworks.errors import OutputError
+    from clozeworks.errors import OutputError, SettingError
     from clozeworks.jobs.pretrain.recipe import read_recipe
     from clozeworks.jobs.recipe_text import recipe_text
     from clozeworks.storage.atomic import atomic_file
@@ -43,61 +43,49 @@ def pretrain(
     if file.exists() or file.is_symlink():
         raise OutputError(f"{file} exists; name another file, or remove it first.")
     if like is not None:
-        _write_like(file, like, corpus, size, objective, run)
-        return
-    corpus, run = corpus or Path("corpus"), run or Path("run")
-    size, objective = size or "bert-tiny", objective or "bert"
-    _check_size(size)
-    recipe = read_recipe(
-        {
-            "run": str(run),
+        for name, value in (("--size", size), ("--objective", objective)):
+            if value is not None:
+                rule = f"--like {like} states its own"
+                advice = "leave one of the two out, or change the file afterwards"
+                raise SettingError(name, value, rule, advice)
+        text = _text_like(file, like, run, corpus)
+    else:
+        size, objective = size or "bert-tiny", objective or "bert"
+        _check_size(size)
+        settings = {
+            "run": str(run or "run"),
             "model": {"start": size},
-            "data": {"corpus": str(corpus)},
+            "data": {"corpus": str(corpus or "corpus")},
             "objective": objective,
             "training": {"steps": STEPS},
         }
-    )
-    with atomic_file(file, "w", overwrite=False) as opened:
-        opened.write(recipe_text(recipe, objective))
-    print(f"{file}: {size} on {corpus} with the objective of {objective}, {STEPS:,} steps.")
-    if not corpus.exists():
-        quoted = shlex.quote(str(corpus))
-        print(f"Make the corpus: clozeworks corpus build TEXTS --tokenizer DIR --out {quoted}")
-    print(f"Train with: clozeworks pretrain {shlex.quote(str(file))}")
-
-
-def _write_like(
-    file: Path,
-    like: str,
-    corpus: Path | None,
-    size: str | None,
-    objective: str | None,
-    run: Path | None,
-) -> None:
-    """Writes a recipe that comes with the package, with another corpus and run folder if given."""
-    from clozeworks.errors import SettingError
-    from clozeworks.jobs.pretrain.recipe import read_recipe
-    from clozeworks.recipes import recipe_file
-    from clozeworks.storage.atomic import atomic_file
-
-    for name, value in (("--size", size), ("--objective", objective)):
-        if value is not None:
-            raise SettingError(
-                f"{name} is {value!r} and --like is {like!r}, which states its own; leave one of "
-                "them out, or change the file afterwards."
-            )
-    path = recipe_file(like)
-    text = path.read_text(encoding="utf-8").replace(f"recipes/{path.name}", str(file))
-    for key, index in (("run", run), ("corpus", corpus)):
-        if index is not None:
-            written = json.dumps(str(index))  # a string of JSON is one of TOML
-            line = f"{key} = {written}".replace("\\", r"\\")
-            text = re.sub(rf"(?m)^{key} = .*$", line, text)
+        text = recipe_text(read_recipe(settings), objective)
     with atomic_file(file, "w", overwrite=False) as opened:
         opened.write(text)
     recipe = read_recipe(file)
-    print(f"{file}: as {like}, {recipe.model.start} on {recipe.data.corpus}.")
+    target = Path(recipe.data.corpus)
+    if like is not None:
+        print(f"{file}: as {like}, {recipe.model.start} on {target}.")
+    else:
+        print(f"{file}: {size} on {target} with the objective of {objective}, {STEPS:,} steps.")
+        if not target.exists():
+            quoted = shlex.quote(str(target))
+            print(f"Make the corpus: clozeworks corpus build TEXTS --tokenizer DIR --out {quoted}")
     print(f"Train with: clozeworks pretrain {shlex.quote(str(file))}")
+
+
+def _text_like(file: Path, like: str, run: Path | None, corpus: Path | None) -> str:
+    """The text of a packaged recipe, with another run folder and corpus if given."""
+    from clozeworks.recipes import recipe_file
+
+    path = recipe_file(like)
+    text = path.read_text(encoding="utf-8").replace(f"recipes/{path.name}", str(file))
+    for key, value in (("run", run), ("corpus", corpus)):
+        if value is not None:
+            written = json.dumps(str(value))  # a string of JSON is one of TOML
+            line = f"{key} = {written}".replace("\\", r"\\")
+            text = re.sub(rf"(?m)^{key} = .*$", line, text)
+    return text
 
 
 def _check_size(size: str) -> None:

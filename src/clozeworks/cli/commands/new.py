@@ -53,9 +53,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
     key, separator, value = text.partition("=")
     if not separator:
-        raise SettingError(
-            f"{text!r} is not a setting; write key=value, for example hidden_size=256."
-        )
+        raise SettingError("changes", text, "each must be key=value, such as hidden_size=256")
     try:
         return key, json.loads(value)
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""`clozeworks TASK MODEL INPUT`: asks a model what its task predicts; one command for each task.
+"""`clozeworks TASK MODEL INPUT`: the predictions of a model; one command for each task.
 
 The command is made from what the task states about itself, so a new task has one as soon as its
 file exists.
@@ -47,7 +47,7 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
         )
         for name, option in task.command_options.items()
     ]
-    made = make_dataclass(
+    options_type = make_dataclass(
         f"{task.__name__}Options",
         fields,
         bases=(Options,),
@@ -55,7 +55,7 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
         frozen=True,
         kw_only=True,
     )
-    made.__module__ = __name__  # the parser takes a class of `types` for a built-in one
+    options_type.__module__ = __name__  # the parser takes a class of `types` for a built-in one
     item = task.item_type.asked_as((), has_lists=False)
     roles = [role.name for role in item.roles if role.name in item.asked_roles]
     first = next((name for name in roles if name in item.text_names), roles[0])
@@ -64,8 +64,10 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
         "        columns: Which columns of a file are what, by name or number, such as "
         f"{first}=2. Detected if not given. Roles: {', '.join(roles)}."
     )
-    made.__doc__ = "How items are read and answers written.\n\n    Attributes:\n" + "\n".join(lines)
-    return Parameter(name="*")(made)
+    options_type.__doc__ = (
+        "How items are read and answers written.\n\n    Attributes:\n" + "\n".join(lines)
+    )
+    return Parameter(name="*")(options_type)
 
 
 def _help(task: "type[Task[Any, Any]]") -> str:
@@ -97,19 +99,19 @@ def _predict(
             f"{item.command} takes {wanted}, a file, or - for standard input; give one of these."
         )
     if len(inputs) == 1:
-        asked, bad = options.open(inputs[0], item, kind.chunk_items)
+        items, bad = options.open(inputs[0], item, kind.chunk_items)
     else:
-        from clozeworks.cli.items import one_item, whole_text
+        from clozeworks.cli.items import check_no_file, one_item, whole_text
         from clozeworks.data.labelled.bad_rows import BadRows
 
-        options.check_two_texts()
+        check_no_file(options)
         # The last text may be long, and stand in a file.
         *first, last = inputs
         last = whole_text(last, options.encoding) if item.shares_text else last
-        asked, bad = one_item((*first, last), item), BadRows()
+        items, bad = one_item((*first, last), item), BadRows()
 
     from clozeworks.language_model import load
 
     loaded = load(model)
     task, change = loaded.task_for(kind).configured(**chosen)
-    answer_all(loaded, task, asked, bad, options, top=top, change=change)
+    answer_all(loaded, task, items, bad, options, top=top, change=change)

@@ -1,8 +1,9 @@
-"""`clozeworks pretrain`: train a model on a corpus; stop it when you like, and go on."""
+"""`clozeworks pretrain`: train a model on a corpus; stop and resume at any time."""
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,8 @@ from cyclopts import App, Parameter
 from clozeworks.cli.main import Terminated
 
 if TYPE_CHECKING:
-    from clozeworks.jobs.pretrain.summary import Pretrained
+    from clozeworks.cli.display.training import TrainingProgress
+    from clozeworks.engine.trainer import Outcome
 
 # Exit codes of a run that was stopped and can go on: after SIGTERM, and after Ctrl-C.
 TRY_AGAIN = 75
@@ -31,28 +33,57 @@ def pretrain(
     """Train a model on a corpus, as a recipe says. Run it again to resume.
 
     Args:
-        recipe: A TOML file; `clozeworks init pretrain` writes one.
+        recipe: A TOML file, which `clozeworks init pretrain` writes; or the name of one of
+            `clozeworks recipes`.
         changes: Settings to change, for example training.steps=2000.
         device: cpu, cuda or mps; the best available one if not given.
     """
-    from clozeworks.cli.display.training import TrainingProgress
     from clozeworks.jobs.pretrain import job
     from clozeworks.jobs.pretrain.recipe import read_recipe
+    from clozeworks.recipes import recipe_file
+
+    is_name = not recipe.suffix and recipe.name == str(recipe) and not recipe.exists()
+    settled = read_recipe(recipe_file(str(recipe)) if is_name else recipe, changes)
+    where = ["--device", device] if device else []
+    command = resume_command(["pretrain", str(recipe), *changes, *where])
+    with training(command) as progress:
+        trained = job.pretrain(settled, callback=progress, device=device)
+    if not trained.outcome.finished and trained.report is not None:
+        say(f"Curves and everything else, so far: {trained.report}")
+    check_finished(trained.outcome, command)
+    if trained.model is None:
+        return  # another rank reports
+    for line in trained.summary():
+        print(line)
+    print(trained.next_command())
+
+
+def resume_command(words: list[str]) -> str:
+    """What resumes a run that was started with these words."""
     from clozeworks.runs.folder import command_line
 
-    settled = read_recipe(recipe, changes)
-    where = ["--device", device] if device else []
-    ranks = os.environ.get("WORLD_SIZE", "")  # what is no number, the job refuses
-    command = command_line(
-        ["pretrain", str(recipe), *changes, *where], int(ranks) if ranks.isdecimal() else 1
-    )
+    ranks = os.environ.get("WORLD_SIZE", "")  # the job refuses what is not a number
+    return command_line(words, int(ranks) if ranks.isdecimal() else 1)
+
+
+@contextmanager
+def training(command: str) -> "Iterator[TrainingProgress]":
+    """Shows progress; if the run is stopped before or after its steps, prints what resumes it."""
+    from clozeworks.cli.display.training import TrainingProgress
+
     try:
         with TrainingProgress() as progress:
-            found = job.pretrain(settled, callback=progress, device=device)
-    except (KeyboardInterrupt, Terminated) as stop:  # before the first step, or behind the last
+            yield progress
+    except (KeyboardInterrupt, Terminated) as stop:
         say(f"Stopped; the newest snapshot counts. Go on with: {command}")
         raise SystemExit(TRY_AGAIN if isinstance(stop, Terminated) else INTERRUPTED) from None
-    _report(found, command)
+
+
+def check_finished(outcome: "Outcome", command: str) -> None:
+    """Leaves with a code, and says how to resume, if a run was stopped."""
+    if not outcome.finished:
+        say(f"Stopped after step {outcome.step:,}; nothing is lost. Go on with: {command}")
+        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
 
 
 def say(sentence: str) -> None:
@@ -60,17 +91,3 @@ def say(sentence: str) -> None:
     if os.environ.get("RANK", "0") == "0":  # else another rank speaks
         with suppress(OSError):  # whoever reads this may have left
             print(sentence, file=sys.stderr, flush=True)
-
-
-def _report(found: "Pretrained", command: str) -> None:
-    outcome = found.outcome
-    if not outcome.finished:
-        if found.report is not None:
-            say(f"Curves and everything else, so far: {found.report}")
-        say(f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}")
-        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
-    if found.model is None:
-        return  # another rank speaks
-    for line in found.summary():
-        print(line)
-    print(found.next_command())

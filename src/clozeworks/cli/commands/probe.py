@@ -3,11 +3,12 @@
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.display.table import aligned
+from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.wording import counted
 
@@ -26,17 +27,13 @@ def probe(
     dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
     layers: str | None = None,
     pooling: str | None = None,
-    columns: str | None = None,
-    header: bool | None = None,
-    labels: Literal["one", "several", "numbers"] | None = None,
-    separator: str | None = None,
-    encoding: str = "utf-8",
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     limit: int | None = None,
     seed: int = 0,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    options: LabelledOptions | None = None,
 ) -> None:
     """Measure what a frozen model's layers are worth for a task, with linear probes.
 
@@ -49,23 +46,17 @@ def probe(
             concatenate_last_four, mix (a learned weighted sum of all), or numbers, 0 for the
             embeddings. All named ones that the model has if not given.
         pooling: How tokens are pooled: first, mean, max; mean if not given. Not for tag.
-        columns: Which column holds what, by name or number: text=review,label=5. Detected if not
-            given.
-        header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        labels: One label per row, several, or numbers; detected if not given.
-        separator: The separator of several labels in one cell, such as |.
-        encoding: The encoding of text files.
         skip_bad_rows: Drop rows that cannot be used instead of stopping at them.
         limit: The maximum number of items of train, and of dev, drawn at random.
         seed: Decides what is drawn and what is held out.
         out: A folder to create: the model with the probe on its last layer as its head.
         overwrite: Replace that folder if it has content.
         json_text: Print one JSON object.
+        options: How labelled files are read.
     """
     from clozeworks.checkpoints.whole_folder import check_target
     from clozeworks.data.labelled.bad_rows import BadRows
-    from clozeworks.data.labelled.columns import parse_columns
-    from clozeworks.data.labelled.reading import Reading, read_items
+    from clozeworks.data.labelled.reading import read_items
     from clozeworks.tasks.task import command_name, task_class, task_classes
 
     kind = task_class(task)
@@ -76,9 +67,9 @@ def probe(
         raise InputError("no training file was given; name at least one.")
     if out is not None:
         check_target(out, overwrite=overwrite)
-    asked = None if layers is None else [name.strip() for name in layers.split(",")]
-    named = {} if columns is None else parse_columns(columns, kind.item_type)
-    reading = Reading(named, header, labels, separator, encoding)
+    layer_names = None if layers is None else [name.strip() for name in layers.split(",")]
+    options = options or LabelledOptions()
+    reading = options.reading(kind.item_type)
     known = read_items(train, kind.item_type, reading, bad=BadRows(skip=skip_bad_rows))
     judged = None
     if dev:
@@ -90,91 +81,91 @@ def probe(
     from clozeworks.language_model import load
 
     if out is not None:
-        probed_model.check_written(asked)
+        probed_model.check_written(layer_names)
     loaded = load(model, dtype="float32")
     if out is not None:
         probed_model.check_head(loaded, known.task)
     with ProgressBar("tokens") as progress:
-        found = job.probe(
+        result = job.probe(
             loaded,
             known,
             judged,
-            layers=asked,
+            layers=layer_names,
             pooling=pooling,
             limit=limit,
             seed=seed,
             progress=progress,
         )
     if out is not None:
-        probed_model.with_probe(loaded, found).save(out, overwrite=overwrite)
+        probed_model.with_probe(loaded, result).save(out, overwrite=overwrite)
     if json_text:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        print(json.dumps(result.to_dict(), ensure_ascii=False))
         return
     dropped = [*known.bad.rows, *(judged.bad.rows if judged else ())]
-    print("\n".join(page(found, model, known.description, len(dropped))))
+    print("\n".join(page(result, model, known.description, len(dropped))))
     if out is not None:
         print(f"\n{out}: the model with the probe on the last layer as its head.")
-        if found.long and task != "tag":
+        if result.long and task != "tag":
             print(
                 "A long text gets the mean of its windows' probabilities there; here it had the "
                 "mean of their vectors."
             )
         print(f"Use it: clozeworks {task} {shlex.quote(str(out))} …")
     words = [task, model, *map(str, train), *(["--dev", *map(str, dev)] if dev else [])]
-    words += ["--columns", columns] if columns else []
+    words += ["--columns", options.columns] if options.columns else []
     print(f"\nTrain the whole model: clozeworks finetune {shlex.join(words)}")
 
 
-def page(found: "Probed", model: str, columns: str, dropped: int) -> list[str]:
+def page(result: "Probed", model: str, columns: str, dropped: int) -> list[str]:
     """The results as lines of text."""
-    pooling = getattr(found.task, "pooling", None)
+    pooling = getattr(result.task, "pooling", None)
     how = f"{pooling} pooling" if pooling else "the first token of each word"
     lines = [columns] if columns else []
     if dropped:
         lines.append(f"{counted(dropped, 'bad row was', 'bad rows were')} dropped.")
     lines += [
-        *found.notes,
-        f"{model}, frozen; {how}; {counted(found.train, 'item')} to train on, "
-        f"{found.dev:,} to measure on.",
-        f"The encoder took {found.seconds:.1f} s for all layers.",
+        *result.notes,
+        f"{model}, frozen; {how}; {counted(result.train, 'item')} to train on, "
+        f"{result.dev:,} to measure on.",
+        f"The encoder took {result.seconds:.1f} s for all layers.",
     ]
-    if found.long:
-        read = counted(found.long, "item was", "items were")
+    if result.long:
+        read = counted(result.long, "item was", "items were")
         lines.append(f"{read} read through several windows.")
-    lines += ["", *_table(found), ""]
-    for row in found.rows:
+    lines += ["", *_table(result), ""]
+    for row in result.rows:
         if row.layer_weights:
             weights = ", ".join(f"{weight:.2f}" for weight in row.layer_weights)
             lines.append(f"{row.layers}, from the embeddings to the last layer: {weights}.")
-    best = found.best
-    if len(found.rows) > 1:
+    best = result.best
+    if len(result.rows) > 1:
         lines.append(
             f"Best here: {best.layers}. It was chosen on these items, so its value is slightly "
             "optimistic; measure it on others."
         )
-    return [*lines, _verdict(found)]
+    return [*lines, _verdict(result)]
 
 
-def _verdict(found: "Probed") -> str:
+def _verdict(result: "Probed") -> str:
     """Whether the best layers beat the baseline."""
-    best, baseline = found.best.measured, found.baseline.measured
+    best, baseline = result.best.measured, result.baseline.measured
     if not best.better_than(baseline):
         return "No layers beat the baseline, which reads nothing."
     verdict = (
-        f"{found.best.layers} beats the baseline, which reads nothing: {best.primary} "
+        f"{result.best.layers} beats the baseline, which reads nothing: {best.primary} "
         f"{best.value:.3f} instead of {baseline.value:.3f}"
     )
     one, other = (each.intervals.get(best.primary) for each in (best, baseline))
     if one and other and max(one[0], other[0]) <= min(one[1], other[1]):
-        items = counted(found.dev, "item")
+        items = counted(result.dev, "item")
         return f"{verdict}; but their intervals overlap: with {items} it may be chance."
     return f"{verdict}."
 
 
-def _table(found: "Probed") -> list[str]:
-    primary = found.baseline.measured.primary
+def _table(result: "Probed") -> list[str]:
+    primary = result.baseline.measured.primary
     head = ["layers", primary, "95 %", "strength", "seconds"]
-    return aligned([head, _cells(found.baseline), *map(_cells, found.rows)])
+    return aligned([head, _cells(result.baseline), *map(_cells, result.rows)])
 
 
 def _cells(row: "ProbeRow") -> list[str]:

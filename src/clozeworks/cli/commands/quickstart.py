@@ -4,12 +4,11 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.commands.pretrain import INTERRUPTED, TRY_AGAIN
+from clozeworks.cli.commands.pretrain import TRY_AGAIN, check_finished
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,34 +39,29 @@ def quickstart(
 
     begin = time.monotonic()
     with TrainingProgress() as progress:
-        found = job(out, *changes, callback=progress, say=print, seeds=range(seeds))
+        result = job(out, *changes, callback=progress, say=print, seeds=range(seeds))
     words = ["clozeworks", "quickstart", *changes, "--out", str(out)]
     command = shlex.join([*words, "--seeds", str(seeds)] if seeds != 3 else words)
-    if found.after is not None and seeds and found.bought is None:
+    if result.after is not None and seeds and result.bought is None:
         print(f"Stopped; nothing is lost. Go on with: {command}", file=sys.stderr)
         raise SystemExit(TRY_AGAIN)
-    if found.after is None:
-        outcome = found.trained.outcome
-        print(
-            f"Stopped behind step {outcome.step:,}; nothing is lost. Go on with: {command}",
-            file=sys.stderr,
-        )
-        raise SystemExit(INTERRUPTED if outcome.signal == SIGINT else TRY_AGAIN)
-    _report(found, time.monotonic() - begin)
+    if result.after is None:
+        check_finished(result.trained.outcome, command)
+    _report(result, time.monotonic() - begin)
 
 
-def _report(found: "Started", seconds: float) -> None:
-    assert found.after is not None
-    print("\n".join(found.trained.summary()))
+def _report(result: "Started", seconds: float) -> None:
+    assert result.after is not None
+    print("\n".join(result.trained.summary()))
     print("\nThe same gaps, filled by fresh weights and by the trained model:")
-    for before, after in zip(found.before, found.after, strict=True):
+    for before, after in zip(result.before, result.after, strict=True):
         print(f"\n  {before.text}")
         print(f"    before  {_guesses(before)}")
         print(f"    after   {_guesses(after)}")
-    if found.bought:
-        print("\n".join(["", *_bought(found.bought)]))
-    model, run = found.trained.model, found.trained.folder
-    quoted = shlex.quote(str(found.folder))
+    if result.bought:
+        print("\n".join(["", *_bought(result.bought)]))
+    model, run = result.trained.model, result.trained.folder
+    quoted = shlex.quote(str(result.folder))
     print(
         f"\nAll in {seconds:.0f} s. Look at the curves: {run}/report.html\n"
         f"Ask it yourself: clozeworks fill {shlex.quote(str(model))} 'Raise a [MASK] here.'\n"
@@ -78,18 +72,18 @@ def _report(found: "Started", seconds: float) -> None:
     )
 
 
-def _bought(found: "Sequence[Bought]") -> list[str]:
+def _bought(results: "Sequence[Bought]") -> list[str]:
     """A table: ways of learning by numbers of labels."""
-    counts = list(dict.fromkeys(each.labels for each in found))
+    counts = list(dict.fromkeys(each.labels for each in results))
     lines = [
         "Which of the library's areas is a docstring about? Accuracy on the same dev rows:",
         f"{'':22}" + "".join(f"{f'{count:,} labels':>18}" for count in counts),
     ]
-    for way in dict.fromkeys(each.way for each in found):
+    for way in dict.fromkeys(each.way for each in results):
         cells = [
             str(each)
             for count in counts
-            for each in found
+            for each in results
             if (each.way, each.labels) == (way, count)
         ]
         lines.append(f"{way:22}" + "".join(f"{cell:>18}" for cell in cells))

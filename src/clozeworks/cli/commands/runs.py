@@ -27,39 +27,39 @@ def runs(
     """
     from clozeworks.runs.listing import find_runs
 
-    found = find_runs(folders or (Path(),))
+    states = find_runs(folders or (Path(),))
     if json:
-        _print_json(found)
-    elif found:
-        _print_table(found)
+        _print_json(states)
+    elif states:
+        _print_table(states)
     else:
         where = ", ".join(map(str, folders)) or "here"
         print(f"No runs {'in ' if folders else ''}{where}. Start one: clozeworks init pretrain")
 
 
-def _print_json(found: "dict[Path, RunState]") -> None:
+def _print_json(states: "dict[Path, RunState]") -> None:
     from dataclasses import asdict
     from json import dumps
 
     records = []
-    for folder, state in found.items():
+    for folder, state in states.items():
         record = {"run": str(folder), **asdict(state)}
         record |= {"command": list(state.command), "continue_command": state.continue_command}
         records.append(record)
     print(dumps(records, ensure_ascii=False, indent=1))
 
 
-def _print_table(found: "dict[Path, RunState]") -> None:
+def _print_table(states: "dict[Path, RunState]") -> None:
     rows = [["run", "state", "step", "held-out loss", "result", "tokens/s", "last updated"]]
-    rows += [_row(folder, state) for folder, state in found.items()]
-    if not any(state.metric for state in found.values()):
+    rows += [_row(folder, state) for folder, state in states.items()]
+    if not any(state.metric for state in states.values()):
         # Only what was fine-tuned has one.
         rows = [[*row[:4], *row[5:]] for row in rows]
     print("\n".join(aligned(rows, left=(0, 1, len(rows[0]) - 1))))
-    for folder, state in found.items():
+    for folder, state in states.items():
         if state.problem and state.status != "running":
             print(f"{folder}: {state.problem.rstrip('.')}.")
-    for folder, state in found.items():
+    for folder, state in states.items():
         if command := state.continue_command:
             print(f"Continue {folder} with: {command}")
 

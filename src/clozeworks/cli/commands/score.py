@@ -2,12 +2,13 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.inputs import TextOptions
+from clozeworks.cli.inputs import TextOptions, check_minimum
 from clozeworks.cli.outputs import report_unread
 from clozeworks.wording import counted
 
@@ -50,6 +51,7 @@ def score(
         json_lines: Print one JSON object per text, with the log probability of every token.
         reading: How texts are read.
     """
+    check_minimum(1, batch_tokens=batch_tokens)
     reading = reading or TextOptions()
     texts = reading.read(source)
     following = reading.read_paired(texts, continuations, "continuation", continuation_column)
@@ -60,7 +62,7 @@ def score(
 
     loaded = load(model)
     with ProgressBar("tokens") as progress:
-        found = loaded.score(
+        scores = loaded.score(
             texts.texts,
             following,
             max_length=max_length,
@@ -69,20 +71,16 @@ def score(
             source_locations=texts.source_locations,
             progress=progress,
         )
-    for number, scored in enumerate(found):
-        _print(
-            texts.texts[number],
-            None if following is None else following[number],
-            scored,
-            json_lines,
-        )
-    report_unread([scored.unread for scored in found], max_length or loaded.max_length)
-    count, total = sum(one.count for one in found), sum(one.total for one in found)
-    long = sum(one.windows > 1 for one in found)
-    said = f"; {counted(long, 'text')} read through several windows" if long else ""
+    continued: Sequence[str | None] = following or [None] * len(scores)
+    for text, continuation, scored in zip(texts.texts, continued, scores, strict=True):
+        _print(text, continuation, scored, json_lines)
+    report_unread([scored.unread for scored in scores], max_length or loaded.max_length)
+    count, total = sum(each.count for each in scores), sum(each.total for each in scores)
+    long = sum(each.windows > 1 for each in scores)
+    windows = f"; {counted(long, 'text')} read through several windows" if long else ""
     print(
-        f"{counted(len(found), 'text')}, {counted(count, 'token')}: perplexity "
-        f"{perplexity(found):,.2f}, {-total / count:.4f} nats a token{said}.",
+        f"{counted(len(scores), 'text')}, {counted(count, 'token')}: perplexity "
+        f"{perplexity(scores):,.2f}, {-total / count:.4f} nats a token{windows}.",
         file=sys.stderr,
     )
 

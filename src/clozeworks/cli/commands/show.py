@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
-    from clozeworks.core.tree import Node
     from clozeworks.errors import ClozeworksError
     from clozeworks.families.family import Family
 
@@ -55,9 +54,7 @@ def show(
         from clozeworks.language_model import load
 
         if heads is not None:
-            raise SettingError(
-                f"heads is {heads!r}; a folder has the heads it has; leave --heads out."
-            )
+            raise SettingError("--heads", heads, "a folder has the heads it has", "leave it out")
         try:
             loaded = load(model)
         except HubError as error:
@@ -77,18 +74,21 @@ def show(
         print(blueprint.to_json())
         return
     from clozeworks.checkpoints.generation import max_positions_of
+    from clozeworks.cli.display.table import aligned
     from clozeworks.core.tree import tree
 
     print(title)
-    room = max_positions_of(blueprint, config)
-    print(f"texts of up to {room:,} tokens" if room else "texts of any length")
-    _print_tree(tree(blueprint))
-    for note in notes:
-        print(note)
+    limit = max_positions_of(blueprint, config)
+    print(f"texts of up to {limit:,} tokens" if limit else "texts of any length")
+    rows = []
+    for depth, node in tree(blueprint).walk():
+        count = f"{node.parameters:,}" if node.parameters else ""
+        rows.append(("  " * depth + node.label, count, node.file, node.paper))
+    print("\n".join([*aligned(rows, left=(0, 2, 3)), *notes]))
 
 
 def _with_size(error: "ClozeworksError", name: str, sizes: list[str]) -> "ClozeworksError":
-    """A word that is nearly a published size may be a slip of the pen."""
+    """The error with a hint, if the name is nearly that of a published size."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, sizes, n=1, cutoff=0.8)
@@ -97,7 +97,7 @@ def _with_size(error: "ClozeworksError", name: str, sizes: list[str]) -> "Clozew
 
 
 def _usual_parts(family: "Family", size: str) -> frozenset[str]:
-    """What a size is counted with: the network, and of one that writes the vocabulary, too."""
+    """The parts a size is counted with: the network, and the vocabulary head of a decoder."""
     parts = family.architectures[family.base].parts
     can_generate = family.blueprint(family.published(size), parts).can_generate
     return parts | {"vocabulary"} if can_generate else parts
@@ -113,16 +113,3 @@ def _list_sizes() -> None:
             count = family.blueprint(family.published(size), parts).count()
             print(f"  {size:<24}{count:>15,} parameters")
     print("See one with: clozeworks show bert-base")
-
-
-def _print_tree(top: "Node") -> None:
-    rows = []
-    for depth, node in top.walk():
-        label = "  " * depth + node.label
-        rows.append(
-            (label, f"{node.parameters:,}" if node.parameters else "", node.file, node.paper)
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for label, count, file, paper in rows:
-        line = f"{label:<{widths[0]}}  {count:>{widths[1]}}  {file:<{widths[2]}}  {paper}"
-        print(line.rstrip())

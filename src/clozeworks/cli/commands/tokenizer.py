@@ -1,4 +1,4 @@
-"""`clozeworks tokenizer`: train a tokenizer, extend one, or look into one."""
+"""`clozeworks tokenizer`: train, extend or inspect a tokenizer."""
 
 import shlex
 import time
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from clozeworks.cli.display.table import filled
+from clozeworks.cli.inputs import DocumentOptions, check_minimum
+from clozeworks.errors import SET, InputError, SettingError, UnknownName
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -22,20 +24,20 @@ if TYPE_CHECKING:
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
     from clozeworks.text.training.extend import Extension
 
-# One document in so many is held out, and believed if they have at least so many words.
+# One document in so many is held out; they are measured if they have at least so many words.
 HELD_OUT = 20
 ENOUGH = 1_000
-# Of those held out so many are kept, by chance, and of each its beginning, to hide words in them.
+# So many of those held out are kept, drawn at random, and of each its beginning, to mask words in.
 KEPT = 2_000
 BEGINNING = 2_000
-# Words hidden times parameters: some seconds of work. Fewer words would say too little.
+# Masked words times parameters: some seconds of work. Fewer words would say too little.
 EFFORT = 40_000_000_000
 FEWEST = 300
 SHOWN = 12
 
 app = App(
     name="clozeworks tokenizer",
-    help="Train a tokenizer, extend one, or look into one.",
+    help="Train, extend or inspect a tokenizer.",
     help_format="plaintext",
     version_flags=[],
 )
@@ -51,10 +53,8 @@ def train(
     min_frequency: int = 2,
     cased: Annotated[bool, Parameter(negative="")] = False,
     extra: Annotated[list[str] | None, Parameter(negative="")] = None,
-    column: Annotated[list[str] | None, Parameter(negative="")] = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
+    reading: DocumentOptions | None = None,
 ) -> None:
     """Train a tokenizer from text files, the same that a corpus is built from.
 
@@ -70,15 +70,11 @@ def train(
         min_frequency: How often a piece must occur.
         cased: Distinguish upper and lower case (WordPiece; byte-level and unigram always do).
         extra: An additional special token, such as [NLU]; may be given several times.
-        column: The column or field that holds the text, by name or number. If not given: "text", or
-            the only column of strings.
-        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
-        encoding: The encoding of text files.
         overwrite: Replace the folder if it is not empty.
+        reading: How documents are read.
     """
-    from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
+    from clozeworks.checkpoints.whole_folder import check_target
     from clozeworks.cli.display.progress import ProgressBar
-    from clozeworks.errors import InputError, SettingError
     from clozeworks.jobs.tokenizer import train_tokenizer
     from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -86,9 +82,7 @@ def train(
         raise InputError("no file was named; give files, folders or globs with text.")
     style = _style(kind, family)
     if cased and style.kind != "wordpiece":
-        raise SettingError(
-            f"--cased has no effect on {style.kind}, which keeps case; leave it out."
-        )
+        raise SettingError("--cased", SET, f"{style.kind} always keeps case", "leave it out")
     if isinstance(style, WordPieceStyle):
         style = replace(style, lowercase=not cased)
     if extra:
@@ -96,7 +90,7 @@ def train(
         special = replace(style.special, extra=(*style.special.extra, *extra))
         style = replace(style, special=special)
     check_target(out, overwrite=overwrite)
-    begin = time.monotonic()
+    begin, reading = time.monotonic(), reading or DocumentOptions()
     with ProgressBar("bytes") as progress:
         tokenizer = train_tokenizer(
             files,
@@ -104,13 +98,12 @@ def train(
             size=size,
             style=style,
             min_frequency=min_frequency,
-            columns=column,
-            header=header,
-            encoding=encoding,
+            columns=reading.column or None,
+            header=reading.header,
+            encoding=reading.encoding,
             progress=progress.staged,
         )
-    with fresh_folder(out, overwrite=overwrite) as temporary:
-        tokenizer.save(temporary)
+    _save(tokenizer, out, overwrite)
     seconds = time.monotonic() - begin
     print(f"{out}: {tokenizer.kind}, {tokenizer.size:,} entries, trained in {seconds:.1f} s.")
     if tokenizer.size < size:
@@ -118,9 +111,15 @@ def train(
     print(f'Try it with: clozeworks tokenizer inspect {out} "a text of yours"')
 
 
+def _save(tokenizer: "Tokenizer", out: Path, overwrite: bool) -> None:
+    from clozeworks.checkpoints.whole_folder import fresh_folder
+
+    with fresh_folder(out, overwrite=overwrite) as temporary:
+        tokenizer.save(temporary)
+
+
 def _style(kind: "StyleKind | None", family: str | None) -> "Style":
-    """How texts are written: as a family does, or as is usual for a kind."""
-    from clozeworks.errors import SettingError, UnknownName
+    """The style of a family's tokenizers, or the usual one of a kind."""
     from clozeworks.text.training.train import STYLES
 
     if family is None:
@@ -132,22 +131,18 @@ def _style(kind: "StyleKind | None", family: str | None) -> "Style":
         raise UnknownName("--family", family, known)
     style = known[family].style
     if kind is not None and kind != style.kind:
-        raise SettingError(
-            f"--kind is {kind} and --family is {family}, whose tokenizers are {style.kind}; leave "
-            "one of them out."
-        )
+        rule = f"tokenizers of --family {family} are {style.kind}"
+        raise SettingError("--kind", kind, rule, "leave one of the two out")
     return style
 
 
 def _check_extra(extra: list[str], style: "Style") -> None:
-    """Complains about names that are none, or are taken."""
-    from clozeworks.errors import SettingError
-
-    for path, name in enumerate(extra):
+    """Complains about names that are blank or taken."""
+    for index, name in enumerate(extra):
         if not name.strip():
-            raise SettingError(f"--extra is {name!r}; a token needs a name; leave it out.")
-        if name in style.special.names() or name in extra[:path]:
-            raise SettingError(f"--extra is {name!r}, which is there already; leave it out.")
+            raise SettingError("--extra", name, "a token needs a name", "leave it out")
+        if name in style.special.names() or name in extra[:index]:
+            raise SettingError("--extra", name, "there is such a token already", "leave it out")
 
 
 @app.command(name="bytes")
@@ -162,13 +157,12 @@ def byte_tokens(
         out: The output folder.
         overwrite: Replace the folder if it is not empty.
     """
-    from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
+    from clozeworks.checkpoints.whole_folder import check_target
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     check_target(out, overwrite=overwrite)
     tokenizer = Tokenizer.of_bytes()
-    with fresh_folder(out, overwrite=overwrite) as temporary:
-        tokenizer.save(temporary)
+    _save(tokenizer, out, overwrite)
     print(f"{out}: {tokenizer.size:,} entries, one for each byte and the special ones.")
 
 
@@ -199,10 +193,10 @@ def inspect(folder: str, text: str | None = None, /) -> None:
     assert item.offsets is not None and item.words is not None
     print(f"\n{counted(len(item), 'token')}, {sum(item.special):,} of them added:")
     for token_id, (begin, end), word in zip(item.ids, item.offsets, item.words, strict=True):
-        path = (
-            "" if word is None else f"word {word:<4} characters {begin} to {end}: {text[begin:end]}"
-        )
-        print(f"  {token_id:>7}  {filled(tokenizer.token_of(token_id), 18)} {path}".rstrip())
+        shown = filled(tokenizer.token_of(token_id), 18)
+        if word is not None:
+            shown += f" word {word:<4} characters {begin} to {end}: {text[begin:end]}"
+        print(f"  {token_id:>7}  {shown}".rstrip())
 
 
 @app.command
@@ -213,10 +207,8 @@ def extend(
     add: int,
     out: Annotated[Path, Parameter(alias="-o")],
     least: int = 5,
-    column: Annotated[list[str] | None, Parameter(negative="")] = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
     overwrite: Annotated[bool, Parameter(negative="")] = False,
+    reading: DocumentOptions | None = None,
 ) -> None:
     """Add pieces to a vocabulary, for text of another domain or language.
 
@@ -231,38 +223,31 @@ def extend(
         add: The number of pieces; fewer if no more are worth adding.
         out: The folder to make: a model folder if there are weights, else a tokenizer folder.
         least: How often a new piece must be used in the text.
-        column: The column or field that holds the text, by name or number. If not given: "text", or
-            the only column of strings.
-        header: Whether the first row of .csv and .tsv files is a header; it is if not given.
-        encoding: The encoding of text files.
         overwrite: Replace the folder if it is not empty.
+        reading: How documents are read.
     """
     from clozeworks import language_model
     from clozeworks.checkpoints.hub import resolve
-    from clozeworks.checkpoints.whole_folder import check_target, fresh_folder
+    from clozeworks.checkpoints.whole_folder import check_target
     from clozeworks.data.files.discovery import find_files
-    from clozeworks.errors import InputError, SettingError
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
     from clozeworks.text.training import extend as extending
 
     if not files:
         raise InputError("no file was named; give files, folders or globs with text.")
-    for name, value in (("--add", add), ("--least", least)):
-        if value < 1:
-            raise SettingError(f"{name} is {value:,}; it must be at least 1.")
+    check_minimum(1, add=add, least=least)
     check_target(out, overwrite=overwrite)
-    begin = time.monotonic()
-    found = find_files(files)
+    begin, reading = time.monotonic(), reading or DocumentOptions()
+    inputs = find_files(files)
     folder = resolve(model)
     loaded = language_model.load(model) if _has_weights(folder) else None
     tokenizer = loaded.tokenizer if loaded else Tokenizer.load(folder)
     held = _HeldOut(tokenizer)
-    texts = _read(found, column, header, encoding, held)
+    texts = _read(inputs, reading, held)
     gaps: list[ClozeCost] = []
     if loaded is None:
         extension = extending.extend(tokenizer, texts, add, least=least)
-        with fresh_folder(out, overwrite=overwrite) as temporary:
-            extension.tokenizer.save(temporary)
+        _save(extension.tokenizer, out, overwrite)
         what = "tokenizer"
     else:
         old = loaded.model
@@ -279,13 +264,13 @@ def extend(
         print(f"The text has no more pieces that would be used {counted(least, 'time')}.")
     if extension.note:
         print(extension.note)
-    inputs = [*files, *(part for name in column or () for part in ("--column", name))]
-    if header is not None:
-        inputs.append("--header" if header else "--no-header")
-    inputs += ["--encoding", encoding] if encoding != "utf-8" else []
-    # Where each Chinese character is a word, whole words are hidden only if somebody finds them.
-    inputs += ["--words", "jieba"] if extension.note else []
-    command = ["clozeworks", "corpus", "build", *inputs, "--tokenizer", str(out)]
+    words = [*files, *(part for name in reading.column for part in ("--column", name))]
+    if reading.header is not None:
+        words.append("--header" if reading.header else "--no-header")
+    words += ["--encoding", reading.encoding] if reading.encoding != "utf-8" else []
+    # Where each Chinese character is a word, whole words are masked only if jieba finds them.
+    words += ["--words", "jieba"] if extension.note else []
+    command = ["clozeworks", "corpus", "build", *words, "--tokenizer", str(out)]
     print(f"Go on with: {shlex.join([*command, '--out', 'corpus'])}")
 
 
@@ -306,7 +291,7 @@ class _HeldOut:
 
         self.texts: list[str] = []
         self._counter = WordCounter(tokenizer)
-        self._chance = RandomStream(0, "documents held out")
+        self._stream = RandomStream(0, "documents held out")
         self._seen = 0
 
     def words(self) -> Counter[str]:
@@ -314,7 +299,7 @@ class _HeldOut:
         return self._counter.words()
 
     def add(self, text: str) -> None:
-        """Counts the words of a document; keeps it with a chance that is the same for all."""
+        """Counts the words of a document; keeps each with the same probability."""
         from clozeworks.rng import below
 
         self._counter.add(text)
@@ -322,9 +307,9 @@ class _HeldOut:
         if self._seen <= KEPT:
             self.texts.append(_beginning(text))
             return
-        path = int(below(self._chance.words(0, self._seen, 1), self._seen)[0, 0])
-        if path < KEPT:
-            self.texts[path] = _beginning(text)
+        index = int(below(self._stream.words(0, self._seen, 1), self._seen)[0, 0])
+        if index < KEPT:
+            self.texts[index] = _beginning(text)
 
 
 def _beginning(text: str) -> str:
@@ -340,7 +325,7 @@ def _beginning(text: str) -> str:
 def _costs(
     old: "Model", tokenizer: "Tokenizer", new: "LanguageModel", held: _HeldOut
 ) -> "list[ClozeCost]":
-    """What hidden words cost the old and the new model; nothing if that cannot be said."""
+    """The cost of masked words for the old and the new model; empty if it cannot be measured."""
     from clozeworks.inference.cloze_cost import MAX_WORDS, cloze_cost
 
     can_fill = "vocabulary" in new.blueprint.heads and tokenizer.mask_id is not None
@@ -350,27 +335,30 @@ def _costs(
     both = [(old, tokenizer, new.tokenizer), (new.model, new.tokenizer, tokenizer)]
     costs = [
         cloze_cost(
-            model, own, held.texts, beside=[other], max_length=new.max_length, max_words=max_words
+            model,
+            own_tokenizer,
+            held.texts,
+            beside=[other],
+            max_length=new.max_length,
+            max_words=max_words,
         )
-        for model, own, other in both
+        for model, own_tokenizer, other in both
     ]
     return costs if costs[0].words else []
 
 
-def _read(
-    found: "InputFiles",
-    column: Sequence[str] | None,
-    header: bool | None,
-    encoding: str,
-    held: _HeldOut,
-) -> Iterator[str]:
+def _read(inputs: "InputFiles", reading: DocumentOptions, held: _HeldOut) -> Iterator[str]:
     """The texts of all files but those held out."""
     from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.jobs.tokenizer import read_texts
 
     with ProgressBar("bytes", "read") as progress:
         texts = read_texts(
-            found.files, columns=column, header=header, encoding=encoding, progress=progress
+            inputs.files,
+            columns=reading.column or None,
+            header=reading.header,
+            encoding=reading.encoding,
+            progress=progress,
         )
         for number, text in enumerate(texts, start=1):
             if number % HELD_OUT:

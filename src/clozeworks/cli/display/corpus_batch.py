@@ -16,9 +16,9 @@ LABELS = {
     "next_sentence": ("the second text follows", "the second text is a random one"),
     "sentence_order": ("the texts stand in order", "the texts were swapped, or one is random"),
 }
-# Those who rewrite a text, and ask for another.
+# Objectives whose target is another text.
 ANSWERING = {"span_corruption", "prefix_lm", "denoisers"}
-# Where it is known from which documents the texts come: from one, or from two.
+# If it is known from which documents the texts come: from one, or from two.
 WRONG_ORDER = ("the texts were swapped", "the second text is a random one")
 
 
@@ -29,14 +29,14 @@ def lines(
     limit: int,
     examples: Examples | None,
 ) -> Iterator[str]:
-    """The first examples of a batch: tokens, what is hidden, what is asked, labels.
+    """The first examples of a batch: tokens, masked ones marked, and targets.
 
     Args:
-        clean: The examples before anything was hidden.
-        batch: The same with what is hidden hidden.
-        tokenizer: Names the tokens.
+        clean: The examples before masking.
+        batch: The same after masking.
+        tokenizer: The tokenizer.
         limit: How many examples are shown, each with all its views.
-        examples: Knows which documents they come from; None if that would say nothing.
+        examples: Tells which documents they come from; None if that would not help.
     """
     for number in range(min(limit * batch.views, len(clean))):
         begin, length = int(clean.starts[number]), int(clean.lengths[number])
@@ -53,16 +53,16 @@ def lines(
             yield f"  {_row(batch.ids, batch.lengths, tokenizer, number)}"
         else:
             yield f"  {_tokens(clean, batch, tokenizer, begin, begin + length)}"
-        yield from _asked(clean, batch, tokenizer, number, examples)
+        yield from _targets(clean, batch, tokenizer, number, examples)
         yield ""
 
 
 def _tokens(clean: ExampleArrays, batch: Batch, tokenizer: Tokenizer, begin: int, end: int) -> str:
-    asked = set(batch.targets.get("masked_lm", {}).get("positions", np.zeros(0)).tolist())
+    targets = set(batch.targets.get("masked_lm", {}).get("positions", np.zeros(0)).tolist())
     words = []
     for position in range(begin, end):
         shown = _token(tokenizer, batch.ids[position])
-        if position not in asked:
+        if position not in targets:
             words.append(shown)
         elif batch.ids[position] == clean.ids[position]:
             words.append(f"⟨{shown}⟩")
@@ -81,7 +81,7 @@ def _token(tokenizer: Tokenizer, number: np.int64) -> str:
     return visible(tokenizer.token_of(int(number)))
 
 
-def _asked(
+def _targets(
     clean: ExampleArrays,
     batch: Batch,
     tokenizer: Tokenizer,
@@ -102,23 +102,22 @@ def _asked(
         elif name == "span_boundary":
             chosen = (part["left"] >= begin) & (part["left"] < end)
             spans = sorted(set(zip(part["left"][chosen], part["right"][chosen], strict=True)))
-            said = [
+            ends = [
                 f"{_token(tokenizer, clean.ids[left])} … {_token(tokenizer, clean.ids[right])}"
                 for left, right in spans
             ]
-            between = " between " + "; ".join(said) if said else ""
+            between = " between " + "; ".join(ends) if ends else ""
             yield f"  {name}: {counted(len(spans), 'span is', 'spans are')} asked{between}"
         elif name == "replaced_tokens":
             chosen = (part["judged"] >= begin) & (part["judged"] < end)
             tokens = counted(int(chosen.sum()), "token is", "tokens are")
             yield f"  {name}: {tokens} judged, once the generator has filled the gaps"
-        elif name in ANSWERING:
-            asked = counted(int(part["lengths"][number]), "token is", "tokens are")
-            yield f"  {name}: {asked} asked"
-            yield f"  {_row(part[ANSWERS], part['lengths'], tokenizer, number)}"
-        elif name == "causal_lm":
-            asked = counted(int(part["lengths"][number]), "token is", "tokens are")
-            yield f"  {name}: {asked} asked, each from those before it"
+        elif name in ANSWERING or name == "causal_lm":
+            count = counted(int(part["lengths"][number]), "token is", "tokens are")
+            each = ", each from those before it" if name == "causal_lm" else ""
+            yield f"  {name}: {count} asked{each}"
+            if not each:
+                yield f"  {_row(part[ANSWERS], part['lengths'], tokenizer, number)}"
         elif name == "permuted_lm":
             yield f"  {name}: {_in_order(clean, part, tokenizer, number)}"
         elif len(part[ANSWERS]) == len(clean):
@@ -136,23 +135,25 @@ def _in_order(clean: ExampleArrays, part: TargetArrays, tokenizer: Tokenizer, nu
     """The tokens that are asked for, the first of the order first, and how long the memory is."""
     ends = np.cumsum(clean.lengths - part["before"])  # of the texts without their memories
     begin = int(ends[number] - clean.lengths[number] + part["before"][number])
-    own = part["targets"][(part["targets"] >= begin) & (part["targets"] < ends[number])]
-    ranked = own[np.argsort(part["sees"][own], kind="stable")]
+    targets = part["targets"][(part["targets"] >= begin) & (part["targets"] < ends[number])]
+    ranked = targets[np.argsort(part["sees"][targets], kind="stable")]
     before = int(part["before"][number])
     positions = ranked - begin + clean.starts[number] + before
     words = " ".join(_token(tokenizer, clean.ids[position]) for position in positions)
     memory = f"; the first {counted(before, 'token is', 'tokens are')} memory" if before else ""
-    return f"{counted(len(own), 'token is', 'tokens are')} asked, in this order: {words}{memory}"
+    return (
+        f"{counted(len(targets), 'token is', 'tokens are')} asked, in this order: {words}{memory}"
+    )
 
 
 def _wrong_order(clean: ExampleArrays, number: int, examples: Examples | None) -> str:
-    """What is wrong with the order of two texts; nothing if that cannot be told.
+    """What is wrong with the order of two texts; empty if it is not known.
 
     A random text comes from another document; ten draws look for one.
     """
     if examples is None:
         return ""
-    found = examples.documents(int(clean.epochs[number]), clean.indices[number : number + 1])
-    if found is None:
+    documents = examples.documents(int(clean.epochs[number]), clean.indices[number : number + 1])
+    if documents is None:
         return ""
-    return WRONG_ORDER[int(len(set(found[0].tolist())) > 1)]
+    return WRONG_ORDER[int(len(set(documents[0].tolist())) > 1)]

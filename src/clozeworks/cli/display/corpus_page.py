@@ -31,7 +31,8 @@ def page(corpus: Corpus, samples: int, seed: int) -> str:
     }
     lines += ["", "made with: " + ", ".join(f"{name}={_word(v)}" for name, v in changed.items())]
     for what in ("sentence", "document"):
-        total = [sum(column) for column in zip_longest(*_lengths(manifest, what), fillvalue=0)]
+        lengths = [split[f"{what}_lengths"] for split in manifest["splits"].values()]
+        total = [sum(column) for column in zip_longest(*lengths, fillvalue=0)]
         lines += ["", f"{what}s by number of tokens", *histogram(total)]
     if samples > 0:
         lines += ["", "samples"]
@@ -42,21 +43,20 @@ def page(corpus: Corpus, samples: int, seed: int) -> str:
 
 def counts(manifest: dict[str, Any]) -> str:
     """A small table of what there is in each part."""
-    splits = manifest["splits"]
-    head = ["", *splits]
-    rows = [
-        [what, *(f"{split[what]:,}" for split in splits.values())]
-        for what in ("documents", "sentences", "tokens")
-    ]
-    rows.append(["tokens per word", *(_per_word(split) for split in splits.values())])
+    splits, totals = list(manifest["splits"].values()), manifest["counts"]
+    amounts = ("documents", "sentences", "tokens")
+    rows = [["", *manifest["splits"]]]
+    rows += [[what, *(f"{split[what]:,}" for split in splits)] for what in amounts]
+    per_word = [split["tokens"] / max(1, split["counts"]["words"]) for split in splits]
+    rows.append(["tokens per word", *(f"{value:.2f}" for value in per_word)])
     if manifest["tokenizer"].get("unknown") is not None:
-        rows.append(["unknown tokens", *(_unknown(split) for split in splits.values())])
-    rows.append(["shards", *(f"{len(split['shards']):,}" for split in splits.values())])
-    lines = aligned([head, *rows])
-    found = manifest["counts"]
-    read, dropped = found.get("documents_read", 0), found.get("duplicates_dropped", 0)
-    empty = sum(split["counts"].get("without_tokens", 0) for split in splits.values())
-    files = found.get("files_read", 0)
+        unknown = [split["counts"]["unknown"] / max(1, split["tokens"]) for split in splits]
+        rows.append(["unknown tokens", *(f"{fraction:.3%}" for fraction in unknown)])
+    rows.append(["shards", *(f"{len(split['shards']):,}" for split in splits)])
+    lines = aligned(rows)
+    read, dropped = totals.get("documents_read", 0), totals.get("duplicates_dropped", 0)
+    empty = sum(split["counts"].get("without_tokens", 0) for split in splits)
+    files = totals.get("files_read", 0)
     lines.append(
         f"{counted(read, 'document')} read from {counted(files, 'file')}, "
         f"{counted(dropped, 'exact duplicate')} dropped"
@@ -85,23 +85,7 @@ def histogram(classes: list[int]) -> list[str]:
         label = f"{low:,}" if low >= high else f"{low:,}-{high:,}"
         bar = "█" * round(BAR * classes[number] / limit) or ("▏" if classes[number] else "")
         rows.append((label, f"{classes[number]:,}", bar))
-    wide, amounts = (max(len(row[i]) for row in rows) for i in (0, 1))
-    return [
-        f"  {label:>{wide}}  {amount:>{amounts}}  {bar}".rstrip() for label, amount, bar in rows
-    ]
-
-
-def _lengths(manifest: dict[str, Any], what: str) -> list[list[int]]:
-    return [split[f"{what}_lengths"] for split in manifest["splits"].values()]
-
-
-def _per_word(split: dict[str, Any]) -> str:
-    return f"{split['tokens'] / max(1, split['counts']['words']):.2f}"
-
-
-def _unknown(split: dict[str, Any]) -> str:
-    share = split["counts"]["unknown"] / max(1, split["tokens"])
-    return f"{share:.3%}"
+    return [f"  {line}" for line in aligned(rows, left=(2,))]
 
 
 def _word(value: object) -> str:

@@ -1,68 +1,38 @@
 """What `clozeworks evaluate` prints: values, then how well each label is known."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from clozeworks.cli.display.table import aligned, cut
 
 if TYPE_CHECKING:
-    from clozeworks.tasks.metrics.labels import LabelScores
+    from clozeworks.tasks.metrics.labels import KnownLabels
     from clozeworks.tasks.metrics.measured import Measured
 
-# A larger table of mistakes cannot be read in a terminal.
-MOST_CONFUSED = 12
+# Labels of a table of mistakes that can be read in a terminal.
+MAX_CONFUSED = 12
 # Cells of a label.
 _WIDEST = 24
 
 
-@dataclass(frozen=True)
-class Details:
-    """How well each label is known.
-
-    Attributes:
-        what: What a label is called: label, tag or type.
-        labels: Precision, recall and F1 of each.
-        confusion: How often each label was taken for each other one, (right, given); empty if
-            there are too many, or if it makes no sense.
-    """
-
-    what: str = "label"
-    labels: "tuple[LabelScores, ...]" = ()
-    confusion: tuple[tuple[int, ...], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        found: dict[str, Any] = {}
-        if self.labels:
-            found[f"by_{self.what}"] = [asdict(each) for each in self.labels]
-        if self.confusion:
-            found["confusion"] = [list(row) for row in self.confusion]
-        return found
+def with_small_confusion(known: "KnownLabels") -> "KnownLabels":
+    """The same without a table of mistakes that cannot be read in a terminal."""
+    return known if len(known.confusion) <= MAX_CONFUSED else replace(known, confusion=())
 
 
-def details_of(task: Any, items: Sequence[Any], answers: Sequence[Any]) -> Details:
-    """How well each label of a task is known.
-
-    Args:
-        task: The task.
-        items: Labelled items.
-        answers: What the model said.
-    """
-    known = task.known_labels(items, answers)
-    few = len(known.confusion) <= MOST_CONFUSED
-    return Details(known.what, known.labels, known.confusion if few else ())
+def labels_json(known: "KnownLabels") -> dict[str, Any]:
+    """How well each label is known, as JSON can hold it."""
+    record: dict[str, Any] = {}
+    if known.labels:
+        record[f"by_{known.what}"] = [asdict(each) for each in known.labels]
+    if known.confusion:
+        record["confusion"] = [list(row) for row in known.confusion]
+    return record
 
 
-def page(title: str, measured: "Measured", details: Details) -> str:
-    """The whole page.
-
-    Args:
-        title: Its first line.
-        measured: The values; the primary one stands first.
-        details: How well each label is known.
-    """
+def page(title: str, measured: "Measured", details: "KnownLabels") -> str:
+    """The whole page: the values, the primary one first, then how well each label is known."""
     lines = [title, "", *values_table(measured)]
     if details.labels:
         head = (details.what, "precision", "recall", "f1", "count")
@@ -90,7 +60,7 @@ def page(title: str, measured: "Measured", details: Details) -> str:
 def values_table(measured: "Measured") -> list[str]:
     """A line for each value with its interval, the primary one first."""
     names = [measured.primary]
-    # What is known of each type of entity stands in a table of its own.
+    # The types of entities have a table of their own.
     names += [name for name in measured.values if name not in names and " " not in name]
     rows = [["", "value", "95 % interval"]]
     for name in names:
@@ -101,7 +71,7 @@ def values_table(measured: "Measured") -> list[str]:
 
 
 def number(value: float) -> str:
-    """A value with three digits behind the point, or with three that count if it is tiny."""
+    """A value with three decimals, or with three significant digits if it is tiny."""
     return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
 
 

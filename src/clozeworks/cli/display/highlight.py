@@ -1,7 +1,7 @@
-"""Answers for people: texts cut to the width of the terminal, and what was found marked in them.
+"""Predictions for people: texts cut to the width of the terminal, with spans marked in them.
 
-Where there are colours a find has one; without them (`NO_COLOR`, a plain terminal, a file) it
-stands in brackets.
+A span is coloured where there are colours; otherwise (`NO_COLOR`, a plain terminal, a file) it is
+in brackets.
 """
 
 import re
@@ -35,16 +35,11 @@ def has_colours(console: "Console") -> bool:
 
 def safe(text: str) -> str:
     """A text in which what a terminal would obey is written out; line ends and tabs stay."""
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def shortened(text: str, width: int) -> "Text":
-    """A text on one line, cut to a width; East Asian characters count two.
-
-    Args:
-        text: The text.
-        width: Cells of the terminal, at least 10 are used.
-    """
+    """A text on one line, cut to a width of at least 10; East Asian characters count two."""
     from rich.text import Text
 
     width = max(10, width)
@@ -57,21 +52,21 @@ def shortened(text: str, width: int) -> "Text":
 
 
 def marked(
-    text: str, finds: Sequence[tuple[int, int, str]], types: Sequence[str], *, colours: bool
+    text: str, spans: Sequence[tuple[int, int, str]], types: Sequence[str], *, colours: bool
 ) -> "Text":
-    """A text with finds marked, each with its type behind it.
+    """A text with spans marked by colours or brackets, each followed by its type.
 
     Args:
         text: The text.
-        finds: Begin, end and type of each, in order; the type may be empty.
-        types: All types in an order that decides colours.
+        spans: Begin, end and type of each, in order; the type may be empty.
+        types: All types, in the order of their colours.
         colours: Whether there are colours; otherwise brackets are used.
     """
     from rich.text import Text
 
     order = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(types)}
     shown, done = Text(), 0
-    for begin, end, kind in finds:
+    for begin, end, kind in spans:
         colour = order.get(kind, COLOURS[0])
         inner = safe(text[begin:end])
         shown.append(safe(text[done:begin]))
@@ -86,20 +81,12 @@ def marked(
 
 
 def around(text: str, begin: int, end: int, width: int, *, colours: bool) -> "Text":
-    """A stretch of a text on one line, with a find in its middle marked.
-
-    Args:
-        text: The text.
-        begin: The first character of the find.
-        end: Behind its last.
-        width: About so many characters are shown.
-        colours: Whether there are colours.
-    """
+    """About `width` characters of a text on one line, around a marked span in their middle."""
     from rich.text import Text
 
     beside = max(10, (width - (end - begin)) // 2 - 2)
     first, last = max(0, begin - beside), min(len(text), end + beside)
-    # One character for one, so that the find stays where it is.
+    # One character for one, so that the span stays where it is.
     stretch = re.sub(r"\s", " ", text[first:last])
     inner = marked(stretch, [(begin - first, end - first, "")], (), colours=colours)
     shown = Text("…" if first > 0 else "").append_text(inner)
@@ -107,12 +94,7 @@ def around(text: str, begin: int, end: int, width: int, *, colours: bool) -> "Te
 
 
 def show(console: "Console", shown: "ShownPrediction") -> None:
-    """Prints a prediction: its headline beside the texts, what was found in them, and more lines.
-
-    Args:
-        console: The terminal.
-        shown: The prediction.
-    """
+    """Prints a prediction: its headline beside the texts, marked spans, and more lines."""
     from rich.text import Text
 
     headline = shortened(shown.headline, console.width - 9) if shown.headline else Text()
@@ -126,12 +108,12 @@ def show(console: "Console", shown: "ShownPrediction") -> None:
     if headline:
         console.print(headline)
     if shown.marked is not None:
-        console.print(_found(console, shown.marked, whole=shown.whole))
+        console.print(_spans(console, shown.marked, whole=shown.whole))
     for line in shown.lines:
         console.print(safe(line) if shown.whole or not shown.headline else f"  {safe(line)}")
 
 
-def _found(console: "Console", text: "MarkedText", *, whole: bool) -> "Text":
+def _spans(console: "Console", text: "MarkedText", *, whole: bool) -> "Text":
     from rich.text import Text
 
     colours = has_colours(console)
@@ -139,6 +121,6 @@ def _found(console: "Console", text: "MarkedText", *, whole: bool) -> "Text":
         mark = text.marks[0]
         stretch = around(text.text, mark.begin, mark.end, console.width - 2, colours=colours)
         return Text("  ").append_text(stretch)
-    finds = [(mark.begin, mark.end, mark.name) for mark in text.marks]
+    spans = [(mark.begin, mark.end, mark.name) for mark in text.marks]
     names = sorted({mark.name for mark in text.marks})
-    return marked(text.text, finds, names, colours=colours)
+    return marked(text.text, spans, names, colours=colours)

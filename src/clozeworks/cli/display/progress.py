@@ -2,7 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,12 +26,7 @@ class ProgressBar:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -60,7 +54,7 @@ class ProgressBar:
         self(done, total)
 
     def line(self, done: int, total: int, seconds: float) -> str:
-        """One line: share, amount, rate, time left."""
+        """One line: fraction, amount, rate, time left."""
         label = f"{self.stage}: " if self.stage else ""
         if total <= 0 or done <= 0:
             return f"{label}{seconds:.0f} s"

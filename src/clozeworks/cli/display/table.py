@@ -11,7 +11,7 @@ def width(text: str) -> int:
 
 
 def filled(text: str, wide: int) -> str:
-    """A text with spaces behind it, up to a width."""
+    """A text followed by spaces, up to a width."""
     return text + " " * (wide - width(text))
 
 
@@ -23,12 +23,7 @@ def cut(text: str, wide: int) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """Rows as columns, those named to the left, the others to the right.
-
-    Args:
-        rows: The rows; all have as many cells.
-        left: The numbers of the columns that begin alike.
-    """
+    """Lines of a table; the columns with the numbers `left` are aligned left, the others right."""
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

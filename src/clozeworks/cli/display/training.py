@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from clozeworks.cli.display.progress import duration
@@ -15,7 +14,7 @@ EVERY = 10.0
 
 
 class TrainingProgress(Callback):
-    """Tells a person what a run does.
+    """Prints the progress of a run.
 
     Args:
         every: Seconds between two plain lines.
@@ -31,12 +30,7 @@ class TrainingProgress(Callback):
     def __enter__(self) -> "TrainingProgress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._clear()
 
     def on_message(self, message: str) -> None:
@@ -73,11 +67,11 @@ class TrainingProgress(Callback):
             f", {duration((self.steps - step) * each)} left" if each and step < self.steps else ""
         )
         peak = record.get("share_of_peak")
-        share = f" ({peak:.0%} of peak)" if peak else ""
+        utilization = f" ({peak:.0%} of peak)" if peak else ""
         # What a narrow terminal cuts off comes last.
         return (
             f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}{left}): {parts_of(record)}, "
-            f"{record['tokens_per_second']:,.0f} tokens/s{share}, rate "
+            f"{record['tokens_per_second']:,.0f} tokens/s{utilization}, rate "
             f"{record['learning_rate']:.2e}"
         )
 
@@ -107,7 +101,7 @@ def parts_of(record: Mapping[str, Any]) -> str:
 
 
 def _judgement(judged: Mapping[str, Any]) -> str:
-    """What a model was found to be worth, in a few words."""
+    """The primary metric of an evaluation, in a few words."""
     name = judged["primary"]
     best = ", the best so far" if judged["best"] else ""
     return f"{name} {judged['values'][name]:.4f}{best}"

@@ -1,0 +1,72 @@
+"""`LanguageModel.predict` takes items, and rows that items can be made of."""
+
+import pytest
+
+import clozeworks as cw
+from clozeworks.errors import InputError
+from clozeworks.tasks.answer import Answer
+from clozeworks.tasks.classify import Classify, TextItem
+from clozeworks.tasks.compare import Compare, PairItem
+from clozeworks.tasks.spans.questions import QuestionItem
+from clozeworks.tasks.tag import Tag
+from clozeworks.tasks.tagging.items import WordsItem
+from clozeworks.text.training.train import train_from_iterator
+
+TOKENIZER = train_from_iterator(["the fox ran from London"] * 3, kind="wordpiece", size=60)
+LABELS = ("bad", "good")
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return cw.new("bert-tiny", TOKENIZER, hidden_size=32, num_attention_heads=2)
+
+
+CASES = [
+    (Classify(labels=LABELS), TextItem("the fox"), ["the fox", ("the fox",), {"text": "the fox"}]),
+    (
+        Compare(labels=LABELS),
+        PairItem("fox", "London"),
+        [("fox", "London"), ["fox", "London"], {"first": "fox", "second": "London"}],
+    ),
+    (
+        Answer(),
+        QuestionItem("who ran", "the fox ran"),
+        [("who ran", "the fox ran"), {"question": "who ran", "context": "the fox ran"}],
+    ),
+    (
+        Tag(labels=("O", "B-A", "I-A")),
+        WordsItem.of_text("the fox"),
+        ["the fox", {"text": "the fox"}, {"words": ["the", "fox"]}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "item", "rows"), CASES, ids=lambda value: type(value).__name__)
+def test_rows_are_predicted_as_their_items(encoder, task, item, rows):
+    model = encoder.for_task(task)
+    assert model.predict(rows) == model.predict([item] * len(rows))
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "sentence"),
+    [
+        (
+            Compare(labels=LABELS),
+            "fox",
+            "item 2 is 'fox'; it must be 2 texts; give a first and a second, or "
+            '{"first": …, "second": …}.',
+        ),
+        (Classify(labels=LABELS), ("fox", 3), "item 2 is ('fox', 3); it must be 1 text; give a "),
+        (
+            Classify(labels=LABELS),
+            5,
+            'item 2 is 5; it must be 1 text; give a text, or {"text": …}.',
+        ),
+        (Classify(labels=LABELS), {"review": "fox"}, "item 2: the text is empty; give it one."),
+    ],
+)
+def test_a_row_that_is_no_item(encoder, task, row, sentence):
+    good = ("fox", "ran") if isinstance(task, Compare) else "fox"
+    with pytest.raises(InputError) as caught:
+        encoder.for_task(task).predict([good, row])
+    assert str(caught.value).startswith(sentence)
