@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from clozeworks.arrays import BoolArray, Int64Array
 from clozeworks.data.corpus.manifest import read_manifest
 from clozeworks.data.corpus.shards import Shard, ShardEntry, Tokens, token_dtype
 from clozeworks.errors import InputError
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TOKENIZER_FOLDER = "tokenizer"
 INDEX_FOLDER = "index"
@@ -146,12 +148,14 @@ class Corpus:
         return [ShardEntry(**{name: shard[name] for name in names}) for shard in shards]
 
     @cached_property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> "Tokenizer":
         """The tokenizer it was built with.
 
         Raises:
             InputError: If it was replaced by another one.
         """
+        from clozeworks.text.tokenizer.tokenizer import Tokenizer
+
         folder = self.folder / TOKENIZER_FOLDER
         tokenizer = Tokenizer.load(folder)
         built_with = self.manifest["tokenizer"]["fingerprint"]
@@ -163,7 +167,7 @@ class Corpus:
             )
         return tokenizer
 
-    def check_tokenizer(self, tokenizer: Tokenizer, owner: str) -> None:
+    def check_tokenizer(self, tokenizer: "Tokenizer", owner: str) -> None:
         """Checks that this tokenizer, which belongs to `owner`, made the tokens.
 
         Raises:

@@ -17,7 +17,7 @@ spot is a few flat arrays, built once per copy and kept in a cache folder.
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
 from clozeworks.errors import InputError, SettingError
 from clozeworks.spec import Slot, spec
 from clozeworks.text.tokenizer.templates import Template
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # The first token of each text of some examples and the end of each, (B, T), and the labels, (B,).
 TextBounds = tuple[Int64Array, Int64Array, Int64Array | None]
@@ -135,7 +137,7 @@ class ExamplesSpec(Slot):
     """The most tokens of a sequence, special tokens among them."""
 
     def arrange(
-        self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
+        self, split: Split, tokenizer: "Tokenizer", seed: int, cache: Path | None = None
     ) -> Examples:
         """Makes examples of the tokens of a split.
 
