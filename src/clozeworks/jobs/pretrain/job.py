@@ -118,25 +118,7 @@ class _Run:
                 "this one."
             )
         step = snapshot.step if snapshot else 0
-        loaders = Stages(
-            [
-                Stage(
-                    self._loader(
-                        "train",
-                        stage,
-                        workers,
-                        self._arranged("train", stage),
-                        tokens=tokens,
-                        batch_size=recipe.training.batch_size,
-                    ),
-                    steps,
-                    f"texts of up to {length} tokens",
-                )
-                for (stage, length, steps), tokens in zip(
-                    stages, recipe.batch_tokens(), strict=True
-                )
-            ]
-        )
+        loaders = self._loaders(stages, workers)
         held_out = self._held_out(objective, workers)
         if self.ranks.leads and snapshot is None:
             preflight(recipe, self.folder, network, loaders, workers, self.callback)
@@ -188,20 +170,13 @@ class _Run:
                 model.checkpoint.notes |= objective.notes
                 self._export(path, model, companions, outcome, records, baseline)
             networks = {MODEL: model.model, **companions}
-            fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]
+            fills = [name for name, net in networks.items() if FILLING in net.blueprint.heads]
             filling = next((self.folder / n for n in fills if (self.folder / n).exists()), None)
         report = self._report(metrics, loaders, baseline, outcome)
-        tokenizer = self.corpus.tokenizer
+        example = example_of(self.corpus.tokenizer)
+        writing = beginning_of(model.blueprint, objective.loss_names)
         return Pretrained(
-            self.folder,
-            outcome,
-            path,
-            records,
-            baseline,
-            report,
-            filling,
-            example_of(tokenizer),
-            beginning_of(model.blueprint, objective.loss_names),
+            self.folder, outcome, path, records, baseline, report, filling, example, writing
         )
 
     def _report(
@@ -232,12 +207,20 @@ class _Run:
         return write_report(self.folder, summary, self.callback)
 
     def _arranged(self, part: str, objective: Objective) -> Examples:
-        return objective.chosen_examples().arrange(
-            self.corpus.split(part),
-            self.corpus.tokenizer,
-            self.recipe.seed,
-            self.corpus.folder / INDEX_FOLDER,
-        )
+        corpus, index = self.corpus, self.corpus.folder / INDEX_FOLDER
+        examples = objective.chosen_examples()
+        return examples.arrange(corpus.split(part), corpus.tokenizer, self.recipe.seed, index)
+
+    def _loaders(self, stages: Sequence[tuple[Objective, int, int]], workers: WorkerPool) -> Stages:
+        loaders, size = [], self.recipe.training.batch_size
+        sizes = zip(stages, self.recipe.batch_tokens(), strict=True)
+        for (objective, length, steps), tokens in sizes:
+            examples = self._arranged("train", objective)
+            loader = self._loader(
+                "train", objective, workers, examples, tokens=tokens, batch_size=size
+            )
+            loaders.append(Stage(loader, steps, f"texts of up to {length} tokens"))
+        return Stages(loaders)
 
     def _loader(
         self,
@@ -256,12 +239,10 @@ class _Run:
             advice = "raise it, or shorten the examples"
             raise SettingError("training.batch_tokens", tokens, rule, advice)
         source = Vocabularies.of(self.corpus.tokenizer, split)
-        cutter = MicroBatcher(
-            objective, recipe.seed, source, recipe.training.micro_batch_tokens, workers.count
-        )
+        max_tokens = recipe.training.micro_batch_tokens
         return Loader(
             examples,
-            cutter,
+            MicroBatcher(objective, recipe.seed, source, max_tokens, workers.count),
             seed=recipe.seed,
             batch_tokens=tokens if batch_size is None else None,
             batch_size=batch_size,
@@ -270,7 +251,7 @@ class _Run:
         )
 
     def _held_out(self, objective: Objective, workers: WorkerPool) -> MicroBatches:
-        """This rank's share of the text a model is measured on: the same at every step."""
+        """This rank's part of the text a model is measured on: the same at every step."""
         if VALIDATION not in self.corpus.splits:
             return []
         examples = self._arranged(VALIDATION, objective)
@@ -304,21 +285,15 @@ class _Run:
         What was trained beside it comes first: where the model's folder is, all is done.
         """
         last = [record["evaluation"] for record in records if "evaluation" in record]
-        beside = {self.folder / name: model.with_network(own) for name, own in companions.items()}
-        for folder, made in {**beside, path: model}.items():
-            made.model.eval()
-            card = model_card(
-                made,
-                config.plain(self.recipe),
-                self.corpus.manifest,
-                outcome,
-                last[-1] if last else {},
-                baseline,
-            )
+        beside = {self.folder / name: model.with_network(net) for name, net in companions.items()}
+        for folder, saved in {**beside, path: model}.items():
+            saved.model.eval()
+            recipe, results = config.plain(self.recipe), last[-1] if last else {}
+            card = model_card(saved, recipe, self.corpus.manifest, outcome, results, baseline)
             try:
-                made.save(folder, overwrite=True, card=card)
+                saved.save(folder, overwrite=True, card=card)
             except UnsupportedError as error:
-                if made is model:
+                if saved is model:
                     raise
                 self.callback.on_message(f"The {folder.name} is not saved: {error}")
 
