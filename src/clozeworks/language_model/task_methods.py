@@ -1,11 +1,9 @@
 """The methods of a language model with a task head: classify, compare, tag, answer, write."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack, overload
 
 from clozeworks.checkpoints.tasks import AnyTask, task_of
-from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import Item
 from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.inference.predict import answers
@@ -19,7 +17,6 @@ from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.task import task_classes
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem
 from clozeworks.tasks.text_to_text.task import Composed, TextToText
-from clozeworks.wording import counted
 
 TextPair = tuple[str, str]
 WordList = list[str] | tuple[str, ...]
@@ -190,7 +187,10 @@ class TaskMethods(LoadedCheckpoint):
             task,
             self.model,
             self.tokenizer,
-            [_item(task, row, number) for number, row in enumerate(items, start=1)],
+            [
+                item if item is row else task.from_input(item)
+                for item, row in zip(task.items_from(items), items, strict=True)
+            ],
             max_length=self.max_length,
             options=BatchOptions(**options),
         )
@@ -214,27 +214,3 @@ class TaskMethods(LoadedCheckpoint):
             return task
         kinds = [kind for kind in task_classes().values() if kind.item_type is type(items[0])]
         return next((each for kind in kinds if (each := task.suited_to(kind))), task)
-
-
-def _item(task: AnyTask, row: Any, number: int) -> Any:
-    """A row as an item of a task; an item stays as it is."""
-    if isinstance(row, Item):
-        return row
-    kind, source_location = task.item_type, f"item {number:,}"
-    if isinstance(row, Mapping):
-        kind = kind.asked_as(row, any(isinstance(cell, list) for cell in row.values()))
-        cells = {**dict.fromkeys(kind.text_names), **row}
-        try:
-            return task.from_input(kind.from_row(cells, source_location, BadRows()))
-        except ValueError as error:
-            raise InputError(f"{source_location}: {error}.") from error
-    texts = (row,) if isinstance(row, str) else row
-    names = kind.text_names
-    is_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
-    if not is_texts or len(texts) != len(names):
-        columns = ", ".join(f'"{name}": …' for name in names)
-        raise InputError(
-            f"{source_location} is {row!r}; it must be {counted(len(names), 'text')}; give "
-            f"{' and '.join(f'a {name}' for name in names)}, or {{{columns}}}."
-        )
-    return task.from_input(kind.from_texts(texts))

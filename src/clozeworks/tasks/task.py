@@ -240,7 +240,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             ValueError: If they cannot be used; the message says why and what to do.
         """
         names = cls.item_type.text_names
-        given = texts if isinstance(texts, tuple) else (texts,)
+        is_several = isinstance(texts, tuple) or (isinstance(texts, list) and len(names) > 1)
+        given = tuple(texts) if is_several else (texts,)
         if len(given) != len(names):
             wanted = "a text" if len(names) == 1 else f"a tuple of {' and '.join(names)}"
             there = "there is 1 text" if len(given) == 1 else f"there are {len(given):,} texts"
