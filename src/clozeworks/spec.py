@@ -116,9 +116,12 @@ def check(setting: str, value: Any, hint: Any) -> None:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         check(setting, value, arguments[0])
-        if not all(note.allows(value) for note in arguments[1:] if isinstance(note, Bound)):
+        bounds = [note for note in arguments[1:] if isinstance(note, Bound)]
+        if not all(bound.allows(value) for bound in bounds):
             advice = next((note.text for note in arguments[1:] if isinstance(note, Advice)), "")
-            raise SettingError(setting, value, f"it must be {bounds_in_words(hint)}", advice)
+            endless = isinstance(value, float) and all(bound.test(value) for bound in bounds)
+            words = bounds_in_words(hint) + (" and finite" if endless else "")
+            raise SettingError(setting, value, f"it must be {words}", advice)
     elif origin is typing.Literal:
         if value not in arguments:
             names = [repr(choice) for choice in arguments]

@@ -148,10 +148,10 @@ def test_a_changed_recipe_is_refused_but_watching_and_snapshots_may_change(
     finished, command, recipe, run, refused
 ):
     refused(
-        f"{run} was started with another recipe: model.config.hidden_size was 32, now 64; "
-        "data.stages[1].length was 40, now 48; training.steps was 12, now 20; seed was 3, now 4; a "
-        "run continues with the recipe it was started with; change it back, or name another folder "
-        "with run=FOLDER.",
+        f"run is '{run}'; it was started with another recipe: model.config.hidden_size was 32, now "
+        "64; data.stages[1].length was 40, now 48; training.steps was 12, now 20; seed was 3, now "
+        "4; a run continues with the recipe it was started with; change it back, or name another "
+        "folder with run=FOLDER.",
         "pretrain",
         recipe,
         "training.steps=20",

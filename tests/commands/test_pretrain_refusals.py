@@ -34,23 +34,23 @@ def run(tmp_path):
          "freezing, layer_decay, learning_rate, max_grad_norm, micro_batch_tokens, optimizer, "
          "precision, schedule, steps. Did you mean 'steps'?"),
         ("training.compile=true",
-         "training.compile is true and the device is a CPU; there the micro-batches of a step run "
-         "side by side, which gains more; leave it out."),
+         "training.compile is true; on a CPU the micro-batches of a step run in parallel, which "
+         "gains more; leave it out."),
         ("objective=bart",
          "objective is 'bart'; known: albert, bert, byt5, deberta, deberta-v3, "
          "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
          "Did you mean 'bert'?"),
         ("data.stages=[{length=24, fraction=0.75}, {length=40, fraction=0.5}]",
-         "data.stages have fractions of 1.25 together; they must add up to 1; change one."),
+         "data.stages[].fraction is [0.75, 0.5]; they must add up to 1, not 1.25."),
         ("training.steps=2",
-         "schedule.warmup_steps is 3; it must be at most 2, the steps of the run; make it "
+         "training.schedule.warmup_steps is 3; it must be at most 2, the steps of the run; make it "
          "shorter or the run longer."),
         ("training.batch_tokens=5",
          "training.batch_tokens is 5; one example has 23 on average, and a step needs at least "
          "one; raise it, or shorten the examples."),
         ("data.stages=[{length=600}]",
-         "the examples have up to 600 tokens; the model takes at most 512; shorten them "
-         "(data.stages), or raise model.config.max_position_embeddings."),
+         "the length of examples is 600; the model takes at most 512; shorten them "
+         "(`data.stages`), or raise model.config.max_position_embeddings."),
         ("data.corpus=/nowhere",
          "/nowhere does not exist; check the name and the folder."),
         ("training.steps", "'training.steps' is not a change of a setting; write "
@@ -147,7 +147,7 @@ def test_a_corpus_of_another_tokenizer(command, recipe, tiny_models, run):
 def test_a_config_beside_a_model_folder(refused, recipe, tiny_models):
     start = tiny_models["bert"]
     refused(
-        "model.config is {'hidden_size': 64}; it changes a published size, but model.start is "
+        "model.config is {'hidden_size': 64}; it changes a published size, but `model.start` is "
         f"'{start}'; leave it out, or start from a size.",
         "pretrain",
         recipe,

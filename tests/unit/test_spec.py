@@ -58,7 +58,7 @@ BROKEN = [
     ({"dropout": float("nan")}, "dropout is nan; it must be at least 0 and below 1."),
     ({"betas": (0.5, 1.5)}, "betas[1] is 1.5; it must be at least 0 and at most 1."),
     ({"weights": {"good": 0.0}}, "weights.good is 0.0; it must be above 0."),
-    ({"weights": {"good": float("inf")}}, "weights.good is inf; it must be above 0."),
+    ({"weights": {"good": float("inf")}}, "weights.good is inf; it must be above 0 and finite."),
     ({"names": ()}, "names is empty; it must be non-empty."),
     ({"seed": 2**63}, "seed is 9,223,372,036,854,775,808; it must be at least 0 and below 2**63."),
     ({"choose": "all"}, "choose is 'all'; it must be 'likeliest' or 'drawn'."),

@@ -91,5 +91,5 @@ def _device(asked: torch.device | str | None) -> torch.device:
 def _number(name: str, default: int) -> int:
     value = os.environ.get(name, str(default))
     if not value.isdigit():
-        raise SettingError(f"{name} is {value!r}; torchrun sets it to a number; unset it.")
+        raise SettingError(name, value, "torchrun sets it to a number", "unset it")
     return int(value)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import nn
 
-from clozeworks.errors import SettingError
-from clozeworks.spec import spec
+from clozeworks.errors import SET, SettingError, Stated
+from clozeworks.spec import NonNegativeInt, PositiveInt, spec
 from clozeworks.wording import counted
 
 DECAYED = "decayed"
@@ -48,26 +48,19 @@ class Freezing:
 
     paper: ClassVar[str] = "Howard & Ruder 2018"
 
-    layers: int = 0
+    layers: NonNegativeInt = 0
     """Layers from the bottom that never change, and the embeddings with them. Layers that share
     their weights (ALBERT) count as one."""
     heads_only: bool = False
     """Whether only the heads and the pooler change."""
-    unfreeze_every_steps: int | None = None
+    unfreeze_every_steps: PositiveInt | None = None
     """Gradual unfreezing: the heads begin alone, and every so many steps one more layer joins them,
     from the top; none: all begin at once."""
 
     def __post_init__(self) -> None:
-        if self.layers < 0:
-            raise SettingError(f"freezing.layers is {self.layers}; it must be at least 0.")
-        every = self.unfreeze_every_steps
-        if every is not None and every < 1:
-            raise SettingError(f"freezing.unfreeze_every_steps is {every}; it must be at least 1.")
-        if self.heads_only and (self.layers or every):
-            raise SettingError(
-                "freezing.heads_only is true, so nothing else ever changes; freezing.layers and "
-                "freezing.unfreeze_every_steps have no effect; leave them out."
-            )
+        if self.heads_only and (self.layers or self.unfreeze_every_steps):
+            rule = "nothing else ever changes: `layers` and `unfreeze_every_steps` have no effect"
+            raise SettingError("heads_only", Stated("true"), rule, "leave them out")
 
     def apply(self, model: nn.Module, layer_decay: float = 1.0) -> ScheduleOf:
         """Freezes what never changes, and tells how fast and from when everything else does.
@@ -84,8 +77,8 @@ class Freezing:
         names = [name for name, _ in model.named_parameters()]
         layers = 1 + max((_layer(name) for name in names), default=-1)
         if self.layers > layers:
-            have = counted(layers, "layer")
-            raise SettingError(f"freezing.layers is {self.layers}; the model has {have}; lower it.")
+            rule = f"the model has {counted(layers, 'layer')}"
+            raise SettingError("training.freezing.layers", self.layers, rule, "lower it")
         for name, parameter in model.named_parameters():
             depth = _depth(name, layers)
             frozen = self.heads_only or (self.layers and depth <= self.layers)
@@ -139,10 +132,8 @@ def param_groups(
             key = (NOT_DECAYED if spared else DECAYED, *schedule_of(name))
             groups.setdefault(key, []).append(parameter)
     if not groups:
-        raise SettingError(
-            f"all {len(seen):,} parameter tensors of the model are frozen; at least one must be "
-            "free to change; freeze fewer."
-        )
+        rule = f"all {len(seen):,} parameter tensors of the model are frozen"
+        raise SettingError("training.freezing", SET, rule, "freeze fewer")
     return [
         {
             "params": groups[role, lr_scale, start_step],

@@ -4,9 +4,8 @@ What is `None` is settled by the job, which knows the model and the amount of da
 values are stated and saved with the run.
 """
 
-import math
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
@@ -16,8 +15,8 @@ from clozeworks.engine.optimizers.adam_w import AdamW
 from clozeworks.engine.param_groups import Freezing
 from clozeworks.engine.schedules import ScheduleSpec
 from clozeworks.engine.schedules.linear import Linear
-from clozeworks.errors import SettingError
-from clozeworks.spec import spec
+from clozeworks.errors import SettingError, Stated, shown
+from clozeworks.spec import Above, Advice, AtMost, NonNegativeInt, PositiveFloat, PositiveInt, spec
 
 WhenUnwritable = Literal["go on", "stop"]
 
@@ -26,29 +25,29 @@ WhenUnwritable = Literal["go on", "stop"]
 class Training:
     """How a model is trained."""
 
-    steps: int | None = None
+    steps: PositiveInt | None = None
     """Updates of the weights."""
-    epochs: float | None = None
+    epochs: PositiveFloat | None = None
     """How often every item is seen, instead of a number of steps, for fine-tuning; if neither is
     given, 3 (2 for answers), and twice as often if there are few items."""
-    batch_tokens: int | None = None
+    batch_tokens: PositiveInt | None = None
     """Tokens of a step, over all micro-batches and processes; 256 texts of 512 are 131072. If
     neither this nor batch_size is given, 4096 for pre-training."""
-    batch_size: int | None = None
+    batch_size: PositiveInt | None = None
     """Examples of a step, instead of tokens. If neither is given, 32 for fine-tuning."""
-    micro_batch_tokens: int = 2048
+    micro_batch_tokens: PositiveInt = 2048
     """The most tokens that go through the model at once on each core or accelerator. A step is cut
     into as many micro-batches as it takes; fewer tokens need less memory and change nothing
     else."""
-    learning_rate: float | None = None
+    learning_rate: PositiveFloat | None = None
     """The peak learning rate, which the schedule multiplies by 0 to 1. If not given, 1e-4 for
     pre-training; for fine-tuning by the size of the model, and ten times that with lora. With an
     optimizer whose steps are relative to the weights, such as adafactor, 0.01 and 0.001."""
     optimizer: OptimizerSpec = AdamW()
     schedule: ScheduleSpec = Linear()
-    max_grad_norm: float | None = 1.0
+    max_grad_norm: Annotated[float, Above(0), Advice("write 'none' for no limit")] | None = 1.0
     """Gradients are scaled down to at most this norm; "none" for no limit."""
-    layer_decay: float = 1.0
+    layer_decay: Annotated[float, Above(0), AtMost(1)] = 1.0
     """The learning rate of a layer is this times that of the layer above it."""
     freezing: Freezing = Freezing()
     precision: Precision = "float32"
@@ -57,26 +56,8 @@ class Training:
     """Whether torch.compile makes kernels for the model first, for accelerators."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "batch_size", "micro_batch_tokens"):
-            at_least(f"training.{name}", getattr(self, name), 1)
-        for name in ("epochs", "learning_rate", "max_grad_norm"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                without = ", or 'none' for no limit" if name == "max_grad_norm" else ""
-                raise SettingError(
-                    f"training.{name} is {value}; it must be above 0 and finite{without}."
-                )
         for one, other in (("steps", "epochs"), ("batch_tokens", "batch_size")):
-            first, second = getattr(self, one), getattr(self, other)
-            if first is not None and second is not None:
-                raise SettingError(
-                    f"training.{one} is {first:,} and training.{other} is {second:g}; each decides "
-                    "the other; leave one of them out."
-                )
-        if not 0 < self.layer_decay <= 1:
-            raise SettingError(
-                f"training.layer_decay is {self.layer_decay}; it must be above 0 and at most 1."
-            )
+            one_of(one, getattr(self, one), other, getattr(self, other))
         if self.steps is not None:
             self.schedule.check(self.steps)
 
@@ -87,49 +68,37 @@ class Training:
             SettingError: If the model is to be compiled for a CPU.
         """
         if self.compile and device.type == "cpu":
-            raise SettingError(
-                "training.compile is true and the device is a CPU; there the micro-batches of a "
-                "step run side by side, which gains more; leave it out."
-            )
+            rule = "on a CPU the micro-batches of a step run in parallel, which gains more"
+            raise SettingError("training.compile", Stated("true"), rule, "leave it out")
 
 
 @spec
 class Logging:
     """What is written down on the way."""
 
-    every_steps: int | None = None
+    every_steps: PositiveInt | None = None
     """Steps between two lines of metrics.jsonl; if not given, 10 for pre-training, a twentieth of
     an epoch for fine-tuning."""
     tensorboard: bool = False
     """Whether the numbers are written for TensorBoard, too."""
-
-    def __post_init__(self) -> None:
-        at_least("logging.every_steps", self.every_steps, 1)
 
 
 @spec
 class Evaluation:
     """When the model is measured on held-out data."""
 
-    every_steps: int | None = None
+    every_steps: NonNegativeInt | None = None
     """Steps between two evaluations; 0 for a single one at the end. If neither this nor per_epoch
     is given, 500 for pre-training."""
-    per_epoch: int | None = None
+    per_epoch: PositiveInt | None = None
     """Evaluations of an epoch, instead of a number of steps. If neither is given, 2 for
     fine-tuning."""
-    tokens: int | None = None
+    tokens: PositiveInt | None = None
     """Tokens of held-out text for each evaluation, always the same ones, hidden alike; if not
     given, 65536 for pre-training. Fine-tuning measures the whole dev set."""
 
     def __post_init__(self) -> None:
-        at_least("evaluation.every_steps", self.every_steps, 0)
-        at_least("evaluation.per_epoch", self.per_epoch, 1)
-        at_least("evaluation.tokens", self.tokens, 1)
-        if self.every_steps is not None and self.per_epoch is not None:
-            raise SettingError(
-                f"evaluation.every_steps is {self.every_steps:,} and evaluation.per_epoch is "
-                f"{self.per_epoch}; each decides the other; leave one of them out."
-            )
+        one_of("every_steps", self.every_steps, "per_epoch", self.per_epoch)
 
     def settled(self, epoch_steps: float) -> "Evaluation":
         """The same in steps, for an epoch of so many."""
@@ -143,30 +112,23 @@ class Evaluation:
 class Checkpointing:
     """When snapshots are written, and how many are kept."""
 
-    every_minutes: float = 10.0
+    every_minutes: PositiveFloat = 10.0
     """Minutes between two snapshots."""
-    every_steps: int | None = None
+    every_steps: PositiveInt | None = None
     """Steps between two snapshots, whatever the time."""
-    keep: int = 2
+    keep: PositiveInt = 2
     """How many are kept."""
     when_unwritable: WhenUnwritable = "go on"
     """What to do when a snapshot cannot be written, for example because the disk is full. The one
     before it stays in any case."""
 
-    def __post_init__(self) -> None:
-        if not self.every_minutes > 0:
-            raise SettingError(
-                f"checkpointing.every_minutes is {self.every_minutes}; it must be above 0."
-            )
-        at_least("checkpointing.every_steps", self.every_steps, 1)
-        at_least("checkpointing.keep", self.keep, 1)
 
-
-def at_least(setting: str, value: int | None, minimum: int) -> None:
-    """Checks a number that may be absent.
+def one_of(one: str, first: float | None, other: str, second: float | None) -> None:
+    """Refuses two settings of which each decides the other.
 
     Raises:
-        SettingError: If the value is below the minimum.
+        SettingError: If both are set.
     """
-    if value is not None and value < minimum:
-        raise SettingError(f"{setting} is {value}; it must be at least {minimum}.")
+    if first is not None and second is not None:
+        rule = f"`{other}` is {shown(second)}, and each decides the other"
+        raise SettingError(one, first, rule, "leave one of them out")

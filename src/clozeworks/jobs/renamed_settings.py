@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, Stated
 
 # Old paths and new ones; `[]` stands for each entry of a list. A path stands for all below it.
 RENAMED = {
@@ -70,11 +70,10 @@ def refuse_renamed(recipe: Mapping[str, Any]) -> None:
     """
     renamed = {path: new for path in _paths(recipe) if (new := _new_name(path))}
     if renamed:
-        pairs = [f"{old} is called {new}" for old, new in renamed.items()]
-        sentence = "; ".join(pairs)
-        if len(pairs) == 1:
-            raise SettingError(f"{sentence} now; rename it.")
-        raise SettingError(f"{len(pairs)} settings have another name now: {sentence}; rename them.")
+        (first, new), *others = renamed.items()
+        rule = "; ".join(f"{old} is called {name} now" for old, name in others)
+        advice = "rename them" if others else "rename it"
+        raise SettingError(first, Stated(f"called {new} now"), rule, advice)
 
 
 def _new_name(path: str) -> str | None:

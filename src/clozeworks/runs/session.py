@@ -66,11 +66,10 @@ def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bo
         new.pop(key, None)
     changed = differences(old, new)
     if changed:
-        raise SettingError(
-            f"{folder} was started with another recipe: {'; '.join(changed[:8])}; a run continues "
-            "with the recipe it was started with; change it back, or name another folder with "
-            "run=FOLDER."
-        )
+        rule = f"it was started with another recipe: {'; '.join(changed[:8])}; a run continues "
+        rule += "with the recipe it was started with"
+        advice = "change it back, or name another folder with run=FOLDER"
+        raise SettingError("run", str(folder), rule, advice)
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:

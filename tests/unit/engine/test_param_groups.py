@@ -86,21 +86,21 @@ def test_layers_thaw_from_the_top():
     [
         (
             lambda: Training(layer_decay=0.0),
-            "training.layer_decay is 0.0; it must be above 0 and at most 1.",
+            "layer_decay is 0.0; it must be above 0 and at most 1.",
         ),
-        (lambda: Freezing(layers=-1), "freezing.layers is -1; it must be at least 0."),
+        (lambda: Freezing(layers=-1), "layers is -1; it must be at least 0."),
         (
             lambda: Freezing(unfreeze_every_steps=0),
-            "freezing.unfreeze_every_steps is 0; it must be at least 1.",
+            "unfreeze_every_steps is 0; it must be at least 1.",
         ),
         (
             lambda: Freezing(heads_only=True, unfreeze_every_steps=3),
-            "freezing.heads_only is true, so nothing else ever changes; freezing.layers and "
-            "freezing.unfreeze_every_steps have no effect; leave them out.",
+            "heads_only is true; nothing else ever changes: `layers` and `unfreeze_every_steps` "
+            "have no effect; leave them out.",
         ),
         (
             lambda: Freezing(layers=4).apply(model()),
-            "freezing.layers is 4; the model has 3 layers; lower it.",
+            "training.freezing.layers is 4; the model has 3 layers; lower it.",
         ),
     ],
 )

@@ -200,7 +200,7 @@ def test_rotary_positions_are_not_trained_behind_those_that_a_config_states():
     config = family.published("llama-7b")
     blueprint = family.blueprint(config, frozenset({"vocabulary"}))
     check_lengths(blueprint, CausalLM(), 2_048, config)
-    with pytest.raises(SettingError, match=r"up to 4,096 tokens; the model takes at most 2,048;"):
+    with pytest.raises(SettingError, match=r"examples is 4,096; the model takes at most 2,048;"):
         check_lengths(blueprint, CausalLM(), 4_096, config)
 
 
@@ -224,7 +224,7 @@ def test_what_to_do_about_long_examples_depends_on_the_model(size, places, advic
     with pytest.raises(SettingError) as caught:
         check_lengths(blueprint, objective, 9_000, max_positions=places)
     assert str(caught.value) == (
-        "the examples have up to 9,000 tokens; the model takes at most "
-        f"{blueprint.max_length():,}; shorten them (data.stages), or {advice}"
+        "the length of examples is 9,000; the model takes at most "
+        f"{blueprint.max_length():,}; shorten them (`data.stages`), or {advice}"
     )
     assert places in (None, family.max_positions_key)

@@ -280,18 +280,22 @@ def test_defaults_follow_size_and_task():
         (
             "data.dev_fraction=1",
             SettingError,
-            "data.dev_fraction is 1.0; it must be between 0 and 1.",
+            "data.dev_fraction is 1.0; it must be above 0 and below 1.",
         ),
         ("training.batch_size=0", SettingError, "training.batch_size is 0; it must be at least 1."),
         (
             "training.learning_rate=-1",
             SettingError,
-            "training.learning_rate is -1.0; it must be above 0 and finite.",
+            "training.learning_rate is -1.0; it must be above 0.",
         ),
         ("selection.patience=0", SettingError, "selection.patience is 0; it must be at least 1."),
-        ("seeds=[]", SettingError, "seeds is empty; name at least one, such as 0."),
-        ("seeds=[1,1]", SettingError, "seeds holds 1; each must be at least 0"),
-        ("data.train=[]", SettingError, "data.train is empty; name at least one labelled file."),
+        ("seeds=[]", SettingError, "seeds is empty; it must be one seed or more."),
+        ("seeds=[1,1]", SettingError, "seeds is [1, 1]; each must be there once."),
+        (
+            "data.train=[]",
+            SettingError,
+            "data.train is empty; it must be one labelled file or more.",
+        ),
         (
             "training.freezing.layers=9",
             SettingError,

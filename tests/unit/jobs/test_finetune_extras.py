@@ -237,7 +237,7 @@ def test_the_usual_learning_rate_of_thin_matrices_is_higher():
         (
             ["training.freezing.heads_only=true", "lora.rank=2"],
             SettingError,
-            "training.freezing.heads_only is true and lora is set; then nothing it adds ever "
+            "lora is set; `training.freezing.heads_only` is true: nothing that lora adds ever "
             "changes; leave one of them out.",
         ),
         (["lora.rank=0"], SettingError, "lora.rank is 0; it must be at least 1."),

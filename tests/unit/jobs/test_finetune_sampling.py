@@ -94,7 +94,9 @@ def test_with_everything_told_it_is_plain_fine_tuning(recipe):
     ]
     (plain, _), (held, _) = map(losses, runs)
     assert plain[:5] == held[:5] and len(plain) == 6
-    with pytest.raises(SettingError, match="of 6 steps all tell everything; it has no effect"):
+    with pytest.raises(
+        SettingError, match="in all 6 steps every target token is given, so it has no effect"
+    ):
         finetune(recipe("t5", "never", {"teacher_forcing": {**told, "hold": 5}}))
 
 
@@ -102,6 +104,6 @@ def test_it_is_for_tasks_that_write(recipe):
     with pytest.raises(SettingError) as caught:
         read_finetune_recipe({**recipe("t5", "run", HALF), "task": {"kind": "classify"}})
     assert str(caught.value) == (
-        "scheduled_sampling is set, and task.kind is 'classify'; only the answers of text_to_text "
+        "scheduled_sampling is set; `task.kind` is 'classify': only the answers of text_to_text "
         "are texts; leave it out."
     )

@@ -147,7 +147,7 @@ def test_heads_that_cannot_be_saved_together_are_refused_first(recipe, tmp_path)
     with pytest.raises(SettingError) as caught:
         starting_model(start, published("electra", 24), corpus, 1)
     assert str(caught.value) == (
-        f"model.start is '{tmp_path / 'filling'}' and has vocabulary; the objective needs replaced "
+        f"model.start is '{tmp_path / 'filling'}'; it has vocabulary; the objective needs replaced "
         "too, and no published electra architecture holds all of them; start from a size, or from "
         "a folder without these heads."
     )

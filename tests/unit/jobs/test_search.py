@@ -164,7 +164,7 @@ def test_another_search_or_a_plain_run_is_refused(recipe, tmp_path):
     [
         (
             "search.learning_rates=[0.1]",
-            "search has one setting only, and there is nothing to choose;",
+            "search.learning_rates is [0.1]; there is one setting only, and nothing to choose;",
         ),
         ("search.trials=1", "search.trials is 1; it must be at least 2."),
         ("search=5", "search is 5; it must be a table of Search settings."),
@@ -181,16 +181,16 @@ def test_settings_that_cannot_be(recipe, change, sentence):
     [
         (
             ["search.learning_rates=[0.01, -1]"],
-            "training.learning_rate is -1.0; it must be above 0 and finite.",
+            "search.learning_rates[1] is -1.0; it must be above 0.",
         ),
         (["head=refuse"], "head is 'refuse', the labels are no, yes, and the checkpoint has no"),
         (
             ["training.learning_rate=0.5"],
-            "training.learning_rate is 0.5 and search.learning_rates tries others; leave one",
+            "training.learning_rate is 0.5; `search.learning_rates` tries others; leave one",
         ),
         (
             ["search.batch_sizes=[4, 8]"],
-            "training.batch_size is 8 and search.batch_sizes tries others; leave one",
+            "training.batch_size is 8; `search.batch_sizes` tries others; leave one",
         ),
     ],
 )
@@ -252,5 +252,6 @@ def test_without_a_table_it_is_said(recipe):
     with pytest.raises(SettingError) as caught:
         search(recipe)
     assert str(caught.value) == (
-        "search is missing; it must say what is tried, such as search = {rates = [2e-5, 5e-5]}."
+        "search is missing; it must say what is tried, such as search = "
+        "{learning_rates = [2e-5, 5e-5]}."
     )

@@ -149,8 +149,8 @@ def test_a_size_and_a_folder_of_one_name(corpus, folder, tmp_path, monkeypatch):
     with pytest.raises(SettingError) as caught:
         starting_model(Start(start="bert-tiny"), published("bert", 24), corpus, 1)
     assert str(caught.value) == (
-        "model.start is 'bert-tiny', a published size and a model folder here; which is meant is "
-        "not known; write './bert-tiny' to go on from the folder, or move it away for fresh "
+        "model.start is 'bert-tiny'; a published size and a model folder here have this name; "
+        "write './bert-tiny' to go on from the folder, or move it away for fresh "
         "weights."
     )
     begun = starting_model(fresh, published("bert", 24), corpus, 1, begun=True)
@@ -163,14 +163,14 @@ def test_an_encoder_decoder_is_not_asked_what_encoders_are(corpus):
     with pytest.raises(SettingError) as caught:
         starting_model(Start(start="t5-small"), published("roberta", 24), corpus, 1)
     assert str(caught.value) == (
-        "model.start is 't5-small', whose vocabulary head stands on its decoder; masked_lm asks "
-        "the encoder; choose another objective, such as span_corruption or prefix_lm, or a family "
+        "model.start is 't5-small'; its vocabulary head is on its decoder, and masked_lm needs "
+        "one on the encoder; choose another objective, such as span_corruption, or a family "
         "of encoders."
     )
 
 
 def test_a_config_beside_a_folder(corpus, folder):
-    with pytest.raises(SettingError, match=r"it changes a published size, but model\.start is"):
+    with pytest.raises(SettingError, match=r"it changes a published size, but `model\.start` is"):
         starting_model(
             Start(start=folder(["vocabulary"]), config=SIZES), published("bert", 24), corpus, 1
         )

@@ -166,21 +166,21 @@ def test_layers_can_be_frozen_in_pretraining(tiny_recipe, listener):
     ("read", "base", "change", "sentence"),
     [
         (read_recipe, PRETRAIN, "training.epochs=3",
-         "training.steps is 10 and training.epochs is 3; each decides the other; leave one of "
+         "training.steps is 10; `epochs` is 3.0, and each decides the other; leave one of "
          "them out."),
         (read_recipe, {**PRETRAIN, "training": {}}, "training.epochs=3",
-         "training.epochs is 3; pre-training counts steps; set training.steps instead."),
+         "training.epochs is 3.0; pre-training counts steps; set `training.steps` instead."),
         (read_recipe, {**PRETRAIN, "training": {}}, "seed=1",
          "training.steps is missing; pre-training needs it."),
         (read_recipe, PRETRAIN, "training={steps=1, batch_size=3, batch_tokens=9}",
-         "training.batch_tokens is 9 and training.batch_size is 3; each decides the other; leave "
+         "training.batch_tokens is 9; `batch_size` is 3, and each decides the other; leave "
          "one of them out."),
         (read_recipe, PRETRAIN, "evaluation={every_steps=1, per_epoch=2}",
-         "evaluation.every_steps is 1 and evaluation.per_epoch is 2; each decides the other; "
+         "evaluation.every_steps is 1; `per_epoch` is 2, and each decides the other; "
          "leave one of them out."),
         (read_finetune_recipe, FINETUNE, "evaluation.tokens=5",
          "evaluation.tokens is 5; fine-tuning measures the whole dev set; leave it out, or use a "
-         "smaller one (data.dev)."),
+         "smaller one (`data.dev`)."),
         (read_finetune_recipe, FINETUNE, "training.learning_rate=inf",
          "training.learning_rate is inf; it must be above 0 and finite."),
     ],
@@ -249,6 +249,6 @@ def test_old_names_on_the_command_line_and_in_files(read, tmp_path: Path):
     with pytest.raises(SettingError) as caught:
         read(path)
     assert str(caught.value) == (
-        "2 settings have another name now: watching.every is called logging.every_steps; "
-        "snapshots.keep is called checkpointing.keep; rename them."
+        "watching.every is called logging.every_steps now; snapshots.keep is called "
+        "checkpointing.keep now; rename them."
     )

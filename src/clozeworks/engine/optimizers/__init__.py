@@ -19,16 +19,22 @@ Rules all of them keep:
 A new file here is available to every recipe, as `training.optimizer.kind`.
 """
 
-import math
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from clozeworks.engine.param_groups import ScheduleOf, uniform
-from clozeworks.errors import SettingError
-from clozeworks.spec import Slot, spec
+from clozeworks.spec import Bound, Slot, spec
+
+Betas = Annotated[
+    tuple[float, float],
+    Bound(
+        "two numbers, each at least 0 and below 1",
+        lambda betas: len(betas) == 2 and all(0 <= beta < 1 for beta in betas),
+    ),
+]
 
 
 @spec
@@ -57,38 +63,6 @@ class OptimizerSpec(Slot):
             SettingError: If every parameter of the model is frozen.
         """
         raise NotImplementedError
-
-
-def check_finite(setting: str, value: float) -> None:
-    """Refuses infinity and NaN.
-
-    Raises:
-        SettingError: If the value is not a finite number.
-    """
-    if not math.isfinite(value):
-        raise SettingError(f"{setting} is {value}; it must be a finite number.")
-
-
-def check_moments(betas: tuple[float, ...], eps: float, weight_decay: float) -> None:
-    """Checks the settings that all relatives of Adam share.
-
-    Raises:
-        SettingError: If one of them is out of its range.
-    """
-    if len(betas) != 2:
-        raise SettingError(f"optimizer.betas is {list(betas)}; it must be two numbers.")
-    for number, beta in enumerate(betas):
-        if not 0 <= beta < 1:
-            raise SettingError(
-                f"optimizer.betas[{number}] is {beta}; it must be at least 0 and below 1."
-            )
-    check_finite("optimizer.eps", eps)
-    if eps <= 0:
-        # Where no gradient ever came, 0 is divided by 0 + eps.
-        raise SettingError(f"optimizer.eps is {eps}; it must be above 0.")
-    check_finite("optimizer.weight_decay", weight_decay)
-    if weight_decay < 0:
-        raise SettingError(f"optimizer.weight_decay is {weight_decay}; it must be at least 0.")
 
 
 def fused(parameters: Iterable[Tensor]) -> bool | None:

@@ -14,15 +14,14 @@ Used by: T5, mT5, ByT5 and UL2, for fine-tuning with a constant rate of 0.001.
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from clozeworks.engine.optimizers import OptimizerSpec, check_finite
+from clozeworks.engine.optimizers import OptimizerSpec
 from clozeworks.engine.param_groups import ScheduleOf, param_groups, uniform
-from clozeworks.errors import SettingError
-from clozeworks.spec import spec
+from clozeworks.spec import Above, AtMost, PositiveFloat, spec
 
 
 @spec
@@ -31,25 +30,16 @@ class Adafactor(OptimizerSpec):
 
     paper: ClassVar[str] = "Shazeer & Stern 2018"
 
-    power: float = 0.8
+    power: Annotated[float, Above(0), AtMost(1)] = 0.8
     """How fast old means become slow to change: 1 - step ** -power of them stays."""
-    clip_threshold: float = 1.0
+    clip_threshold: PositiveFloat = 1.0
     """The largest root mean square of a tensor's step before it is multiplied by the rate."""
     scale_parameter: bool = True
     """Whether the rate is multiplied by the root mean square of the tensor it changes."""
-    floor: float = 1e-3
+    floor: PositiveFloat = 1e-3
     """What a tensor's root mean square is at least taken for."""
-    eps: float = 1e-30
+    eps: PositiveFloat = 1e-30
     """Added to every square."""
-
-    def __post_init__(self) -> None:
-        for name in ("power", "clip_threshold", "floor", "eps"):
-            value = getattr(self, name)
-            check_finite(f"optimizer.{name}", value)
-            if value <= 0:
-                raise SettingError(f"optimizer.{name} is {value}; it must be above 0.")
-        if self.power > 1:
-            raise SettingError(f"optimizer.power is {self.power}; it must be at most 1.")
 
     @property
     def relative_steps(self) -> bool:

@@ -14,9 +14,9 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from clozeworks.engine.optimizers import OptimizerSpec, check_moments, fused
+from clozeworks.engine.optimizers import Betas, OptimizerSpec, fused
 from clozeworks.engine.param_groups import ScheduleOf, param_groups, uniform
-from clozeworks.spec import spec
+from clozeworks.spec import NonNegativeFloat, PositiveFloat, spec
 
 
 @spec
@@ -25,15 +25,12 @@ class AdamW(OptimizerSpec):
 
     paper: ClassVar[str] = "Loshchilov & Hutter 2019"
 
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: Betas = (0.9, 0.999)
     """How much of the old mean, and of the old mean square, stays at each step."""
-    eps: float = 1e-8
+    eps: PositiveFloat = 1e-8
     """Added to the root of the mean square."""
-    weight_decay: float = 0.01
+    weight_decay: NonNegativeFloat = 0.01
     """The fraction of a weight that is taken away at each step, times the learning rate."""
-
-    def __post_init__(self) -> None:
-        check_moments(self.betas, self.eps, self.weight_decay)
 
     def build(
         self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform

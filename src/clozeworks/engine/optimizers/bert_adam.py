@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from clozeworks.engine.optimizers import OptimizerSpec, check_moments, fused
+from clozeworks.engine.optimizers import Betas, OptimizerSpec, fused
 from clozeworks.engine.param_groups import ScheduleOf, param_groups, uniform
-from clozeworks.spec import spec
+from clozeworks.spec import NonNegativeFloat, PositiveFloat, spec
 
 # A step so late that beta ** step is 0 for every beta below 1; adding 1 does not change it.
 LATE = 1e30
@@ -34,15 +34,12 @@ class BertAdam(OptimizerSpec):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: Betas = (0.9, 0.999)
     """How much of the old mean, and of the old mean square, stays at each step."""
-    eps: float = 1e-6
+    eps: PositiveFloat = 1e-6
     """Added to the root of the mean square."""
-    weight_decay: float = 0.01
+    weight_decay: NonNegativeFloat = 0.01
     """The fraction of a weight that is taken away at each step, times the learning rate."""
-
-    def __post_init__(self) -> None:
-        check_moments(self.betas, self.eps, self.weight_decay)
 
     def build(
         self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform

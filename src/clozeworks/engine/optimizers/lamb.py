@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.engine.optimizers import OptimizerSpec, check_moments
+from clozeworks.engine.optimizers import Betas, OptimizerSpec
 from clozeworks.engine.optimizers.bert_adam import Moments, Uncorrected, adam_step
 from clozeworks.engine.param_groups import DECAYED, ScheduleOf, param_groups, uniform
-from clozeworks.spec import spec
+from clozeworks.spec import NonNegativeFloat, PositiveFloat, spec
 
 
 @spec
@@ -28,15 +28,12 @@ class Lamb(OptimizerSpec):
 
     paper: ClassVar[str] = "You et al. 2020"
 
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: Betas = (0.9, 0.999)
     """How much of the old mean, and of the old mean square, stays at each step."""
-    eps: float = 1e-6
+    eps: PositiveFloat = 1e-6
     """Added to the root of the mean square."""
-    weight_decay: float = 0.01
+    weight_decay: NonNegativeFloat = 0.01
     """The fraction of a weight that is added to its step before stretching."""
-
-    def __post_init__(self) -> None:
-        check_moments(self.betas, self.eps, self.weight_decay)
 
     def build(
         self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform

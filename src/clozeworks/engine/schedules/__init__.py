@@ -15,10 +15,10 @@ optimizer's means. That is how BERT was trained.
 A new file here is available to every recipe, as `training.schedule.kind`.
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from clozeworks.errors import SettingError
-from clozeworks.spec import Slot, spec
+from clozeworks.spec import AtLeast, Below, NonNegativeInt, Slot, spec
 
 
 @spec
@@ -28,25 +28,17 @@ class ScheduleSpec(Slot):
     is_slot: ClassVar[bool] = True
     folder: ClassVar[str | None] = "clozeworks.engine.schedules"
 
-    warmup_steps: int | None = None
+    warmup_steps: NonNegativeInt | None = None
     """Steps in which the learning rate rises from 0 to its peak; 0 means no warm-up."""
-    warmup_fraction: float | None = None
+    warmup_fraction: Annotated[float, AtLeast(0), Below(1)] | None = None
     """The same as a fraction of all steps. If neither is given, pre-training has no warm-up and
     fine-tuning has one of 0.1."""
 
     def __post_init__(self) -> None:
         steps, fraction = self.warmup_steps, self.warmup_fraction
-        if steps is not None and steps < 0:
-            raise SettingError(f"schedule.warmup_steps is {steps}; it must be at least 0.")
-        if fraction is not None and not 0 <= fraction < 1:
-            raise SettingError(
-                f"schedule.warmup_fraction is {fraction}; it must be at least 0 and below 1."
-            )
         if steps is not None and fraction is not None:
-            raise SettingError(
-                f"schedule.warmup_steps is {steps:,} and schedule.warmup_fraction is {fraction}; "
-                "they say the same thing twice; leave one of them out."
-            )
+            rule = f"`warmup_fraction`, {fraction}, says the same thing twice"
+            raise SettingError("warmup_steps", steps, rule, "leave one of them out")
 
     def check(self, steps: int) -> None:
         """Checks the schedule against the length of a run.
@@ -55,10 +47,9 @@ class ScheduleSpec(Slot):
             SettingError: If warm-up is longer than the run.
         """
         if self.warmup(steps) > steps:
-            raise SettingError(
-                f"schedule.warmup_steps is {self.warmup(steps):,}; it must be at most {steps:,}, "
-                "the steps of the run; make it shorter or the run longer."
-            )
+            rule = f"it must be at most {steps:,}, the steps of the run"
+            advice = "make it shorter or the run longer"
+            raise SettingError("schedule.warmup_steps", self.warmup(steps), rule, advice)
 
     def warmup(self, steps: int) -> int:
         """The steps of warm-up in a run of so many steps."""
@@ -88,13 +79,3 @@ class ScheduleSpec(Slot):
             steps: How many updates the run has.
         """
         raise NotImplementedError
-
-
-def check_end(end: float) -> None:
-    """Checks the factor at the end of a run.
-
-    Raises:
-        SettingError: If it is below 0 or above 1.
-    """
-    if not 0 <= end <= 1:
-        raise SettingError(f"schedule.end is {end}; it must be at least 0 and at most 1.")

@@ -8,8 +8,8 @@ Used by: GPT, down to 0; LLaMA, down to a tenth.
 import math
 from typing import ClassVar
 
-from clozeworks.engine.schedules import ScheduleSpec, check_end
-from clozeworks.spec import spec
+from clozeworks.engine.schedules import ScheduleSpec
+from clozeworks.spec import Probability, spec
 
 
 @spec
@@ -18,12 +18,8 @@ class Cosine(ScheduleSpec):
 
     paper: ClassVar[str] = "Loshchilov & Hutter 2017"
 
-    end: float = 0.0
+    end: Probability = 0.0
     """The factor when the run is over."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_end(self.end)
 
     def after_warmup(self, step: int, warmup: int, steps: int) -> float:
         """The factor once warm-up is over."""

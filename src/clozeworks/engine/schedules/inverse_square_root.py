@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from clozeworks.engine.schedules import ScheduleSpec
 from clozeworks.errors import SettingError
-from clozeworks.spec import spec
+from clozeworks.spec import NonNegativeInt, spec
 
 
 @spec
@@ -25,24 +25,18 @@ class InverseSquareRoot(ScheduleSpec):
 
     paper: ClassVar[str] = "Vaswani et al. 2017"
 
-    hold: int = 0
+    hold: NonNegativeInt = 0
     """The step up to which the rate stays at its highest; 0: it falls where warm-up ends."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hold < 0:
-            raise SettingError(f"schedule.hold is {self.hold}; it must be at least 0.")
         if not (self.warmup_steps or self.warmup_fraction or self.hold):
-            raise SettingError(
-                "schedule has neither warm-up nor hold; one of them says how fast the rate falls; "
-                "set warmup_steps, warmup_fraction or hold, such as hold = 10000."
-            )
+            rule = "without warm-up it says how fast the rate falls"
+            advice = "set it, such as hold = 10000, or `warmup_steps` or `warmup_fraction`"
+            raise SettingError("hold", self.hold, rule, advice)
         if 0 < self.hold < (self.warmup_steps or 0):
-            raise SettingError(
-                f"schedule.hold is {self.hold:,} and schedule.warmup_steps is "
-                f"{self.warmup_steps:,}; the rate cannot stay before it has risen; raise hold, or "
-                "leave it out."
-            )
+            rule = f"`warmup_steps` is {self.warmup_steps:,}, and the rate rises until then"
+            raise SettingError("hold", self.hold, rule, "raise it, or leave it out")
 
     def after_warmup(self, step: int, warmup: int, steps: int) -> float:
         """The factor once warm-up is over."""

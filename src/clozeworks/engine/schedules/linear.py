@@ -10,8 +10,8 @@ Used by: "start" in BERT and ALBERT; "warmup" in the linear schedule of transfor
 
 from typing import ClassVar, Literal
 
-from clozeworks.engine.schedules import ScheduleSpec, check_end
-from clozeworks.spec import spec
+from clozeworks.engine.schedules import ScheduleSpec
+from clozeworks.spec import Probability, spec
 
 
 @spec
@@ -22,12 +22,8 @@ class Linear(ScheduleSpec):
 
     anchor: Literal["start", "warmup"] = "warmup"
     """Where the falling line begins at 1: at step 0, as in BERT, or where warm-up ends."""
-    end: float = 0.0
+    end: Probability = 0.0
     """The factor when the run is over."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_end(self.end)
 
     def after_warmup(self, step: int, warmup: int, steps: int) -> float:
         """The factor once warm-up is over."""

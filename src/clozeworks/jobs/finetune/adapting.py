@@ -11,7 +11,7 @@ from typing import Any
 
 from clozeworks.checkpoints.adapters import LowRankPair, write_adapter
 from clozeworks.compress.lora import Lora, adapted, merge_lora
-from clozeworks.errors import SettingError
+from clozeworks.errors import SET, SettingError
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.adversarial import Adversarial
@@ -41,10 +41,9 @@ def told_said(recipe: FinetuneRecipe, steps: int) -> list[str]:
         recipe.scheduled_sampling.teacher_forcing.probability(step) for step in (0, steps - 1)
     )
     if last >= 1:
-        raise SettingError(
-            f"scheduled_sampling is set, and of {steps:,} steps all tell everything; it has no "
-            "effect; lower its hold, let it fall faster, or leave it out."
-        )
+        rule = f"in all {steps:,} steps every target token is given, so it has no effect"
+        advice = "lower its hold, let it fall faster, or leave it out"
+        raise SettingError("scheduled_sampling", SET, rule, advice)
     return [
         f"Of the tokens before those of targets {first:.0%} are told at first and {last:.0%} in "
         "the last step; the others are what the model would have said."

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
@@ -27,9 +27,8 @@ from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.engine.settings import at_least
 from clozeworks.engine.trainer import Outcome
-from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.errors import MISSING, InputError, OutputError, SettingError
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
@@ -42,7 +41,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
 from clozeworks.runs.recorder import RunRecorder, open_run
 from clozeworks.runs.session import FREE, differences
-from clozeworks.spec import spec
+from clozeworks.spec import AtLeast, PositiveFloat, PositiveInt, spec
 from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import Measured, best_of
 from clozeworks.tasks.task import Task
@@ -58,22 +57,20 @@ Setting = dict[str, float | int]
 class Search:
     """What is tried, and how often at most."""
 
-    trials: int = 8
+    trials: Annotated[int, AtLeast(2)] = 8
     """Trials at most; of more settings than that, some are drawn at random."""
-    learning_rates: tuple[float, ...] = ()
+    learning_rates: tuple[PositiveFloat, ...] = ()
     """Learning rates to try; only the recipe's if none is given."""
-    epochs: tuple[float, ...] = ()
+    epochs: tuple[PositiveFloat, ...] = ()
     """Numbers of epochs to try."""
-    batch_sizes: tuple[int, ...] = ()
+    batch_sizes: tuple[PositiveInt, ...] = ()
     """Batch sizes to try, in items."""
 
     def __post_init__(self) -> None:
-        at_least("search.trials", self.trials, 2)
         if len(self._all()) < 2:
-            raise SettingError(
-                "search has one setting only, and there is nothing to choose; give at least two "
-                "learning rates, epochs or batch sizes, such as learning_rates = [2e-5, 5e-5]."
-            )
+            rule = "there is one setting only, and nothing to choose"
+            advice = "give several learning rates, epochs or batch sizes, such as [2e-5, 5e-5]"
+            raise SettingError("learning_rates", list(self.learning_rates), rule, advice)
 
     def settings(self) -> list[Setting]:
         """What is tried, in order: every combination, or as many drawn ones as there are trials."""
@@ -92,9 +89,9 @@ class Search:
         for name in self._all()[0]:
             if isinstance(training, dict) and training.get(name) is not None:
                 searched = name if name == "epochs" else f"{name}s"
+                rule = f"`search.{searched}` tries others"
                 raise SettingError(
-                    f"training.{name} is {training[name]} and search.{searched} tries others; "
-                    "leave one of them out."
+                    f"training.{name}", training[name], rule, "leave one of them out"
                 )
 
     def _all(self) -> list[Setting]:
@@ -190,9 +187,8 @@ def search(
     """
     data = changed(source, changes)
     if "search" not in data:
-        raise SettingError(
-            "search is missing; it must say what is tried, such as search = {rates = [2e-5, 5e-5]}."
-        )
+        rule = "it must say what is tried, such as search = {learning_rates = [2e-5, 5e-5]}"
+        raise SettingError("search", MISSING, rule)
     budget: Search = config.read(Search, data.pop("search"), "search")
     budget.check(data.get("training", {}))
     recipe = read_finetune_recipe(data)

@@ -231,7 +231,5 @@ def check_lengths(
             tables.append(("the generator's mask decoder takes at most", own.count, advice))
     for who, room, advice in tables:
         if room is not None and length > room:
-            raise SettingError(
-                f"the examples have up to {length:,} tokens; {who} {room:,}; shorten them "
-                f"(data.stages), or {advice}."
-            )
+            advice = f"shorten them (`data.stages`), or {advice}"
+            raise SettingError("the length of examples", length, f"{who} {room:,}", advice)

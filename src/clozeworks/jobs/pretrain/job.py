@@ -256,11 +256,10 @@ class _Run:
     ) -> Loader[MicroBatches]:
         recipe, split = self.recipe, self.corpus.split(part)
         if examples is None and tokens is not None and tokens < arrangement.mean_length:
-            raise SettingError(
-                f"training.batch_tokens is {tokens:,}; one example has "
-                f"{arrangement.mean_length:,.0f} on average, and a step needs at "
-                "least one; raise it, or shorten the examples."
-            )
+            mean = f"{arrangement.mean_length:,.0f}"
+            rule = f"one example has {mean} on average, and a step needs at least one"
+            advice = "raise it, or shorten the examples"
+            raise SettingError("training.batch_tokens", tokens, rule, advice)
         source = Vocabularies.of(self.corpus.tokenizer, split)
         cutter = MicroBatcher(
             objective, recipe.seed, source, recipe.training.micro_batch_tokens, workers.count

@@ -10,22 +10,16 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from clozeworks import config
-from clozeworks.engine.settings import (
-    Checkpointing,
-    Evaluation,
-    Logging,
-    Training,
-    at_least,
-)
-from clozeworks.errors import InputError, SettingError
+from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
+from clozeworks.errors import MISSING, InputError, SettingError
 from clozeworks.families.family import published_sizes
 from clozeworks.jobs.renamed_settings import refuse_renamed
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.published import published
-from clozeworks.spec import spec
+from clozeworks.spec import Above, AtMost, Bound, PositiveInt, RandomSeed, spec
 
 # What is settled where a recipe is silent. Paper: Raffel et al. 2020 for steps that are relative.
 _LEARNING_RATE, _RELATIVE_LEARNING_RATE = 1e-4, 1e-2
@@ -53,21 +47,13 @@ class Start:
 class StageSettings:
     """Some steps on texts of one length."""
 
-    length: int
+    length: PositiveInt
     """The most tokens of an example."""
-    fraction: float = 1.0
+    fraction: Annotated[float, Above(0), AtMost(1)] = 1.0
     """The fraction of the steps; the fractions of all stages add up to 1."""
-    batch_tokens: int | None = None
+    batch_tokens: PositiveInt | None = None
     """Tokens of a step, if not those of training.batch_tokens. BERT has 256 texts a step in both of
     its stages, which are 32768 tokens at length 128 and 131072 at 512."""
-
-    def __post_init__(self) -> None:
-        at_least("stages.length", self.length, 1)
-        at_least("stages.batch_tokens", self.batch_tokens, 1)
-        if not 0 < self.fraction <= 1:
-            raise SettingError(
-                f"stages.fraction is {self.fraction}; it must be above 0 and at most 1."
-            )
 
 
 @spec
@@ -83,17 +69,16 @@ class Data:
     def __post_init__(self) -> None:
         total = sum(stage.fraction for stage in self.stages)
         if self.stages and abs(total - 1) > 1e-6:
-            raise SettingError(
-                f"data.stages have fractions of {total:g} together; they must add up to 1; change "
-                "one."
-            )
+            fractions = [stage.fraction for stage in self.stages]
+            rule = f"they must add up to 1, not {total:g}"
+            raise SettingError("stages[].fraction", fractions, rule)
 
 
 @spec
 class Recipe:
     """A pre-training run."""
 
-    run: str
+    run: Annotated[str, Bound("the folder of the run", bool)]
     """The folder of the run: snapshots, metrics, curves, and the model at the end."""
     model: Start
     data: Data
@@ -103,27 +88,21 @@ class Recipe:
     logging: Logging = Logging()
     evaluation: Evaluation = Evaluation()
     checkpointing: Checkpointing = Checkpointing()
-    seed: int = 0
+    seed: RandomSeed = 0
     """Decides everything random: first weights, order, masks, dropout."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**63:
-            raise SettingError(f"seed is {self.seed}; it must be at least 0 and below 2**63.")
-        if not self.run:
-            raise SettingError("run is ''; it must name the folder of the run.")
         training = self.training
         if training.epochs is not None:
+            rule = "pre-training counts steps"
             raise SettingError(
-                f"training.epochs is {training.epochs:g}; pre-training counts steps; set "
-                "training.steps instead."
+                "training.epochs", training.epochs, rule, "set `training.steps` instead"
             )
         if training.steps is None:
-            raise SettingError("training.steps is missing; pre-training needs it.")
+            raise SettingError("training.steps", MISSING, "pre-training needs it")
         if training.batch_size and any(stage.batch_tokens for stage in self.data.stages):
-            raise SettingError(
-                f"training.batch_size is {training.batch_size:,} and a stage has batch_tokens; "
-                "leave one of them out."
-            )
+            rule, advice = "a stage has batch_tokens", "leave one of them out"
+            raise SettingError("training.batch_size", training.batch_size, rule, advice)
 
     @property
     def steps(self) -> int:

@@ -39,19 +39,16 @@ def starting_model(
     if start.fresh:
         # Trap: who has a folder of that name may mean it, and would notice after days of training.
         if not begun and (Path(start.start) / "config.json").exists():
-            raise SettingError(
-                f"model.start is {start.start!r}, a published size and a model folder here; which "
-                f"is meant is not known; write './{start.start}' to go on from the folder, or move "
-                "it away for fresh weights."
-            )
+            rule = "a published size and a model folder here have this name"
+            advice = f"write './{start.start}' to go on from the folder, or move it away for fresh "
+            raise SettingError("model.start", start.start, rule, advice + "weights")
         offered = sizes[start.start].paths
         heads = sorted(objective.required_heads(offered))
         if HEAD in heads and DECODER in offered and DECODER not in heads:
-            raise SettingError(
-                f"model.start is {start.start!r}, whose vocabulary head stands on its decoder; "
-                f"{', '.join(objective.loss_names)} asks the encoder; choose another objective, "
-                "such as span_corruption or prefix_lm, or a family of encoders."
-            )
+            asks = ", ".join(objective.loss_names)
+            rule = f"its vocabulary head is on its decoder, and {asks} needs one on the encoder"
+            advice = "choose another objective, such as span_corruption, or a family of encoders"
+            raise SettingError("model.start", start.start, rule, advice)
         return new(
             start.start,
             corpus.tokenizer,
@@ -63,10 +60,8 @@ def starting_model(
     if not Path(start.start).exists() and get_close_matches(start.start, sizes, cutoff=0.85):
         raise UnknownName("model.start", start.start, sizes)
     if start.config:
-        raise SettingError(
-            f"model.config is {start.config}; it changes a published size, but model.start is "
-            f"{start.start!r}; leave it out, or start from a size."
-        )
+        rule = f"it changes a published size, but `model.start` is {start.start!r}"
+        raise SettingError("model.config", start.config, rule, "leave it out, or start from a size")
     model = load(start.start, dtype=torch.float32)
     corpus.check_tokenizer(model.tokenizer, start.start)
     return _with_parts(model, objective, seed)
@@ -107,9 +102,11 @@ def _check_saveable(model: LanguageModel, missing: Parts) -> None:
         family.fitting(have | missing)
     except UnsupportedError as error:
         raise SettingError(
-            f"model.start is {model.name!r} and has {', '.join(sorted(have))}; the objective needs "
-            f"{', '.join(sorted(missing))} too, and no published {family.model_type} architecture "
-            "holds all of them; start from a size, or from a folder without these heads."
+            "model.start",
+            model.name,
+            f"it has {', '.join(sorted(have))}; the objective needs {', '.join(sorted(missing))} "
+            f"too, and no published {family.model_type} architecture holds all of them",
+            "start from a size, or from a folder without these heads",
         ) from error
 
 

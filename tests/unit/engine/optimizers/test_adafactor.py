@@ -106,11 +106,11 @@ def test_the_size_of_a_large_tensor():
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
-        ("power", 0.0, "optimizer.power is 0.0; it must be above 0."),
-        ("power", 1.5, "optimizer.power is 1.5; it must be at most 1."),
-        ("clip_threshold", -1.0, "optimizer.clip_threshold is -1.0; it must be above 0."),
-        ("floor", float("inf"), "optimizer.floor is inf; it must be a finite number."),
-        ("eps", 0.0, "optimizer.eps is 0.0; it must be above 0."),
+        ("power", 0.0, "power is 0.0; it must be above 0 and at most 1."),
+        ("power", 1.5, "power is 1.5; it must be above 0 and at most 1."),
+        ("clip_threshold", -1.0, "clip_threshold is -1.0; it must be above 0."),
+        ("floor", float("inf"), "floor is inf; it must be above 0 and finite."),
+        ("eps", 0.0, "eps is 0.0; it must be above 0."),
     ],
 )
 def test_complaints(setting, value, sentence):

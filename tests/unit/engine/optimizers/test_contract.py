@@ -186,15 +186,15 @@ def test_files_say_where_they_come_from(kind):
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
-        ("betas", (0.9,), "optimizer.betas is [0.9]; it must be two numbers."),
+        ("betas", (0.9,), "betas is [0.9]; it must be two numbers, each at least 0 and below 1."),
         ("betas", (0.9, 1.0),
-         "optimizer.betas[1] is 1.0; it must be at least 0 and below 1."),
+         "betas is [0.9, 1.0]; it must be two numbers, each at least 0 and below 1."),
         ("betas", (-0.1, 0.9),
-         "optimizer.betas[0] is -0.1; it must be at least 0 and below 1."),
-        ("eps", 0.0, "optimizer.eps is 0.0; it must be above 0."),
-        ("eps", math.nan, "optimizer.eps is nan; it must be a finite number."),
-        ("weight_decay", -0.01, "optimizer.weight_decay is -0.01; it must be at least 0."),
-        ("weight_decay", math.inf, "optimizer.weight_decay is inf; it must be a finite number."),
+         "betas is [-0.1, 0.9]; it must be two numbers, each at least 0 and below 1."),
+        ("eps", 0.0, "eps is 0.0; it must be above 0."),
+        ("eps", math.nan, "eps is nan; it must be above 0."),
+        ("weight_decay", -0.01, "weight_decay is -0.01; it must be at least 0."),
+        ("weight_decay", math.inf, "weight_decay is inf; it must be at least 0 and finite."),
     ],
 )  # fmt: skip
 def test_complaints(kind, setting, value, sentence):

@@ -50,6 +50,5 @@ def test_nothing_to_train(mixed):
     with pytest.raises(SettingError) as error:
         param_groups(mixed.requires_grad_(False), 0.1)
     assert str(error.value) == (
-        "all 10 parameter tensors of the model are frozen; at least one must be free to change; "
-        "freeze fewer."
+        "training.freezing is set; all 10 parameter tensors of the model are frozen; freeze fewer."
     )

@@ -91,10 +91,10 @@ def test_t5_to_the_step():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"warmup_steps": 0, "hold": -1}, "schedule.hold is -1; it must be at least 0."),
+        ({"warmup_steps": 0, "hold": -1}, "hold is -1; it must be at least 0."),
         ({"warmup_steps": 20, "hold": 5},
-         "schedule.hold is 5 and schedule.warmup_steps is 20; the rate cannot stay before it has "
-         "risen; raise hold, or leave it out."),
+         "hold is 5; `warmup_steps` is 20, and the rate rises until then; raise it, or leave it "
+         "out."),
     ],
 )  # fmt: skip
 def test_complaints_about_hold(settings, sentence):
@@ -197,13 +197,13 @@ def test_warmup_longer_than_the_run(kind):
         ({"kind": "linear", "warmup_steps": 1, "anchor": "end"}, SettingError,
          "schedule.anchor is 'end'; it must be 'start' or 'warmup'."),
         ({"kind": "inverse_square_root", "warmup_steps": 0}, SettingError,
-         "schedule has neither warm-up nor hold; one of them says how fast the rate falls; set "
-         "warmup_steps, warmup_fraction or hold, such as hold = 10000."),
+         "schedule.hold is 0; without warm-up it says how fast the rate falls; set it, such as "
+         "hold = 10000, or `warmup_steps` or `warmup_fraction`."),
         ({"kind": "linear", "warmup_fraction": 1.0}, SettingError,
          "schedule.warmup_fraction is 1.0; it must be at least 0 and below 1."),
         ({"kind": "linear", "warmup_steps": 1, "warmup_fraction": 0.5}, SettingError,
-         "schedule.warmup_steps is 1 and schedule.warmup_fraction is 0.5; they say the same thing "
-         "twice; leave one of them out."),
+         "schedule.warmup_steps is 1; `warmup_fraction`, 0.5, says the same thing twice; "
+         "leave one of them out."),
         ({"kind": "linear", "warmup_steps": 0.1}, SettingError,
          "schedule.warmup_steps is 0.1; it must be int."),
         ({"kind": "cosin", "warmup_steps": 1}, UnknownName,
