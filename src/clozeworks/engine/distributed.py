@@ -53,8 +53,8 @@ class ProcessGroup:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self._numbers_device())
         dist.all_reduce(tensor)
-        found: list[float] = tensor.tolist()
-        return found
+        numbers_of_all: list[float] = tensor.tolist()
+        return numbers_of_all
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
         """Adds tensors up over all ranks, in place."""
@@ -74,15 +74,15 @@ class ProcessGroup:
         return self.device if self.device.type == "cuda" else torch.device("cpu")
 
 
-def _device(asked: torch.device | str | None) -> torch.device:
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    known = [*(name for name in there if there[name]), "cpu"]
+def _device(requested: torch.device | str | None) -> torch.device:
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    known = [*(name for name in available if available[name]), "cpu"]
     try:
-        found = torch.device(asked or known[0])
+        found = torch.device(requested or known[0])
     except RuntimeError as error:
-        raise UnknownName("device", str(asked), known) from error
+        raise UnknownName("device", str(requested), known) from error
     if found.type not in known:
-        raise UnknownName("device", str(asked), known)
+        raise UnknownName("device", str(requested), known)
     if found.type == "cuda" and found.index is None:
         return torch.device("cuda", _number("LOCAL_RANK", 0))
     return found

@@ -1,7 +1,8 @@
-"""The gradient of one step: its pieces side by side, its ranks together.
+"""The gradient of one step: its micro-batches in parallel, its ranks together.
 
-Each piece's loss is divided by the questions of the whole step, over all pieces and ranks, so that
-the gradients of pieces simply add up: how a step is cut changes nothing but rounding.
+The loss of a micro-batch is divided by the number of targets of the whole step, over all
+micro-batches and ranks, so that gradients simply add up: how a step is cut changes nothing but
+rounding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ Grads = list[Tensor | None]
 
 @dataclass(frozen=True)
 class StepLoss:
-    """What one part of an objective cost in a step: sums over all its questions."""
+    """What one part of an objective cost in a step: sums over all its targets."""
 
     total: float
     correct: float
@@ -35,12 +36,12 @@ class StepLoss:
 
     @property
     def loss(self) -> float:
-        """The mean cost of a question."""
+        """The mean loss of a target."""
         return self.total / self.count if self.count else 0.0
 
     @property
     def accuracy(self) -> float:
-        """The share of questions answered right."""
+        """The fraction of targets predicted right."""
         return self.correct / self.count if self.count else 0.0
 
 
@@ -49,7 +50,7 @@ class StepResult:
     """What a step cost.
 
     Attributes:
-        parts: By the name of who asks.
+        parts: By the name of the loss.
         tokens: Tokens of the step, over all ranks.
     """
 
@@ -67,9 +68,9 @@ class Gradients:
 
     Args:
         model: The model; its parameters that want a gradient get one.
-        cost: What a batch on the device costs.
+        loss: The loss of a batch on the device.
         ranks: The processes that share the run.
-        workers: Pieces side by side.
+        workers: Runs micro-batches in parallel.
         seed: The seed of the run, for what is dropped.
         precision: `bfloat16` computes in half precision where the device gains from it.
     """
@@ -77,7 +78,7 @@ class Gradients:
     def __init__(
         self,
         model: nn.Module,
-        cost: LossFunction,
+        loss: LossFunction,
         ranks: ProcessGroup,
         workers: WorkerPool,
         *,
@@ -85,26 +86,26 @@ class Gradients:
         precision: Precision = "float32",
     ) -> None:
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._cost = cost
+        self._loss = loss
         self._ranks = ranks
         self._workers = workers
         self._seed = seed
         self._precision = precision
 
     def take(self, step: int, micro_batches: Sequence[Batch]) -> StepResult:
-        """The gradient of this rank's pieces and of all other ranks'."""
+        """The gradient of this rank's micro-batches and of all other ranks'."""
         names = list(micro_batches[0].targets)
-        asked = [
+        target_counts = [
             float(sum(micro_batch.counts()[name] for micro_batch in micro_batches))
             for name in names
         ]
         tokens = sum(len(micro_batch.ids) for micro_batch in micro_batches)
-        counts = dict(zip(names, self._ranks.summed(asked), strict=True))
+        counts = dict(zip(names, self._ranks.summed(target_counts), strict=True))
         sums: list[Grads] = [[None] * len(self._parameters) for _ in range(self._workers.count)]
 
         def work(worker: int, numbered: tuple[int, Batch]) -> Loss:
-            loss, found = self.of_micro_batch(step, *numbered, counts)
-            _add(sums[worker], found)
+            loss, grads = self.of_micro_batch(step, *numbered, counts)
+            _add(sums[worker], grads)
             return loss
 
         losses = self._workers.run(work, list(enumerate(micro_batches)))
@@ -119,21 +120,21 @@ class Gradients:
     def of_micro_batch(
         self, step: int, number: int, micro_batch: Batch, counts: Mapping[str, float] | None = None
     ) -> tuple[Loss, Sequence[Tensor | None]]:
-        """What one piece costs, and its gradient.
+        """What one micro-batch costs, and its gradient.
 
         Args:
             step: The step it belongs to.
-            number: Its number among the pieces of the step.
-            micro_batch: The piece.
-            counts: Questions of the whole step; those of the piece if not given.
+            number: Its number among the micro-batches of the step.
+            micro_batch: The micro-batch.
+            counts: Targets of the whole step; those of the micro-batch if not given.
         """
         with self.drawing(step, number), self.computing():
-            loss = self._cost(micro_batch.tensors(self._ranks.device, step))
+            loss = self._loss(micro_batch.tensors(self._ranks.device, step))
             value = loss.value(counts)
         return loss, torch.autograd.grad(value, self._parameters, allow_unused=True)
 
     def drawing(self, step: int, micro_batch: int) -> AbstractContextManager[None]:
-        """What a piece drops is a function of the seed, the step, the rank and its number."""
+        """What a micro-batch drops is a function of the seed, the step, the rank and its number."""
         index = f"{self._seed}/dropout/{step}/{self._ranks.rank}/{micro_batch}"
         digest = blake2b(index.encode(), digest_size=8).digest()
         seed = int.from_bytes(digest, "little") >> 1
@@ -152,11 +153,11 @@ class Gradients:
 def measured(
     names: Sequence[str], losses: Sequence[Loss], tokens: int, ranks: ProcessGroup
 ) -> StepResult:
-    """Adds up what pieces cost, over all ranks; waits for the device.
+    """Adds up what micro-batches cost, over all ranks; waits for the device.
 
     Args:
         names: The parts of the objective.
-        losses: What this rank's pieces cost; there may be none.
+        losses: What this rank's micro-batches cost; there may be none.
         tokens: This rank's tokens.
         ranks: The processes that share the run.
     """
@@ -177,12 +178,12 @@ def measured(
     return StepResult(parts, int(all_tokens))
 
 
-def _add(sums: Grads, found: Sequence[Tensor | None]) -> None:
+def _add(sums: Grads, grads: Sequence[Tensor | None]) -> None:
     """Adds gradients to sums, in place; None is a parameter that was not used."""
-    both = [(a, b) for a, b in zip(sums, found, strict=True) if a is not None and b is not None]
+    both = [(a, b) for a, b in zip(sums, grads, strict=True) if a is not None and b is not None]
     if both:
         torch._foreach_add_(*map(list, zip(*both, strict=True)))
-    for index, grad in enumerate(found):
+    for index, grad in enumerate(grads):
         if sums[index] is None:
             sums[index] = grad
 

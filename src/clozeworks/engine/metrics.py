@@ -34,14 +34,14 @@ class Metrics:
 
     Args:
         path: The file.
-        step: The step the run goes on from; lines behind it are dropped.
+        step: The step the run goes on from; lines after it are dropped.
     """
 
     def __init__(self, path: Path, step: int = 0) -> None:
-        kept = [record for record in read(path) if record["step"] <= step]
+        records = [record for record in read(path) if record["step"] <= step]
         with atomic_file(path, "w") as file:
-            file.writelines(map(_line, kept))
-        self.records = kept
+            file.writelines(map(_line, records))
+        self.records = records
         self._path = path
         self._file = path.open("ab", buffering=0)
         self._unwritten = b""
@@ -50,7 +50,7 @@ class Metrics:
         """Adds a line.
 
         Raises:
-            OutputError: It cannot be written now; the next one will bring it along.
+            OutputError: If it cannot be written now; the next one will bring it along.
         """
         self.records.append(record)
         self._unwritten += _line(record).encode()
@@ -60,7 +60,7 @@ class Metrics:
         """Closes the file.
 
         Raises:
-            OutputError: Some lines cannot be written.
+            OutputError: If some lines cannot be written.
         """
         with self._file:
             self._write()

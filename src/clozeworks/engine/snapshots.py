@@ -76,8 +76,8 @@ class Snapshots:
     def steps(self) -> list[int]:
         """The steps of which there is a snapshot, in order."""
         names = self.folder.iterdir() if self.folder.is_dir() else ()
-        found = [_NAME.fullmatch(path.name) for path in names]
-        return sorted(int(match[1]) for match in found if match)
+        matches = [_NAME.fullmatch(path.name) for path in names]
+        return sorted(int(match[1]) for match in matches if match)
 
     def begin(
         self, step: int, tensors: TensorGroups, state: Mapping[str, Any], *, prune: bool = True
@@ -94,7 +94,7 @@ class Snapshots:
             prune: Whether the oldest snapshots go afterwards.
 
         Raises:
-            OutputError: The one before could not be written; this one is not begun.
+            OutputError: If the one before could not be written; this one is not begun.
         """
         self.wait()
         self.newest = step
@@ -114,7 +114,7 @@ class Snapshots:
         """Waits until the last snapshot stands.
 
         Raises:
-            OutputError: It could not be written; the ones before it are as they were.
+            OutputError: If it could not be written; the ones before it are as they were.
         """
         if self._thread is not None:
             self._thread.join()
@@ -125,7 +125,7 @@ class Snapshots:
         """Raises once that a snapshot could not be written; does not wait for one.
 
         Raises:
-            OutputError: It could not be written; the ones before it are as they were.
+            OutputError: If it could not be written; the ones before it are as they were.
         """
         failed, self._failed = self._failed, None
         if failed is not None:
@@ -136,7 +136,7 @@ class Snapshots:
         """The newest snapshot that is whole, and a sentence about each newer one that is not.
 
         Raises:
-            DamagedSnapshot: There are some, but none is whole.
+            DamagedSnapshot: If there are some, but none is whole.
         """
         damaged: list[str] = []
         for step in reversed(self.steps()):
@@ -155,7 +155,7 @@ class Snapshots:
         """A snapshot, every byte of it checked.
 
         Raises:
-            DamagedSnapshot: It is not what its manifest says.
+            DamagedSnapshot: If it is not what its manifest says.
         """
         folder = self._folder(step)
         manifest = _json(folder / MANIFEST)
@@ -173,14 +173,14 @@ class Snapshots:
         return Snapshot(step, tensors, _json(folder / STATE))
 
     def remove_leftovers(self) -> None:
-        """Removes what runs that were killed while writing have left behind."""
+        """Removes what runs that were killed while writing have left."""
         for path in self.folder.glob(".step-*.tmp"):
             shutil.rmtree(path, ignore_errors=True)
         for path in self.folder.glob(f".{LATEST}.*.temporary"):
             path.unlink(missing_ok=True)
 
     def remove_after(self, step: int) -> None:
-        """Removes damaged snapshots behind the one a run goes on from."""
+        """Removes damaged snapshots after the one a run goes on from."""
         for later in self.steps():
             if later > step:
                 shutil.rmtree(self._folder(later), ignore_errors=True)
@@ -266,11 +266,11 @@ def _check(folder: Path, name: str, entry: Any) -> None:
     if path.parent != folder or not isinstance(entry, dict):
         raise DamagedSnapshot(f"{folder / MANIFEST} is damaged.")
     try:
-        found = _entry(path)
+        entry_now = _entry(path)
     except OSError as error:
         raise _unreadable(path, error) from error
-    if found != entry:
-        what = "size" if found["bytes"] != entry.get("bytes") else "content"
+    if entry_now != entry:
+        what = "size" if entry_now["bytes"] != entry.get("bytes") else "content"
         raise DamagedSnapshot(f"{path} is damaged: its {what} is not what its manifest says.")
 
 
@@ -286,11 +286,11 @@ def _unreadable(path: Path, error: OSError) -> ClozeworksError:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValueError as error:
         raise DamagedSnapshot(f"{path} cannot be read ({error}).") from error
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise DamagedSnapshot(f"{path} is damaged.")
-    return found
+    return data

@@ -23,7 +23,7 @@ class Stage:
     """Some steps on one loader.
 
     Attributes:
-        loader: Gives the pieces of a step; it counts its steps from 0.
+        loader: Gives the micro-batches of a step; it counts its steps from 0.
         steps: How many there are.
         name: What a person calls it.
     """
@@ -42,12 +42,12 @@ class Stages:
         self.steps = self._begins[-1]
 
     def batches(self, start: int = 0) -> Generator[tuple[int, MicroBatches], None, None]:
-        """The pieces of each step from `start` on, with its number, made ahead."""
+        """The micro-batches of each step from `start` on, with its number, made ahead."""
         for begin, stage in zip(self._begins, self.stages, strict=False):
             first = max(start - begin, 0)
             if first < stage.steps:
-                made = stage.loader.batches(first, stage.steps)
-                yield from zip(range(begin + first, begin + stage.steps), made, strict=True)
+                batches = stage.loader.batches(first, stage.steps)
+                yield from zip(range(begin + first, begin + stage.steps), batches, strict=True)
 
     def begins(self) -> dict[int, str]:
         """The step at which each stage after the first begins, and its name."""
@@ -70,14 +70,14 @@ class Stages:
 
 @dataclass(frozen=True)
 class MicroBatcher:
-    """Makes the pieces of a step: each is collated on its own, which changes nothing.
+    """Makes the micro-batches of a step: each is collated on its own, which changes nothing.
 
     Attributes:
-        objective: Says what is hidden and asked.
+        objective: What is masked, and what the targets are.
         seed: The seed of the run.
         source: What may be looked up.
-        micro_batch_tokens: The most tokens of a piece.
-        workers: The number of pieces is a multiple of this.
+        micro_batch_tokens: The most tokens of a micro-batch.
+        workers: The number of micro-batches is a multiple of this.
     """
 
     objective: Objective
@@ -87,7 +87,7 @@ class MicroBatcher:
     workers: int
 
     def __call__(self, clean: ExampleArrays) -> MicroBatches:
-        """The pieces of some examples."""
+        """The micro-batches of some examples."""
         count = 1
         if not self.objective.couples_examples:  # else the other examples are part of the question
             rounds = math.ceil(len(clean.ids) / (self.micro_batch_tokens * self.workers))

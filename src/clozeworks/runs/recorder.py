@@ -201,6 +201,15 @@ def open_run(
                 raise
 
 
+@contextmanager
+def noted(what: str, callback: Callback) -> Iterator[None]:
+    """Turns any error into a message: a report that fails is no reason to lose a run."""
+    try:
+        yield
+    except Exception as error:
+        callback.on_message(f"{what} ({error}); the run itself is not affected.")
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 

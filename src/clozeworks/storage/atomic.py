@@ -93,15 +93,23 @@ def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
         )
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a UTF-8 text file, completely or not at all.
+
+    Raises:
+        OutputError: If the file cannot be written.
+    """
+    with atomic_file(path, "w") as file:
+        file.write(text)
+
+
 def write_json(path: Path, data: Any) -> None:
     """Writes plain data as a JSON file, completely or not at all.
 
     Raises:
         OutputError: If the file cannot be written.
     """
-    with atomic_file(path, "w") as file:
-        json.dump(data, file, indent=1, ensure_ascii=False)
-        file.write("\n")
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
 def _place_beside(temporary: Path, target: Path) -> Path:

@@ -49,7 +49,6 @@ def test_guessing_costs_what_a_direct_count_says(corpus):
     assert found.loss == pytest.approx(sum(costs) / 5)
     assert found.accuracy == 2 / 5
     assert found.uniform == pytest.approx(math.log(size))
-    assert found.described().keys() == {"loss", "accuracy", "uniform"}
 
 
 def test_what_no_text_has_gets_its_share_of_the_questions(corpus):
@@ -71,13 +70,13 @@ def test_what_no_text_has_gets_its_share_of_the_questions(corpus):
 
 def test_more_spans_than_sentinels_are_told():
     part = {"span_corruption": {"answers": np.arange(9), "merged": np.array([0, 3, 0, 1])}}
-    assert checks.asked([batch(part)], 1) == [
+    assert checks.target_messages([batch(part)], 1) == [
         "span_corruption: 9 questions a step.",
         "span_corruption: 2 examples have more spans than there are sentinels, of 4; what is left "
         "over is one with the last span; shorten the examples, or hide longer spans.",
     ]
     part["span_corruption"]["merged"] = np.zeros(4, int)
-    assert checks.asked([batch(part)], 1) == ["span_corruption: 9 questions a step."]
+    assert checks.target_messages([batch(part)], 1) == ["span_corruption: 9 questions a step."]
 
 
 def test_without_hidden_tokens_there_is_no_baseline(corpus):
@@ -89,14 +88,14 @@ def test_without_hidden_tokens_there_is_no_baseline(corpus):
 def test_the_share_of_hidden_tokens_is_said():
     part = {"masked_lm": {"answers": np.arange(15), "positions": np.arange(15)}}
     more = {"masked_lm": {"answers": np.arange(30), "positions": np.arange(30)}}
-    said = checks.asked([batch(part), batch(more)], 2)
+    said = checks.target_messages([batch(part), batch(more)], 2)
     assert said == ["masked_lm: 22.5% of the tokens are asked."]
 
 
 @pytest.mark.parametrize("name", ["next_sentence", "sentence_order"])
 def test_pairs_that_are_not_half_and_half(name):
     def said(ones, zeros):
-        return checks.asked([batch(asked(**{name: [1] * ones + [0] * zeros}))], 1)
+        return checks.target_messages([batch(asked(**{name: [1] * ones + [0] * zeros}))], 1)
 
     assert said(52, 48) == [f"{name}: 52% of 100 pairs are negatives."]
     assert said(70, 30) == [
@@ -108,11 +107,15 @@ def test_pairs_that_are_not_half_and_half(name):
 
 def test_other_questions_are_counted_by_the_step():
     pieces = [batch(asked(contrastive=values)) for values in ([0, 1], [0], [0, 1], [0])]
-    assert checks.asked(pieces, 1) == ["contrastive: 6 questions a step."]
-    assert checks.asked(pieces, 2) == ["contrastive: 3 questions a step."], "of two pieces each"
-    assert checks.asked(pieces, 4) == ["contrastive: about 2 questions a step."]
-    assert checks.asked(pieces[1:2], 1) == ["contrastive: 1 question a step."]
-    assert checks.asked(pieces, 2, 2) == ["contrastive: about 6 questions a step."], "of two ranks"
+    assert checks.target_messages(pieces, 1) == ["contrastive: 6 questions a step."]
+    assert checks.target_messages(pieces, 2) == ["contrastive: 3 questions a step."], (
+        "of two pieces each"
+    )
+    assert checks.target_messages(pieces, 4) == ["contrastive: about 2 questions a step."]
+    assert checks.target_messages(pieces[1:2], 1) == ["contrastive: 1 question a step."]
+    assert checks.target_messages(pieces, 2, 2) == ["contrastive: about 6 questions a step."], (
+        "of two ranks"
+    )
 
 
 def test_what_a_run_says_of_a_step_is_what_the_step_asks(tiny_recipe, listener):
@@ -139,10 +142,10 @@ def test_room_for_snapshots(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     notes = Notebook()
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: usage._replace(free=5_000_000))
-    checks._room(tmp_path, 100_000, 2, notes)
+    checks._check_disk(tmp_path, 100_000, 2, notes)
     assert notes.notes == ["Snapshots and model need 4.0 MB of disk, 5.0 MB are free."]
     with pytest.raises(OutputError) as caught:
-        checks._room(tmp_path, 200_000, 2, notes)
+        checks._check_disk(tmp_path, 200_000, 2, notes)
     assert str(caught.value) == (
         f"{tmp_path} has 5.0 MB free; 3 snapshots and the model need 8.0 MB; make room, keep fewer "
         "(checkpointing.keep), or choose another disk."
@@ -152,7 +155,7 @@ def test_room_for_snapshots(tmp_path, monkeypatch):
 def test_memory_that_will_not_do(monkeypatch):
     notes = Notebook()
     monkeypatch.setattr(checks, "available", lambda: 1_000_000)
-    checks._memory(100_000, None, 2, notes)
+    checks._check_memory(100_000, None, 2, notes)
     assert notes.notes == [
         "Weights, gradients and optimizer need 2.0 MB of memory, 1.0 MB are available.",
         "This will not fit: use a smaller model, or a machine with more memory.",

@@ -196,7 +196,7 @@ def test_tags_of_any_scheme_become_one_the_head_can_say(recipe, tmp_path, start)
     data = labelled_task(read_finetune_recipe(recipe), cw.load(start))
     assert data.task.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert data.train[0].tags == ("O", "B-PER", "O", "B-LOC", "I-LOC", "B-LOC")
-    assert "The tags are IOB1; they are used as BIO." in data.said
+    assert "The tags are IOB1; they are used as BIO." in data.messages
     done = finetune(recipe)
     assert done.best.measured.primary == "f1"
 
@@ -208,7 +208,7 @@ def test_tags_can_be_learned_in_another_scheme(recipe, tmp_path, start):
     recipe["data"] = {"train": [str(tmp_path / "train.conll")]}
     data = labelled_task(read_finetune_recipe(recipe), cw.load(start))
     assert data.train[0].tags == ("O", "S-PER", "O", "B-LOC", "E-LOC")
-    assert "The tags are BIO; they are used as BIOES." in data.said
+    assert "The tags are BIO; they are used as BIOES." in data.messages
     done = finetune(recipe)
     model = cw.load(done.model)
     assert model.task.rules.name == "BIOES"

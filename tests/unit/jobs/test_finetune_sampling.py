@@ -68,8 +68,8 @@ def test_targets_are_told_in_part_while_it_learns_and_whole_where_it_is_judged(n
 def test_a_run_that_was_stopped_ends_with_the_same_weights(name, recipe, listener, monkeypatch):
     done = finetune(recipe(name, "whole", HALF), callback=listener)
     assert (
-        "Seed 0: Of the tokens before those of targets 50% are told at first and 50% in the last "
-        "step; the others are what the model would have said."
+        "Seed 0: Of the tokens before those of targets 50% are given at first and 50% in the last "
+        "step; the others are what the model would have predicted."
     ) in listener.notes
     update = Trainer._update
 

@@ -1,4 +1,4 @@
-"""What fine-tuning does beside the plain thing: LoRA, answers that hold still, or are told in part.
+"""Variants of fine-tuning: LoRA, adversarial regularization (SiFT), scheduled sampling.
 
 Each is a transform: of the built network, or of the objective. A run without them is not
 touched by this file.
@@ -23,7 +23,7 @@ ADAPTER = "adapter"
 
 
 def objective_of(task: Task[Any, Any], recipe: FinetuneRecipe) -> Objective:
-    """What is trained: the task, wrapped if it is asked to hold still or not told everything."""
+    """What is trained: the task, wrapped for adversarial training or scheduled sampling."""
     if recipe.adversarial is not None:
         return Adversarial(objective=task, move=recipe.adversarial)
     if (sampling := recipe.scheduled_sampling) is not None:
@@ -33,8 +33,8 @@ def objective_of(task: Task[Any, Any], recipe: FinetuneRecipe) -> Objective:
     return task
 
 
-def told_said(recipe: FinetuneRecipe, steps: int) -> list[str]:
-    """How much a model is told in the course of its training, in a sentence if not everything."""
+def sampling_messages(recipe: FinetuneRecipe, steps: int) -> list[str]:
+    """How many of the target tokens are given in training, in a sentence; none if all are."""
     if recipe.scheduled_sampling is None:
         return []
     first, last = (
@@ -45,8 +45,8 @@ def told_said(recipe: FinetuneRecipe, steps: int) -> list[str]:
         advice = "lower its hold, let it fall faster, or leave it out"
         raise SettingError("scheduled_sampling", SET, rule, advice)
     return [
-        f"Of the tokens before those of targets {first:.0%} are told at first and {last:.0%} in "
-        "the last step; the others are what the model would have said."
+        f"Of the tokens before those of targets {first:.0%} are given at first and {last:.0%} in "
+        "the last step; the others are what the model would have predicted."
     ]
 
 

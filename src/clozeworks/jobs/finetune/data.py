@@ -18,7 +18,7 @@ from clozeworks.tasks.task import Prepared, Task, task_class
 from clozeworks.tasks.text_to_text.items import are_chats
 from clozeworks.wording import counted
 
-# The seed of the dev split: the same for every seed of a run, so that all are judged alike.
+# The seed of the dev split: the same for every seed of a run, so that all are measured alike.
 _SPLIT_SEED = 0
 
 
@@ -30,7 +30,7 @@ class LabelledTask:
         task: The task, its labels known.
         train: Items to learn from.
         dev: Items to be judged by.
-        said: Sentences about what was found and done.
+        messages: Sentences about what was found and done.
         report: What there is to know about the data.
         files: The same items as they were read, to learn from and to be judged by.
         mixture: How several tasks are mixed; None if they are not.
@@ -39,7 +39,7 @@ class LabelledTask:
     task: Task[Any, Any]
     train: Sequence[Any]
     dev: Sequence[Any]
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     report: Report
     files: tuple[Labelled, Labelled]
     mixture: Mixture | None = None
@@ -73,37 +73,37 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
     reading = data.reading()
     train = kind.read(data.train, recipe.task, reading, bad)
     dev = kind.read(data.dev, recipe.task, reading, bad, train=train) if data.dev else None
-    said = [train.found]
+    messages = [train.found]
     if bad.rows:
         dropped = counted(len(bad.rows), "bad row was", "bad rows were")
-        said.append(f"{dropped} dropped; the first: {bad.rows[0]}.")
+        messages.append(f"{dropped} dropped; the first: {bad.rows[0]}.")
     if bad.repaired:
-        said.append(f"{len(bad.repaired):,} answers stood elsewhere and were moved there.")
+        messages.append(f"{len(bad.repaired):,} answers stood elsewhere and were moved there.")
     settings, train, dev, more = kind.clean(recipe.task, train, dev)
-    said += more
+    messages += more
     learnable = check_labels(train, dev)
-    said += learnable.warnings
-    items, judged = list(train.items), list(dev.items) if dev is not None else []
+    messages += learnable.warnings
+    items, dev_items = list(train.items), list(dev.items) if dev is not None else []
     if dev is None:
-        items, judged = split(items, data.dev_fraction, _SPLIT_SEED)
-        said.append(
-            f"There is no dev file: {len(judged):,} of {counted(len(train.items), 'item')} "
-            f"{'is' if len(judged) == 1 else 'are'} taken to judge by, and not trained on."
+        items, dev_items = split(items, data.dev_fraction, _SPLIT_SEED)
+        messages.append(
+            f"There is no dev file: {len(dev_items):,} of {counted(len(train.items), 'item')} "
+            f"{'is' if len(dev_items) == 1 else 'are'} taken to judge by, and not trained on."
         )
-    if not judged:
+    if not dev_items:
         raise InputError(
             "the dev set is empty; a model needs items to be judged by; name another file, or "
             "raise data.dev_fraction."
         )
-    files = (replace(train, items=items), replace(train if dev is None else dev, items=judged))
+    files = (replace(train, items=items), replace(train if dev is None else dev, items=dev_items))
     ready = kind.prepare(settings, learnable.labels, *files, start)
     note_in_folder(ready, start)
-    said += [*ready.messages, *_mixing(ready.train, data.mixture)]
+    messages += [*ready.messages, *_mixing(ready.train, data.mixture)]
     files = (replace(files[0], items=ready.train), replace(files[1], items=ready.dev))
     window = ready.task.windows.length
     report = report_on(*files, tokenizer=start.tokenizer, window=window)
     return LabelledTask(
-        ready.task, ready.train, ready.dev, tuple(said), report, files, data.mixture
+        ready.task, ready.train, ready.dev, tuple(messages), report, files, data.mixture
     )
 
 

@@ -120,14 +120,14 @@ def finetune(
     Args:
         recipe: A recipe, a TOML file, or what it would hold.
         changes: Settings to change: `training.epochs=5`.
-        callback: Who is told what happens, such as a display.
+        callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
-        SettingError: A setting cannot be used, or is not the one the run was begun with.
-        InputError: The labelled files cannot be used.
-        OutputError: The folder holds something else, or another program uses it.
+        SettingError: If a setting cannot be used, or is not the one the run was begun with.
+        InputError: If the labelled files cannot be used.
+        OutputError: If the folder holds something else, or another program uses it.
     """
     if not isinstance(recipe, FinetuneRecipe):
         recipe = read_finetune_recipe(recipe, changes)
@@ -163,8 +163,8 @@ def _run(
             part.check()
         write_json(folder / RECIPE, config.plain(recipe))
     callback.start(ranks.count)
-    for sentence in (*data.said, *filter(None, [head])):
-        callback.on_message(sentence)
+    for message in (*data.messages, *filter(None, [head])):
+        callback.on_message(message)
     callback.on_message(
         f"{counted(len(data.train), 'item')} to learn from, {len(data.dev):,} to be judged by."
     )
@@ -185,10 +185,10 @@ def _run(
         data = replace(data, task=config.read(Task, notes["task"], "task"))
         done = replace(done, data=data)
         _finish(done)
-        said = parts[results.index(done.best)].said
+        predictions = parts[results.index(done.best)].predictions
         report = write_report(
             folder, recipe, data, results, done.best,
-            device=ranks.device, callback=callback, predictions=said,
+            device=ranks.device, callback=callback, predictions=predictions,
         )  # fmt: skip
         done = replace(done, report=report)
     return done

@@ -3,8 +3,7 @@
 Whatever goes wrong here becomes a note: a run that is finished stays finished.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from clozeworks.engine.metrics import FILE, read
 from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.settings import Training
 from clozeworks.inference.predict import answers as predict
-from clozeworks.jobs.finetune.baseline import guess
 from clozeworks.jobs.finetune.data import LabelledTask
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.jobs.finetune.run import RunResult
@@ -26,7 +24,8 @@ from clozeworks.reports.finetune_card import finetuning_card
 from clozeworks.reports.finetune_page import finetuning_page
 from clozeworks.reports.summary import CardUsage, FinetuneSummary, SeedSummary, TrialSummary
 from clozeworks.runs.folder import MODEL, NOTES, REPORT, SESSIONS, read_lines
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.runs.recorder import noted
+from clozeworks.storage.atomic import write_text
 from clozeworks.tasks.results.details import worst_mistakes
 from clozeworks.tasks.results.records import record_of, write_records
 
@@ -75,14 +74,14 @@ def write_report(
         best=runs[list(results).index(best)],
         trials=trials,
     )
-    with _noted("Guessing could not be measured", callback):
-        guessing = guess(task, data.train, items)
-        if guessing is not None:
-            summary = replace(summary, guess=guessing.measured, guessed=guessing.how)
+    with noted("Guessing could not be measured", callback):
+        if (baseline := task.baseline(data.train, items)) is not None:
+            how, guesses = baseline
+            summary = replace(summary, guess=task.measure(items, guesses), guessed=how)
     for sentence in summary.warnings():
         callback.on_message(sentence)
     model = None
-    with _noted("The best model could not be asked about the dev set", callback):
+    with noted("The best model could not be asked about the dev set", callback):
         model = load(folder / MODEL, device=device, dtype=torch.float32)
         predictions = predictions or predict(
             task, model.model, model.tokenizer, items, max_length=model.max_length
@@ -93,17 +92,17 @@ def write_report(
         records = [record_of(item, prediction, gold=True) for item, prediction in pairs]
         write_records(folder / PREDICTIONS, records)
     if predictions:
-        with _noted("Details of the predictions could not be worked out", callback):
+        with noted("Details of the predictions could not be worked out", callback):
             shown = task.details(items, predictions, best.measured)
             wrong = worst_mistakes(task.mistakes(items, predictions))
             summary = replace(summary, details=shown, mistakes=wrong)
     if model is not None:
-        with _noted("The model's card could not be written", callback):
-            _write(folder / MODEL / "README.md", card(summary, model, data))
-    with _noted("The report could not be written", callback):
+        with noted("The model's card could not be written", callback):
+            write_text(folder / MODEL / "README.md", card(summary, model, data))
+    with noted("The report could not be written", callback):
         notes = [str(line.get("note", "")) for line in read_lines(folder / NOTES)]
         page = finetuning_page(replace(summary, notes=notes), callback.on_message)
-        _write(folder / REPORT, page)
+        write_text(folder / REPORT, page)
         return folder / REPORT
     return None
 
@@ -163,17 +162,3 @@ def about_freezing(training: Training, counted: str) -> str:
             "it."
         )
     return " ".join(sentences)
-
-
-@contextmanager
-def _noted(what: str, callback: Callback) -> Iterator[None]:
-    """Makes a note of what goes wrong: there are many ways, and none is a reason to lose a run."""
-    try:
-        yield
-    except Exception as error:
-        callback.on_message(f"{what} ({error}); the run itself is not affected.")
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_file(path, "w") as file:
-        file.write(text)

@@ -31,8 +31,8 @@ from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.adapting import (
     merged_pairs,
     objective_of,
+    sampling_messages,
     save_with_adapter,
-    told_said,
 )
 from clozeworks.jobs.finetune.data import LabelledTask
 from clozeworks.jobs.finetune.examples import Change, TaskExamples
@@ -105,7 +105,7 @@ class FinetuneRun:
         seed: The seed.
         folder: The folder of the seed.
         ranks: The processes that share the run.
-        callback: Who is told.
+        callback: Is told what happens.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FinetuneRun:
         self.data = replace(data, task=data.task.settled(data.train))
         self.objective = objective_of(self.data.task, recipe)
         self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
-        self.said: list[Any] = []  # what the best weights say of the dev set, once that is known
+        self.predictions: list[Any] = []  # of the best weights for the dev set, once known
         self.plan = FinetunePlan.of(
             recipe,
             data.shown,
@@ -141,7 +141,7 @@ class FinetuneRun:
         """Refuses to go on with another recipe than the seed was begun with.
 
         Raises:
-            SettingError: The differences.
+            SettingError: If a setting differs; names the differences.
         """
         begun = self.done or bool(self.snapshots.steps())
         refuse_another_recipe(self.folder, self._written(), begun=begun)
@@ -156,8 +156,8 @@ class FinetuneRun:
         if self.done:
             return None, RunResult.read(self.folder)
         self.recipe.training.check_device(self.ranks.device)
-        for said in (self.plan.message(), *told_said(self.recipe, self.plan.steps)):
-            self.callback.on_message(f"Seed {self.seed}: {said}")
+        for message in (self.plan.message(), *sampling_messages(self.recipe, self.plan.steps)):
+            self.callback.on_message(f"Seed {self.seed}: {message}")
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
@@ -220,7 +220,7 @@ class FinetuneRun:
         best.restore(network)
         pairs = merged_pairs(model)
         # What is measured is what is saved: merged weights may say something else.
-        self.said = [] if pairs else best.kept or []
+        self.predictions = [] if pairs else best.kept or []
         model, measured = self._tuned(model)
         result = RunResult(
             self.seed,
@@ -240,41 +240,41 @@ class FinetuneRun:
 
     def _tuned(self, model: LanguageModel) -> tuple[LanguageModel, Measured]:
         """The model with what is chosen last, and how good it is on the dev set."""
-        self.said = said = self.said or self._answers(model)
-        tuned, measured = self._measured(said, intervals=True)
+        self.predictions = predictions = self.predictions or self._predict(model)
+        tuned, measured = self._measured(predictions, intervals=True)
         if tuned == self.data.task:
             return model, measured
         self.callback.on_message(
             f'Seed {self.seed}: the threshold for "no answer" is the best on the dev set, which '
             "flatters what is measured there a little."
         )
-        self.said = []  # with another threshold other answers are given
+        self.predictions = []  # with another threshold other answers are given
         return model.for_task(tuned), measured
 
     def _measured(
-        self, said: Sequence[Any], *, intervals: bool = False
+        self, predictions: Sequence[Any], *, intervals: bool = False
     ) -> tuple[Task[Any, Any], Measured]:
         """How good answers about the dev set are, once what is chosen last has been chosen."""
         task, items = self.data.task, self.data.dev
-        measured = task.measure(items, said, intervals=intervals)
+        measured = task.measure(items, predictions, intervals=intervals)
         tuned = task if "threshold" in self.recipe.task else task.tuned(measured)
         if tuned != task:
-            measured = tuned.measure(items, said, intervals=intervals)
+            measured = tuned.measure(items, predictions, intervals=intervals)
         return tuned, measured
 
-    def _answers(self, model: LanguageModel) -> list[Any]:
+    def _predict(self, model: LanguageModel) -> list[Any]:
         task, items = self.data.task, self.data.dev
         return answers(task, model.model, model.tokenizer, items, max_length=model.max_length)
 
     def _evaluated(self, model: LanguageModel) -> EvalResult:
-        said = self._answers(model)
-        task, measured = self._measured(said)
+        predictions = self._predict(model)
+        task, measured = self._measured(predictions)
         return EvalResult(
             measured.value,
             measured.higher_is_better,
             {"primary": measured.primary, "values": measured.values},
             {task.name: measured.values[task.cost_value]} if task.cost_value else {},
-            said,
+            predictions,
         )
 
     def _loader(self, model: LanguageModel, workers: WorkerPool) -> Loader[MicroBatches]:
@@ -288,7 +288,7 @@ class FinetuneRun:
         )
         return Loader(
             examples,
-            self._cutter(model, workers),
+            self._micro_batcher(model, workers),
             seed=self.seed,
             examples=self.plan.batch_size,
             rank=self.ranks.rank,
@@ -304,7 +304,7 @@ class FinetuneRun:
         )
         loader = Loader(
             examples,
-            self._cutter(model, workers),
+            self._micro_batcher(model, workers),
             seed=self.seed,
             examples=len(self.data.dev),
             rank=self.ranks.rank,
@@ -318,10 +318,10 @@ class FinetuneRun:
             self.data.task, self.data.train, self.start.tokenizer, max_length=self.start.max_length
         ).mean_length
 
-    def _cutter(self, model: LanguageModel, workers: WorkerPool) -> MicroBatcher:
+    def _micro_batcher(self, model: LanguageModel, workers: WorkerPool) -> MicroBatcher:
         source = Vocabularies.of(model.tokenizer)
-        most = self.recipe.training.micro_batch_tokens
-        return MicroBatcher(self.objective, self.seed, source, most, workers.count)
+        max_tokens = self.recipe.training.micro_batch_tokens
+        return MicroBatcher(self.objective, self.seed, source, max_tokens, workers.count)
 
     def _written(self) -> dict[str, Any]:
         plan = self.plan

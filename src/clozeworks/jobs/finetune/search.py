@@ -147,7 +147,7 @@ class Searched:
         reported, name = self.reported[self.best_seed], tried.measured.primary
         values = [measured.value for measured in self.reported]
         lines = [
-            f"Best of {len(self.trials)} trials: {_said(setting)}; {name} "
+            f"Best of {len(self.trials)} trials: {_in_words(setting)}; {name} "
             f"{tried.measured.value:.4f} on the {tried.measured.count:,} items that chose it: "
             "being chosen by them, it flatters.",
             f"On the {reported.count:,} items that had no say: {name} {reported.value:.4f}, seed "
@@ -176,14 +176,14 @@ def search(
     Args:
         source: A recipe of fine-tuning with a table `search`, as a TOML file or as plain data.
         changes: Settings to change: `search.trials=4`.
-        callback: Who is told what happens, such as a display.
+        callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
-        SettingError: A setting cannot be used.
-        InputError: The labelled files cannot be used.
-        OutputError: The folder holds something else, or another program uses it.
+        SettingError: If a setting cannot be used.
+        InputError: If the labelled files cannot be used.
+        OutputError: If the folder holds something else, or another program uses it.
     """
     data = changed(source, changes)
     if "search" not in data:
@@ -197,10 +197,10 @@ def search(
     folder = Path(recipe.run)
     opened = open_run("search", folder, recipe.logging, callback, callbacks, device)
     with opened as (ranks, recorder):
-        found = _Searching(recipe, budget, start, labelled, ranks, recorder).run()
-        stopped = found.outcome.step if found.outcome is not None else None
-        recorder.end(finished=found.model is not None, step=stopped)
-        return found
+        searched = _Searching(recipe, budget, start, labelled, ranks, recorder).run()
+        stopped = searched.outcome.step if searched.outcome is not None else None
+        recorder.end(finished=searched.model is not None, step=stopped)
+        return searched
 
 
 class _Searching:
@@ -224,7 +224,7 @@ class _Searching:
             )
         chooses, self.apart = split(data.dev, 0.5, _SEED)
         self.data = replace(data, dev=chooses)
-        self.said: dict[int, list[Any]] = {}  # what each seed says of the half apart
+        self.predictions: dict[int, list[Any]] = {}  # of each seed for the half apart
 
     def run(self) -> Searched:
         """Goes through what is left of it."""
@@ -235,26 +235,26 @@ class _Searching:
         if self.ranks.leads:
             self._begin(settings)
         self.callback.start(self.ranks.count)
-        for sentence in (*self.data.said, *filter(None, [head])):
-            self.callback.on_message(sentence)
+        for message in (*self.data.messages, *filter(None, [head])):
+            self.callback.on_message(message)
         self.callback.on_message(
             f"{len(settings)} trials. {len(self.data.dev):,} items of the dev set choose; the "
             f"other {len(self.apart):,} have no say, and the result is reported on them."
         )
-        found = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
+        searched = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
         for number, setting in enumerate(settings):
-            self.callback.on_message(f"Trial {number}: {_said(setting)}.")
+            self.callback.on_message(f"Trial {number}: {_in_words(setting)}.")
             path = f"trial {number + 1} of {len(settings)}", self.folder / f"trial-{number}"
             self.callback.enter(*path)
             outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
-            found = replace(found, outcome=outcome)
+            searched = replace(searched, outcome=outcome)
             if result is None:
-                return found
-            found = replace(found, trials=[*found.trials, (setting, result)])
+                return searched
+            searched = replace(searched, trials=[*searched.trials, (setting, result)])
         # All ranks must train the same, whatever the last bits on each.
-        number = int(self.ranks.agreed(found.best_trial))
+        number = int(self.ranks.agreed(searched.best_trial))
         best = settings[number]
-        self.callback.on_message(f"The best is trial {number}: {_said(best)}.")
+        self.callback.on_message(f"The best is trial {number}: {_in_words(best)}.")
         if self.ranks.leads:
             self._reuse(number)
         self.ranks.agreed(0.0)  # the others wait for it
@@ -262,13 +262,13 @@ class _Searching:
             path = f"seed {number} of {len(self.recipe.seeds)}", self.folder / f"seed-{seed}"
             self.callback.enter(*path)
             outcome, result = self._seed(best, seed, f"seed-{seed}")
-            found = replace(found, outcome=outcome)
+            searched = replace(searched, outcome=outcome)
             if result is None:
-                return found
-            found = replace(found, results=[*found.results, result])
+                return searched
+            searched = replace(searched, results=[*searched.results, result])
             if self.ranks.leads:  # it wrote the model, and knows when it is there
-                found = replace(found, reported=[*found.reported, self._reported(result)])
-        return self._finished(found)
+                searched = replace(searched, reported=[*searched.reported, self._reported(result)])
+        return self._finished(searched)
 
     def _seed(
         self, setting: Setting, seed: int, name: str
@@ -296,9 +296,9 @@ class _Searching:
         model = load(result.folder / MODEL, device=self.ranks.device)
         task, max_length = model.task, model.max_length  # as the seed settled it, threshold and all
         assert task is not None
-        said = answers(task, model.model, model.tokenizer, self.apart, max_length=max_length)
-        self.said[result.seed] = said
-        return task.measure(self.apart, said, intervals=True)
+        predictions = answers(task, model.model, model.tokenizer, self.apart, max_length=max_length)
+        self.predictions[result.seed] = predictions
+        return task.measure(self.apart, predictions, intervals=True)
 
     def _begin(self, settings: Sequence[Setting]) -> None:
         """Writes down what is searched; refuses a folder that holds another search."""
@@ -326,32 +326,32 @@ class _Searching:
         if before is None:
             write_json(self.folder / SEARCH, {"plan": plan})
 
-    def _finished(self, found: Searched) -> Searched:
+    def _finished(self, searched: Searched) -> Searched:
         if not self.ranks.leads:
-            return found
-        best = found.results[found.best_seed]
+            return searched
+        best = searched.results[searched.best_seed]
         with fresh_folder(self.folder / MODEL, overwrite=True) as temporary:
             shutil.copytree(best.folder / MODEL, temporary, dirs_exist_ok=True)
         before = config.read_json(self.folder / SEARCH)
-        write_json(self.folder / SEARCH, {"plan": before["plan"], **_record(found)})
-        # What chose has no say in how good it is: only the other half is told.
-        told = found.reported[found.best_seed]
-        self.callback.score(told.primary, told.value)
-        report = self._report(found)
-        return replace(found, model=self.folder / MODEL, report=report)
+        write_json(self.folder / SEARCH, {"plan": before["plan"], **_record(searched)})
+        # What chose has no say in how good it is: only the other half is reported.
+        reported = searched.reported[searched.best_seed]
+        self.callback.score(reported.primary, reported.value)
+        report = self._report(searched)
+        return replace(searched, model=self.folder / MODEL, report=report)
 
-    def _report(self, found: Searched) -> Path | None:
+    def _report(self, searched: Searched) -> Path | None:
         """Writes the report: every value in it is of the half that had no say."""
         results = [
             replace(result, measured=apart)
-            for result, apart in zip(found.results, found.reported, strict=True)
+            for result, apart in zip(searched.results, searched.reported, strict=True)
         ]
         train, dev = self.data.files[0], replace(self.data.files[1], items=self.apart)
         notes = config.read_json(self.folder / MODEL / NOTES)
         task = config.read(Task, notes["task"], "task")
         return write_report(
             self.folder,
-            self._recipe(found.trials[found.best_trial][0]),
+            self._recipe(searched.trials[searched.best_trial][0]),
             replace(
                 self.data,
                 task=task,
@@ -362,26 +362,28 @@ class _Searching:
                 ),
             ),
             results,
-            results[found.best_seed],
+            results[searched.best_seed],
             device=self.ranks.device,
             callback=self.callback,
-            predictions=self.said[found.results[found.best_seed].seed],
+            predictions=self.predictions[searched.results[searched.best_seed].seed],
             trials=[
-                TrialSummary(_said(setting), seed_summary(result), kept=number == found.best_trial)
-                for number, (setting, result) in enumerate(found.trials)
+                TrialSummary(
+                    _in_words(setting), seed_summary(result), kept=number == searched.best_trial
+                )
+                for number, (setting, result) in enumerate(searched.trials)
             ],
         )
 
 
-def _record(found: Searched) -> dict[str, Any]:
-    pairs = zip(found.results, found.reported, strict=True)
+def _record(searched: Searched) -> dict[str, Any]:
+    pairs = zip(searched.results, searched.reported, strict=True)
     return {
         "trials": [
             {"trial": number, **setting, "step": result.step, **result.measured.to_dict()}
-            for number, (setting, result) in enumerate(found.trials)
+            for number, (setting, result) in enumerate(searched.trials)
         ],
-        "best_trial": found.best_trial,
-        "best_seed": found.results[found.best_seed].seed,
+        "best_trial": searched.best_trial,
+        "best_seed": searched.results[searched.best_seed].seed,
         "seeds": {
             str(result.seed): {"chose": result.measured.to_dict(), "apart": apart.to_dict()}
             for result, apart in pairs
@@ -389,5 +391,5 @@ def _record(found: Searched) -> dict[str, Any]:
     }
 
 
-def _said(setting: Mapping[str, float | int]) -> str:
+def _in_words(setting: Mapping[str, float | int]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in setting.items())

@@ -38,10 +38,6 @@ class Baseline:
     uniform: float
     part: str = NAMING[0]
 
-    def described(self) -> dict[str, float]:
-        """As plain data."""
-        return {"loss": self.loss, "accuracy": self.accuracy, "uniform": self.uniform}
-
 
 def unigram_baseline(
     corpus: Corpus, held_out: Sequence[Batch], ranks: ProcessGroup

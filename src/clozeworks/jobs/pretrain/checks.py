@@ -1,4 +1,4 @@
-"""What is looked at before the first step, in plain sentences.
+"""What is checked before the first step, in plain sentences.
 
 Most runs that fail could have been stopped here: too little room, a mask rate that is not what was
 meant, a first loss that says the model and the tokenizer do not fit.
@@ -36,7 +36,7 @@ from clozeworks.wording import counted, size_in_words
 _SAVED = 12
 # Pairs are meant to be half and half; what is further off than this is worth a word.
 _UNEVEN = 0.1
-# Examples whose rates are looked at, and steps that are made for it at the most.
+# Examples whose rates are checked, and the most steps that are read for it.
 _EXAMPLES, _MOST_STEPS = 1_000, 16
 # A first loss above this multiple of guessing every token alike is no accident.
 _FAR = 1.2
@@ -54,7 +54,7 @@ def preflight(
     """Says what a run is about to do, and refuses what cannot go well.
 
     Raises:
-        OutputError: There is no room for the snapshots.
+        OutputError: If there is no room for the snapshots.
     """
     count = sum(parameter.numel() for parameter in network.parameters())
     steps = stages.steps
@@ -78,12 +78,14 @@ def preflight(
             f"Each of the {loader.ranks} processes compares its own examples alone: this is not "
             "the run that one process would make."
         )
-    _room(folder, count, recipe.checkpointing.keep, callback)
-    _memory(count, recipe, workers.count, callback)
+    _check_disk(folder, count, recipe.checkpointing.keep, callback)
+    _check_memory(count, recipe, workers.count, callback)
     # Rates of a few examples say little.
-    looked = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
-    pieces = [piece for step in range(looked) for piece in loader.batch(step)]
-    for sentence in asked(pieces, looked, loader.ranks):
+    steps_read = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.examples))
+    micro_batches = [
+        micro_batch for step in range(steps_read) for micro_batch in loader.batch(step)
+    ]
+    for sentence in target_messages(micro_batches, steps_read, loader.ranks):
         callback.on_message(sentence)
 
 
@@ -95,7 +97,7 @@ def first_loss(
     Args:
         measured: The first evaluation.
         baseline: What guessing costs on the same questions.
-        callback: Who is told.
+        callback: Is told what happens.
         fresh: Whether the weights are fresh.
     """
     if measured is None or baseline is None:
@@ -118,18 +120,18 @@ def first_loss(
         )
 
 
-def asked(pieces: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
+def target_messages(micro_batches: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
     """What a step asks, part by part.
 
     Args:
-        pieces: All pieces of some steps that this process has.
+        micro_batches: All micro-batches of some steps that this process has.
         steps: How many steps they are.
         ranks: How many processes share them.
     """
-    tokens = sum(len(piece.ids) for piece in pieces)
+    tokens = sum(len(micro_batch.ids) for micro_batch in micro_batches)
     sentences = []
-    for name in pieces[0].targets:
-        answers = [piece.targets[name][ANSWERS] for piece in pieces]
+    for name in micro_batches[0].targets:
+        answers = [micro_batch.targets[name][ANSWERS] for micro_batch in micro_batches]
         count = sum(map(len, answers))
         if name in _PAIRS:
             ones = sum(int(array.sum()) for array in answers) / max(count, 1)
@@ -141,15 +143,18 @@ def asked(pieces: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
                 )
             else:
                 sentences.append(f"{name}: {ones:.0%} of {counted(count, 'pair')} are negatives.")
-        elif "positions" in pieces[0].targets[name]:
+        elif "positions" in micro_batches[0].targets[name]:
             sentences.append(f"{name}: {count / tokens:.1%} of the tokens are asked.")
         else:
             each = counted(round(count * ranks / steps), "question")
             about = "" if ranks == 1 and count % steps == 0 else "about "
             sentences.append(f"{name}: {about}{each} a step.")
-        if MERGED in pieces[0].targets[name]:
+        if MERGED in micro_batches[0].targets[name]:
             sentences += _merged(
-                name, np.concatenate([piece.targets[name][MERGED] for piece in pieces])
+                name,
+                np.concatenate(
+                    [micro_batch.targets[name][MERGED] for micro_batch in micro_batches]
+                ),
             )
     return sentences
 
@@ -166,7 +171,7 @@ def _merged(name: str, spans: Int64Array) -> list[str]:
     ]
 
 
-def _room(folder: Path, count: int, keep: int, callback: Callback) -> None:
+def _check_disk(folder: Path, count: int, keep: int, callback: Callback) -> None:
     # One more than is kept stands there while the newest is written; the model comes at the end.
     needed = count * (_SAVED * (keep + 1) + 4)
     free = shutil.disk_usage(folder).free
@@ -181,13 +186,13 @@ def _room(folder: Path, count: int, keep: int, callback: Callback) -> None:
     )
 
 
-def _memory(count: int, recipe: Recipe, workers: int, callback: Callback) -> None:
+def _check_memory(count: int, recipe: Recipe, workers: int, callback: Callback) -> None:
     # The weight, two means, and a gradient for each worker; what a micro-batch needs comes on top.
     needed = count * (4 + 8 + 4 * workers)
     have = available()
-    said = f", {size_in_words(have)} are available" if have else ""
+    free = f", {size_in_words(have)} are available" if have else ""
     callback.on_message(
-        f"Weights, gradients and optimizer need {size_in_words(needed)} of memory{said}."
+        f"Weights, gradients and optimizer need {size_in_words(needed)} of memory{free}."
     )
     if have and needed > have:
         callback.on_message(
@@ -214,7 +219,7 @@ def check_lengths(
             trained already, so that nothing in it can be changed.
 
     Raises:
-        SettingError: Whose table it is, and what to do.
+        SettingError: If the examples are too long.
     """
     kept = "start from a size, as a trained model keeps its positions"
     config = kept if max_positions is None else f"raise model.config.{max_positions}"
@@ -229,7 +234,7 @@ def check_lengths(
         if isinstance(own, MaskDecoder):
             advice = "raise objective.generator.positions"
             tables.append(("the generator's mask decoder takes at most", own.count, advice))
-    for who, room, advice in tables:
-        if room is not None and length > room:
+    for who, limit, advice in tables:
+        if limit is not None and length > limit:
             advice = f"shorten them (`data.stages`), or {advice}"
-            raise SettingError("the length of examples", length, f"{who} {room:,}", advice)
+            raise SettingError("the length of examples", length, f"{who} {limit:,}", advice)

@@ -51,13 +51,13 @@ def pretrain(
     Args:
         recipe: A recipe, a TOML file, or what it would hold.
         changes: Settings to change: `training.steps=2000`.
-        callback: Who is told what happens, such as a display.
+        callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute; the best there is if not given.
 
     Raises:
-        SettingError: A setting cannot be used, or is not the one the run was begun with.
-        OutputError: The folder holds something else, or another program uses it.
+        SettingError: If a setting cannot be used, or is not the one the run was begun with.
+        OutputError: If the folder holds something else, or another program uses it.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe, changes)

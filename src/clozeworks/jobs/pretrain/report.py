@@ -17,7 +17,8 @@ from clozeworks.reports.curves import GuessingLoss
 from clozeworks.reports.pretrain_card import PretrainedModel, pretraining_card
 from clozeworks.reports.pretrain_page import PretrainSummary, draw_curves, pretraining_page
 from clozeworks.runs.folder import CURVES, REPORT
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.runs.recorder import noted
+from clozeworks.storage.atomic import atomic_file, write_text
 
 
 def write_report(folder: Path, summary: PretrainSummary, callback: Callback) -> Path | None:
@@ -27,26 +28,15 @@ def write_report(folder: Path, summary: PretrainSummary, callback: Callback) -> 
         The page; None if it could not be written.
     """
     charts: list[str] = []
-    # A drawing library has many ways to fail, and none is a reason to lose a run.
-    try:
+    with noted("The curves could not be drawn", callback):
         picture, charts = draw_curves(summary)
         if picture:
             with atomic_file(folder / CURVES) as file:
                 file.write(picture)
-    except Exception as error:
-        callback.on_message(
-            f"The curves could not be drawn ({error}); the run itself is not affected."
-        )
-    try:
-        page = pretraining_page(summary, charts)
-        with atomic_file(folder / REPORT, "w") as file:
-            file.write(page)
+    with noted("The report could not be written", callback):
+        write_text(folder / REPORT, pretraining_page(summary, charts))
         return folder / REPORT
-    except Exception as error:
-        callback.on_message(
-            f"The report could not be written ({error}); the run itself is not affected."
-        )
-        return None
+    return None
 
 
 def model_card(

@@ -31,9 +31,9 @@ def starting_model(
         begun: Whether the run goes on, so that what is meant was decided before.
 
     Raises:
-        UnknownName: Neither a size nor a folder has this name.
-        SettingError: Both have it.
-        InputError: The corpus was built with another tokenizer than the model's.
+        UnknownName: If neither a size nor a folder has this name.
+        SettingError: If both have it.
+        InputError: If the corpus was built with another tokenizer than the model's.
     """
     sizes = published_sizes()
     if start.fresh:

@@ -23,16 +23,11 @@ from clozeworks.jobs.pretrain.summary import Pretrained
 from clozeworks.jobs.quickstart.python_documentation import python_documentation
 from clozeworks.jobs.quickstart.task import AREAS, SEEDS, Bought, what_it_bought
 from clozeworks.language_model import LanguageModel, load
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.atomic import atomic_file, write_text
 from clozeworks.text.training.train import train_from_iterator
 
-TEXT, TOKENIZER, CORPUS, RECIPE, RUN = (
-    "python.jsonl",
-    "tokenizer",
-    "corpus",
-    "recipe.toml",
-    "run",
-)
+TEXT, RECIPE = "python.jsonl", "recipe.toml"
+TOKENIZER, CORPUS, RUN = "tokenizer", "corpus", "run"
 GAPS = [
     "Return [MASK] if the object is an instance of the class, and False otherwise.",
     "If the file does not exist, an [MASK] is raised.",
@@ -110,14 +105,13 @@ def quickstart(
         seeds: The seeds of fine-tuning; none to leave that out.
 
     Raises:
-        OutputError: The folder holds something else.
+        OutputError: If the folder holds something else.
     """
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     corpus = _corpus(folder, say)
     if not (folder / RECIPE).exists():
-        with atomic_file(folder / RECIPE, "w") as file:
-            file.write(RECIPE_TEXT)
+        write_text(folder / RECIPE, RECIPE_TEXT)
     recipe = settled(folder, *changes)
     objective = recipe.objectives()[0][0]
     fresh = starting_model(recipe.model, objective, corpus, recipe.seed)
@@ -136,10 +130,10 @@ def quickstart(
 
 
 def check_folder(folder: Path) -> None:
-    """Complains about a folder that holds something else.
+    """Refuses a folder that holds something else.
 
     Raises:
-        OutputError: It does.
+        OutputError: If the folder holds other files.
     """
     held = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if held and TEXT not in held:
