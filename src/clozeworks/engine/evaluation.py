@@ -227,13 +227,7 @@ def evaluate(
 ) -> StepResult:
     """The losses of some batches, over all ranks, without dropout.
 
-    Args:
-        model: The model; its mode comes back afterwards.
-        loss: The loss of a batch on the device.
-        names: The parts of the objective.
-        micro_batches: This rank's part of the text, possibly none.
-        ranks: The processes that share the run.
-        workers: Runs micro-batches in parallel.
+    The mode of the model comes back afterwards.
     """
 
     def work(worker: int, micro_batch: Batch) -> Loss:

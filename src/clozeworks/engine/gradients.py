@@ -122,11 +122,7 @@ class Gradients:
     ) -> tuple[Loss, Sequence[Tensor | None]]:
         """What one micro-batch costs, and its gradient.
 
-        Args:
-            step: The step it belongs to.
-            number: Its number among the micro-batches of the step.
-            micro_batch: The micro-batch.
-            counts: Targets of the whole step; those of the micro-batch if not given.
+        Without `counts`, the targets of the whole step, those of the micro-batch count.
         """
         with self.drawing(step, number), self.computing():
             loss = self._loss(micro_batch.tensors(self._ranks.device, step))
@@ -153,14 +149,7 @@ class Gradients:
 def measured(
     names: Sequence[str], losses: Sequence[Loss], tokens: int, ranks: ProcessGroup
 ) -> StepResult:
-    """Adds up what micro-batches cost, over all ranks; waits for the device.
-
-    Args:
-        names: The parts of the objective.
-        losses: What this rank's micro-batches cost; there may be none.
-        tokens: This rank's tokens.
-        ranks: The processes that share the run.
-    """
+    """Adds up what micro-batches cost, over all ranks; waits for the device."""
     sums: list[float] = []
     for name in names:
         costs = [loss.terms[name] for loss in losses]

@@ -67,10 +67,6 @@ class Freezing:
 
         What was frozen before stays frozen.
 
-        Args:
-            model: The model.
-            layer_decay: The learning rate of a layer is this times that of the layer above it.
-
         Raises:
             SettingError: If more layers are to be frozen than the model has.
         """
@@ -110,11 +106,6 @@ def param_groups(
     Tied parameters are taken once, by their first name; frozen ones are left out. A group has its
     `role`, `"decayed"` or `"not decayed"`, its `lr_scale`, and the `start_step` from which it
     changes; a group without parameters is left out.
-
-    Args:
-        model: Any module.
-        weight_decay: The weight decay of what is decayed.
-        schedule_of: How parameters differ from each other.
 
     Raises:
         SettingError: If every parameter is frozen.

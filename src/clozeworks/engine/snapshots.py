@@ -227,12 +227,7 @@ class Snapshots:
 def optimizer_tensors(
     optimizer: torch.optim.Optimizer, names: Mapping[int, str]
 ) -> dict[str, Tensor]:
-    """The state of an optimiser by the names of its parameters.
-
-    Args:
-        optimizer: One whose state is tensors.
-        names: The name of each parameter by its id.
-    """
+    """The state of an optimiser by the names of its parameters."""
     return {
         f"{names[id(parameter)]}/{key}": value
         for parameter, values in optimizer.state.items()

@@ -24,12 +24,7 @@ is changed by its path: clozeworks pretrain FILE training.steps=2000"""
 
 
 def recipe_text(recipe: Recipe, objective: str) -> str:
-    """The file.
-
-    Args:
-        recipe: The settings.
-        objective: The name of its objective, which is written instead of the table it stands for.
-    """
+    """A recipe as a TOML file, with the name of its objective instead of the table."""
     lines = [*(f"# {line}" for line in _HEAD.splitlines()), ""]
     _table(recipe, "", lines, {"objective": objective})
     return "\n".join(lines) + "\n"

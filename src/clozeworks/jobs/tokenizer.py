@@ -78,14 +78,6 @@ def read_texts(
 ) -> Iterator[str]:
     """Reads the documents of files, one file after the other.
 
-    Args:
-        files: The files, as `find_files` finds them.
-        documents: What is a document in a `.txt` file.
-        columns: The columns or fields that hold the text, by name or number.
-        header: Whether the first row of csv and tsv files is a header; it is if not given.
-        encoding: The encoding of text files.
-        progress: Called with the bytes of all files that were read, and their number.
-
     Raises:
         InputError: If a file cannot be used as it is, with the line where that is.
     """

@@ -35,12 +35,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def command_line(arguments: Sequence[str], ranks: int) -> str:
-    """What to type to run a command, in as many processes as it had.
-
-    Args:
-        arguments: What follows `clozeworks`.
-        ranks: How many processes share the run.
-    """
+    """What to type to run a command, in as many processes as it had."""
     several = ["torchrun", "--nproc-per-node", str(ranks), "-m"] if ranks > 1 else []
     return shlex.join([*several, "clozeworks", *arguments])
 

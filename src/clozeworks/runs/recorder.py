@@ -84,12 +84,7 @@ class RunRecorder(CallbackList):
         super().on_evaluate(step, record)
 
     def start(self, ranks: int, step: int = 0) -> None:
-        """A session starts: from here on the folder is a run.
-
-        Args:
-            ranks: How many processes share the run.
-            step: The step it continues from.
-        """
+        """A session starts: from here on the folder is a run."""
         before = RunState("", "unknown")
         if self._folder is not None and (self._folder / STATE).exists():
             before = read_state(self._folder)
@@ -108,12 +103,7 @@ class RunRecorder(CallbackList):
         )
 
     def enter(self, part: str, folder: Path) -> None:
-        """A seed or a trial begins, or continues.
-
-        Args:
-            part: Which, in words: `seed 2 of 3`.
-            folder: Its folder, inside that of the run.
-        """
+        """A part of the run, such as `seed 2 of 3`, begins or continues in its folder."""
         self._change(part=part, folder=folder.name, step=0, steps=None, loss=None)
 
     def score(self, metric: str, value: float) -> None:
@@ -121,12 +111,7 @@ class RunRecorder(CallbackList):
         self._change(metric=metric, value=_number(value))
 
     def end(self, *, finished: bool, step: int | None = None) -> None:
-        """The session ends.
-
-        Args:
-            finished: Whether nothing is left to do.
-            step: The last step that was done, if any was.
-        """
+        """The session ends."""
         if step is not None:
             self._change(step=step, at_once=False)
         self._change(status="finished" if finished else "stopped", pid=None, host=None)

@@ -49,10 +49,7 @@ def held(folder: Path) -> Iterator[None]:
 def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bool) -> None:
     """Refuses to continue a run with another recipe than it was started with.
 
-    Args:
-        folder: The run.
-        written: The recipe as it would be written down.
-        begun: Whether it has anything to continue from; otherwise it can start anew.
+    A run that has nothing to continue from can start anew.
 
     Raises:
         SettingError: If a setting differs; names the differences.
@@ -103,15 +100,6 @@ def open_session(
     callback: Callback,
 ) -> Iterator[tuple[Metrics | None, Callback]]:
     """Records what this session runs on, and opens its logs; cleans up after killed sessions.
-
-    Args:
-        folder: The run, or the folder of one of its seeds.
-        snapshots: Its snapshots.
-        snapshot: The one that it goes on from; None if it begins at the first step.
-        written: The recipe as it is written down.
-        logging: What is logged.
-        ranks: The processes that share the run; the first of them writes.
-        callback: The callback of the run.
 
     Yields:
         The metrics file, None on processes that write nothing; and the callback of the run together

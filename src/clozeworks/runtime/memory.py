@@ -7,11 +7,7 @@ import torch
 
 
 def available(device: torch.device | None = None) -> int | None:
-    """Bytes that can be had without harm to others; None if nobody knows.
-
-    Args:
-        device: Whose memory; the machine's own if not given.
-    """
+    """Bytes that are free on a device, the CPU if not given; None if that is not known."""
     if device is not None and device.type == "cuda":
         free: int = torch.cuda.mem_get_info(device)[0]
         return free

@@ -146,9 +146,6 @@ class WorkerPool:
 
         Threads that help each other through a small update wait for each other at each of its many
         operations. If another program has one of the cores, that takes longer than the items.
-
-        Args:
-            parameters: How many parameters are updated between items.
         """
         with _threads(1 if self.count > 1 and parameters < _WORTH_HELP else None):
             yield

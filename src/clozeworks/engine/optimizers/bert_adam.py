@@ -108,12 +108,6 @@ def adam_step(moments: Moments, group: dict[str, Any], rate: float, decay: float
     """Updates both means, then the parameters.
 
     p <- (1 - rate * decay) * p - rate * mean / (sqrt(square) + eps)
-
-    Args:
-        moments: The parameters and what belongs to them; all but the gradients are changed.
-        group: Whose betas and eps are used.
-        rate: The learning rate.
-        decay: The weight decay.
     """
     beta1, beta2 = group["betas"]
     late = {

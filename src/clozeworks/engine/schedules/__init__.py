@@ -71,11 +71,5 @@ class ScheduleSpec(Slot):
         return self.after_warmup(min(step, steps), warmup, steps)
 
     def after_warmup(self, step: int, warmup: int, steps: int) -> float:
-        """The factor once warm-up is over.
-
-        Args:
-            step: `warmup` to `steps`.
-            warmup: How many updates warm-up has.
-            steps: How many updates the run has.
-        """
+        """The factor once warm-up is over."""
         raise NotImplementedError

@@ -56,15 +56,7 @@ class FinetunePlan:
         encoder_decoder: bool = False,
         mean_length: float = 1.0,
     ) -> "FinetunePlan":
-        """What a recipe means.
-
-        Args:
-            recipe: The recipe.
-            items: Examples of an epoch.
-            parameters: Parameters of the model.
-            encoder_decoder: Whether the model has a decoder beside its encoder.
-            mean_length: Tokens of an example, for batches that are measured in tokens.
-        """
+        """Settles a recipe for the number of items of an epoch and the size of the model."""
         training, logging, evaluation = recipe.training, recipe.logging, recipe.evaluation
         size = training.batch_size or _BATCH_SIZE
         if training.batch_tokens is not None:

@@ -144,10 +144,6 @@ def read_finetune_recipe(
 ) -> FinetuneRecipe:
     """A recipe from a file or from plain data, with some settings changed.
 
-    Args:
-        source: A TOML file, or what it would hold.
-        changes: Settings as a command line has them: `training.epochs=5`.
-
     Raises:
         SettingError: If a setting has a value it may not have.
         UnknownName: If there is no such setting; the nearest is shown.

@@ -46,16 +46,7 @@ def write_report(
 ) -> Path | None:
     """Writes predictions, card and report of a finished run.
 
-    Args:
-        folder: The run, with its model.
-        recipe: Its recipe.
-        data: The task and its items.
-        results: What each seed came to.
-        best: The one whose model is kept.
-        device: Where to compute.
-        callback: Is told what could not be done.
-        predictions: What the best model predicts for the dev set; the model is asked if empty.
-        trials: What a search tried before.
+    If there are no predictions for the dev set, the model is asked.
 
     Returns:
         The page; None if it could not be written.
@@ -140,12 +131,7 @@ def trained(training: Training, model: LanguageModel) -> str:
 
 
 def about_freezing(training: Training, counted: str) -> str:
-    """What did not change, or less than the rest, in sentences.
-
-    Args:
-        training: The settings.
-        counted: How many parameters change; empty if all do.
-    """
+    """What did not change, or less than the rest, in sentences."""
     sentences, freezing = [counted or "Every parameter was trained."], training.freezing
     if freezing.heads_only:
         sentences.append("Only the heads and the pooler were trained.")

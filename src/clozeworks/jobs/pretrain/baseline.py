@@ -44,10 +44,7 @@ def unigram_baseline(
 ) -> Baseline | None:
     """The baseline of the questions of some batches; None if they ask for no tokens.
 
-    Args:
-        corpus: Where tokens are counted.
-        held_out: This rank's share of the held-out text.
-        ranks: The processes that share the run; all of them must ask.
+    All ranks must call it.
     """
     part = next((part for part in NAMING for piece in held_out if part in piece.targets), NAMING[0])
     asked = [piece.targets[part][ANSWERS] for piece in held_out if part in piece.targets]

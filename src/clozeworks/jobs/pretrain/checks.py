@@ -92,14 +92,7 @@ def preflight(
 def first_loss(
     measured: StepResult | None, baseline: Baseline | None, callback: Callback, *, fresh: bool
 ) -> None:
-    """Says what the first loss means, and warns of one that cannot be right.
-
-    Args:
-        measured: The first evaluation.
-        baseline: What guessing costs on the same questions.
-        callback: Is told what happens.
-        fresh: Whether the weights are fresh.
-    """
+    """Says what the first loss means, and warns of one that cannot be right."""
     if measured is None or baseline is None:
         return
     part = baseline.part
@@ -121,13 +114,7 @@ def first_loss(
 
 
 def target_messages(micro_batches: MicroBatches, steps: int, ranks: int = 1) -> list[str]:
-    """What a step asks, part by part.
-
-    Args:
-        micro_batches: All micro-batches of some steps that this process has.
-        steps: How many steps they are.
-        ranks: How many processes share them.
-    """
+    """What the targets of some steps are, a sentence for each loss."""
     tokens = sum(len(micro_batch.ids) for micro_batch in micro_batches)
     sentences = []
     for name in micro_batches[0].targets:

@@ -153,10 +153,6 @@ class Recipe:
 def read_recipe(source: Path | str | dict[str, Any], changes: Sequence[str] = ()) -> Recipe:
     """A recipe from a file or from plain data, with some settings changed and all settled.
 
-    Args:
-        source: A TOML file, or what it would hold.
-        changes: Settings as a command line has them: `training.steps=2000`.
-
     Raises:
         SettingError: If a setting has a value it may not have.
         UnknownName: If there is no such setting; the nearest is shown.

@@ -47,16 +47,7 @@ def model_card(
     results: Mapping[str, Any],
     baseline: Baseline | None,
 ) -> str:
-    """The card of a pre-trained model.
-
-    Args:
-        model: The model.
-        recipe: The recipe as plain data.
-        manifest: The manifest of the corpus.
-        outcome: How the run ended.
-        results: The last evaluation.
-        baseline: What guessing by frequency costs.
-    """
+    """The card of a pre-trained model."""
     beginning = beginning_of(model.blueprint, {*results, recipe["objective"].get("kind")})
     mask, usage = None, 'outputs = model.embed(["a text"])'
     if beginning is not None:

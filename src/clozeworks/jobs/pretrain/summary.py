@@ -101,10 +101,5 @@ def example_of(tokenizer: Tokenizer) -> str:
 
 
 def beginning_of(blueprint: Blueprint, loss_names: Collection[str]) -> str | None:
-    """A text to go on with or to answer; None for a model that does not write, or fills gaps.
-
-    Args:
-        blueprint: The model.
-        loss_names: What it was asked in training.
-    """
+    """A text to go on with or to answer; None for a model that does not write, or fills gaps."""
     return "A text" if blueprint.can_generate and not FILLS_SPANS & set(loss_names) else None

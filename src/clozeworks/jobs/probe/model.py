@@ -44,10 +44,6 @@ def check_head(model: LanguageModel, task: str) -> None:
 def with_probe(model: LanguageModel, probed: Probed) -> LanguageModel:
     """Returns the model with the probe on its last layer as its head.
 
-    Args:
-        model: The model that was probed.
-        probed: The results, the last layer's included.
-
     Raises:
         SettingError: If the last layer was not probed.
         UnsupportedError: If the family's head has further layers.

@@ -57,13 +57,6 @@ def what_it_bought(
 ) -> list[Bought] | None:
     """Compares the three ways; goes on where it was stopped.
 
-    Args:
-        folder: Where everything goes.
-        model: The pre-trained model.
-        fresh: The same network with fresh weights.
-        callback: Who is told about the training.
-        seeds: The seeds of fine-tuning.
-
     Returns:
         What came out; None if it was stopped.
     """
