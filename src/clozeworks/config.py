@@ -216,10 +216,7 @@ def override(data: dict[str, Any], change: str) -> None:
         if not isinstance(inner, dict):
             where = ".".join(tables[: depth + 1])
             raise SettingError(
-                where,
-                inner,
-                f"{change!r} changes a part of a table",
-                "change it as a whole",
+                where, inner, f"{change!r} changes a part of a table", "change it as a whole"
             )
         data = inner
     data[key] = value

@@ -115,12 +115,7 @@ class EarlyStopping:
 
     def state(self) -> dict[str, Any]:
         """What a snapshot keeps of it beside the weights."""
-        return {
-            "value": self.value,
-            "loss": self.loss,
-            "step": self.step,
-            "waited": self.waited,
-        }
+        return {"value": self.value, "loss": self.loss, "step": self.step, "waited": self.waited}
 
     def resume(self, state: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         """Goes on from a snapshot."""
@@ -184,12 +179,7 @@ class HeldOutEvaluation(TrainerCallback):
         result, losses = None, dict[str, Any]()
         if has_text:
             result = evaluate(
-                trainer.model,
-                trainer.batch_loss,
-                self.names,
-                self.held_out,
-                ranks,
-                trainer.workers,
+                trainer.model, trainer.batch_loss, self.names, self.held_out, ranks, trainer.workers
             )
             losses["loss"] = result.loss
             for name, part in result.parts.items():

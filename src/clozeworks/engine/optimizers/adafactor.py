@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.engine.optimizers import OptimizerSpec
+from clozeworks.engine.optimizers import OptimizerSpec, length_of
 from clozeworks.engine.param_groups import ScheduleOf, param_groups, uniform
 from clozeworks.spec import Above, AtMost, PositiveFloat, spec
 
@@ -110,7 +110,4 @@ def _zeros(grad: Tensor) -> dict[str, Tensor]:
 
 def _size(tensor: Tensor) -> Tensor:
     """The root mean square of all elements."""
-    # Trap: torch's norm of all elements at once adds up squares in float32: of eight million it is
-    # wrong in the fourth digit on a CPU. The norm of the norms of rows is right to the seventh.
-    length: Tensor = torch.linalg.vector_norm(torch.linalg.vector_norm(tensor, dim=-1))
-    return length / math.sqrt(tensor.numel())
+    return length_of(tensor) / math.sqrt(tensor.numel())

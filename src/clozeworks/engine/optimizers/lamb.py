@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from clozeworks.engine.optimizers import Betas, OptimizerSpec
+from clozeworks.engine.optimizers import Betas, OptimizerSpec, length_of
 from clozeworks.engine.optimizers.bert_adam import Moments, Uncorrected, adam_step
 from clozeworks.engine.param_groups import DECAYED, ScheduleOf, param_groups, uniform
 from clozeworks.spec import NonNegativeFloat, PositiveFloat, spec
@@ -56,13 +56,6 @@ class LambOptimizer(Uncorrected):
         minus_u = torch._foreach_mul(moments.parameters, -group["weight_decay"])
         adam_step(replace(moments, parameters=list(minus_u)), group, rate=1.0, decay=0.0)
         for parameter, step in zip(moments.parameters, minus_u, strict=True):
-            weight, change = _length(parameter), _length(step)
+            weight, change = length_of(parameter), length_of(step)
             trust = torch.where((weight > 0) & (change > 0), weight / change, 1.0)
             parameter.addcmul_(step, trust, value=group["lr"])
-
-
-def _length(tensor: Tensor) -> Tensor:
-    # Trap: torch's norm of all elements at once adds up squares in float32: of eight million it is
-    # wrong in the fourth digit on a CPU. The norm of the norms of rows is right to the seventh.
-    length: Tensor = torch.linalg.vector_norm(torch.linalg.vector_norm(tensor, dim=-1))
-    return length

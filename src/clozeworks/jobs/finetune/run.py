@@ -128,7 +128,9 @@ class FinetuneRun:
             data.shown,
             start.blueprint.count(),
             encoder_decoder=start.blueprint.decoder is not None,
-            mean_length=self._mean_length() if recipe.training.batch_tokens else 1.0,
+            mean_length=self._examples(start, data.train).mean_length
+            if recipe.training.batch_tokens
+            else 1.0,
         )
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
 
@@ -181,14 +183,9 @@ class FinetuneRun:
             partial(self._evaluated, model),
             best,
         )
+        written = self._written()
         session = open_session(
-            self.folder,
-            snapshots,
-            snapshot,
-            self._written(),
-            plan.logging,
-            self.ranks,
-            self.callback,
+            self.folder, snapshots, snapshot, written, plan.logging, self.ranks, self.callback
         )
         with session as (metrics, callback):
             trainer = Trainer(
@@ -278,50 +275,33 @@ class FinetuneRun:
         )
 
     def _loader(self, model: LanguageModel, workers: WorkerPool) -> Loader[MicroBatches]:
-        examples = TaskExamples(
-            self.data.task,
+        examples = self._examples(
+            model,
             self.data.train,
-            model.tokenizer,
-            max_length=model.max_length,
             change=_change(self.recipe.augment, self.seed, self.start),
             mixed=self.data.mixed(self.seed),
         )
-        return Loader(
-            examples,
-            self._micro_batcher(model, workers),
-            seed=self.seed,
-            examples=self.plan.batch_size,
-            rank=self.ranks.rank,
-            ranks=self.ranks.count,
-        )
+        return self._loader_of(examples, model, workers, examples=self.plan.batch_size)
 
     def _held_out(self, model: LanguageModel, workers: WorkerPool) -> MicroBatches:
-        """This rank's share of the dev set; nothing where answers tell the cost as well."""
+        """This rank's part of the dev set; nothing where predictions tell the loss as well."""
         if len(self.data.dev) < self.ranks.count or self.data.task.cost_value:
             return []
-        examples = TaskExamples(
-            self.data.task, self.data.dev, model.tokenizer, max_length=model.max_length
-        )
-        loader = Loader(
-            examples,
-            self._micro_batcher(model, workers),
-            seed=self.seed,
-            examples=len(self.data.dev),
-            rank=self.ranks.rank,
-            ranks=self.ranks.count,
-            workers=0,
-        )
-        return loader.batch(0)
+        examples = self._examples(model, self.data.dev)
+        size = len(self.data.dev)
+        return self._loader_of(examples, model, workers, examples=size, workers=0).batch(0)
 
-    def _mean_length(self) -> float:
-        return TaskExamples(
-            self.data.task, self.data.train, self.start.tokenizer, max_length=self.start.max_length
-        ).mean_length
+    def _examples(self, model: LanguageModel, items: Sequence[Any], **options: Any) -> TaskExamples:
+        tokenizer, max_length = model.tokenizer, model.max_length
+        return TaskExamples(self.data.task, items, tokenizer, max_length=max_length, **options)
 
-    def _micro_batcher(self, model: LanguageModel, workers: WorkerPool) -> MicroBatcher:
-        source = Vocabularies.of(model.tokenizer)
-        max_tokens = self.recipe.training.micro_batch_tokens
-        return MicroBatcher(self.objective, self.seed, source, max_tokens, workers.count)
+    def _loader_of(
+        self, arrangement: TaskExamples, model: LanguageModel, pool: WorkerPool, **options: int
+    ) -> Loader[MicroBatches]:
+        source, max_tokens = Vocabularies.of(model.tokenizer), self.plan.training.micro_batch_tokens
+        batcher = MicroBatcher(self.objective, self.seed, source, max_tokens, pool.count)
+        ranks = {"rank": self.ranks.rank, "ranks": self.ranks.count}
+        return Loader(arrangement, batcher, seed=self.seed, **ranks, **options)
 
     def _written(self) -> dict[str, Any]:
         plan = self.plan

@@ -143,14 +143,9 @@ class _Run:
         names, saving = objective.loss_names, recipe.checkpointing
         every_steps = recipe.evaluation.settled(loaders.epoch_steps).every_steps
         evaluation = HeldOutEvaluation(names, held_out, every_steps)
+        written, logging = self._written(), recipe.logging
         session = open_session(
-            self.folder,
-            self.snapshots,
-            snapshot,
-            self._written(),
-            recipe.logging,
-            self.ranks,
-            self.callback,
+            self.folder, self.snapshots, snapshot, written, logging, self.ranks, self.callback
         )
         with session as (metrics, callback):
             self.callback.start(self.ranks.count, step)
@@ -163,7 +158,7 @@ class _Run:
                 ranks=self.ranks,
                 workers=workers,
                 builtin=(
-                    MetricsLogger(names, recipe.logging, metrics, saving.when_unwritable),
+                    MetricsLogger(names, logging, metrics, saving.when_unwritable),
                     evaluation,
                     Checkpointer(self.snapshots, saving),
                 ),

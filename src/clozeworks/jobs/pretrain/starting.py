@@ -49,13 +49,7 @@ def starting_model(
             rule = f"its vocabulary head is on its decoder, and {asks} needs one on the encoder"
             advice = "choose another objective, such as span_corruption, or a family of encoders"
             raise SettingError("model.start", start.start, rule, advice)
-        return new(
-            start.start,
-            corpus.tokenizer,
-            heads=heads,
-            seed=seed,
-            **start.config,
-        )
+        return new(start.start, corpus.tokenizer, heads=heads, seed=seed, **start.config)
     # A name of the hub may look like a size; one that differs by a letter or two is a slip.
     if not Path(start.start).exists() and get_close_matches(start.start, sizes, cutoff=0.85):
         raise UnknownName("model.start", start.start, sizes)

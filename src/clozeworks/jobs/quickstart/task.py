@@ -84,13 +84,7 @@ def what_it_bought(
 
 
 def _recipe(
-    folder: Path,
-    name: str,
-    way: str,
-    start: Path,
-    train: Path,
-    dev: Path,
-    seeds: Sequence[int],
+    folder: Path, name: str, way: str, start: Path, train: Path, dev: Path, seeds: Sequence[int]
 ) -> dict[str, Any]:
     return {
         "run": str(folder / f"{name}, {way}"),

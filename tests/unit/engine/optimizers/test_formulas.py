@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from clozeworks.engine.optimizers import bert_adam
+from clozeworks.engine.optimizers import bert_adam, length_of
 from clozeworks.engine.optimizers.adam_w import AdamW
 from clozeworks.engine.optimizers.bert_adam import BertAdam
-from clozeworks.engine.optimizers.lamb import Lamb, _length
+from clozeworks.engine.optimizers.lamb import Lamb
 
 ALL = {"adam_w": AdamW, "bert_adam": BertAdam, "lamb": Lamb}
 RATES = [0.0, 5e-3, 1e-2, 9e-3, 8e-3, 7e-3, 6e-3, 5e-3, 4e-3, 3e-3]
@@ -109,4 +109,4 @@ def test_lengths_of_large_tensors_are_right():
     for shape in [(30_000, 256), (256,), ()]:
         tensor = torch.randn(shape, generator=generator)
         exact = tensor.double().norm().item()
-        assert _length(tensor).item() == pytest.approx(exact, rel=1e-6)
+        assert length_of(tensor).item() == pytest.approx(exact, rel=1e-6)
