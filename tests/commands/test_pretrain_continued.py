@@ -126,6 +126,6 @@ def test_a_folder_has_the_places_it_has(folder, recipe, tmp_path):
     with pytest.raises(SettingError) as caught:
         pretrain(recipe, *SHORT, *change)
     assert str(caught.value) == (
-        "the examples have up to 600 tokens; the model takes at most 512; shorten them "
-        "(data.stages), or start from a size, as a trained model keeps its positions."
+        "the length of examples is 600; the model takes at most 512; shorten them "
+        "(`data.stages`), or start from a size, as a trained model keeps its positions."
     )

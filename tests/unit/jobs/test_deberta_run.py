@@ -90,7 +90,7 @@ SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 
     [
         (
             {"objective": DECODED, "model": {"config": {**CONFIG, "max_position_embeddings": 20}}},
-            "the mask decoder takes at most 20; shorten them (data.stages), or "
+            "the mask decoder takes at most 20; shorten them (`data.stages`), or "
             "raise model.config.max_position_embeddings.",
         ),
         (
@@ -98,7 +98,7 @@ SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 
                 "objective": {**DECODED, "positions": 20},
                 "model": {"start": "bert-tiny", "config": SMALL_BERT},
             },
-            "the mask decoder takes at most 20; shorten them (data.stages), or raise "
+            "the mask decoder takes at most 20; shorten them (`data.stages`), or raise "
             "objective.positions.",
         ),
         (
@@ -109,7 +109,7 @@ SMALL_BERT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 
                     "generator": {"positions": 20},
                 }
             },
-            "the generator's mask decoder takes at most 20; shorten them (data.stages), or "
+            "the generator's mask decoder takes at most 20; shorten them (`data.stages`), or "
             "raise objective.generator.positions.",
         ),
     ],
@@ -120,7 +120,7 @@ def test_examples_longer_than_a_decoder_s_places_are_refused_at_once(
     model = {**recipe["model"], **changes.get("model", {})}
     with pytest.raises(SettingError) as caught:
         pretrain({**recipe, **changes, "model": model})
-    assert str(caught.value) == f"the examples have up to 24 tokens; {sentence}"
+    assert str(caught.value) == f"the length of examples is 24; {sentence}"
     assert not (tmp_path / "run").exists()
 
 
