@@ -230,16 +230,14 @@ class Trainer:
         """
         weights, state = snapshot.tensors["model"], snapshot.state
         parameters = dict(self.model.named_parameters())
-        for name in parameters.keys() | weights.keys():
-            if not (
-                name in parameters
-                and name in weights
-                and parameters[name].shape == weights[name].shape
-            ):
-                raise CheckpointError(
-                    f"the snapshot of step {snapshot.step:,} belongs to another model: {name} is "
-                    "not in both, or has another shape; use another run folder."
-                )
+        shapes = [
+            {(n, tensor.shape) for n, tensor in each.items()} for each in (parameters, weights)
+        ]
+        for name, _ in shapes[0] ^ shapes[1]:
+            raise CheckpointError(
+                f"the snapshot of step {snapshot.step:,} belongs to another model: {name} is not "
+                "in both, or has another shape; use another run folder."
+            )
         with torch.no_grad():
             for name, parameter in parameters.items():
                 parameter.copy_(weights[name])

@@ -43,7 +43,7 @@ class BertAdam(OptimizerSpec):
 
     def build(
         self, model: nn.Module, learning_rate: float, schedule_of: ScheduleOf = uniform
-    ) -> "BertAdamOptimizer":
+    ) -> "Uncorrected":
         """Makes the optimizer."""
         settings = {"lr": learning_rate, "betas": self.betas, "eps": self.eps}
         return BertAdamOptimizer(param_groups(model, self.weight_decay, schedule_of), settings)

@@ -16,22 +16,18 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from clozeworks.engine.optimizers import Betas, OptimizerSpec, length_of
-from clozeworks.engine.optimizers.bert_adam import Moments, Uncorrected, adam_step
+from clozeworks.engine.optimizers import length_of
+from clozeworks.engine.optimizers.bert_adam import BertAdam, Moments, Uncorrected, adam_step
 from clozeworks.engine.param_groups import DECAYED, ScheduleOf, param_groups, uniform
-from clozeworks.spec import NonNegativeFloat, PositiveFloat, spec
+from clozeworks.spec import NonNegativeFloat, spec
 
 
 @spec
-class Lamb(OptimizerSpec):
+class Lamb(BertAdam):
     """Adam's steps, stretched to the length of each tensor."""
 
     paper: ClassVar[str] = "You et al. 2020"
 
-    betas: Betas = (0.9, 0.999)
-    """How much of the old mean, and of the old mean square, stays at each step."""
-    eps: PositiveFloat = 1e-6
-    """Added to the root of the mean square."""
     weight_decay: NonNegativeFloat = 0.01
     """The fraction of a weight that is added to its step before stretching."""
 

@@ -115,12 +115,8 @@ def seed_summary(result: RunResult) -> SeedSummary:
 def card(summary: FinetuneSummary, model: LanguageModel, data: LabelledTask) -> str:
     """The card of a fine-tuned model."""
     task, chats = data.task, data.chats
-    usage = CardUsage(
-        task.pipeline_tag,
-        task.usage(chats=chats),
-        task.transformers_usage(chats=chats),
-        task.usage_notes(),
-    )
+    snippets = task.usage(chats=chats), task.transformers_usage(chats=chats)
+    usage = CardUsage(task.pipeline_tag, *snippets, task.usage_notes())
     return finetuning_card(summary, model.family.model_type, model.blueprint.count(), usage)
 
 

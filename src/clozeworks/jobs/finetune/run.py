@@ -77,15 +77,9 @@ class RunResult:
 
     def write(self) -> None:
         """Writes it down; from then on the seed is done."""
-        record = {
-            "seed": self.seed,
-            "step": self.step,
-            "steps": self.steps,
-            "tokens": self.tokens,
-            "seconds": self.seconds,
-            "measured": self.measured.to_dict(),
-        }
-        write_json(self.folder / RESULT, record)
+        names = ("seed", "step", "steps", "tokens", "seconds")
+        record = {name: getattr(self, name) for name in names}
+        write_json(self.folder / RESULT, {**record, "measured": self.measured.to_dict()})
 
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
@@ -219,15 +213,8 @@ class FinetuneRun:
         # What is measured is what is saved: merged weights may say something else.
         self.predictions = [] if pairs else best.kept or []
         model, measured = self._tuned(model)
-        result = RunResult(
-            self.seed,
-            best.step,
-            outcome.step,
-            outcome.tokens,
-            outcome.seconds,
-            measured,
-            self.folder,
-        )
+        steps, tokens, seconds = outcome.step, outcome.tokens, outcome.seconds
+        result = RunResult(self.seed, best.step, steps, tokens, seconds, measured, self.folder)
         if self.ranks.leads:
             lora = recipe.lora
             save_with_adapter(model, self.folder / MODEL, lora, pairs, recipe.model)

@@ -188,20 +188,13 @@ class _Run:
                 model.checkpoint.notes |= objective.notes
                 self._export(path, model, companions, outcome, records, baseline)
             networks = {MODEL: model.model, **companions}
-            fills = [name for name, own in networks.items() if FILLING in own.blueprint.heads]
+            fills = [name for name, net in networks.items() if FILLING in net.blueprint.heads]
             filling = next((self.folder / n for n in fills if (self.folder / n).exists()), None)
         report = self._report(metrics, loaders, baseline, outcome)
-        tokenizer = self.corpus.tokenizer
+        example = example_of(self.corpus.tokenizer)
+        writing = beginning_of(model.blueprint, objective.loss_names)
         return Pretrained(
-            self.folder,
-            outcome,
-            path,
-            records,
-            baseline,
-            report,
-            filling,
-            example_of(tokenizer),
-            beginning_of(model.blueprint, objective.loss_names),
+            self.folder, outcome, path, records, baseline, report, filling, example, writing
         )
 
     def _report(
@@ -256,12 +249,10 @@ class _Run:
             advice = "raise it, or shorten the examples"
             raise SettingError("training.batch_tokens", tokens, rule, advice)
         source = Vocabularies.of(self.corpus.tokenizer, split)
-        cutter = MicroBatcher(
-            objective, recipe.seed, source, recipe.training.micro_batch_tokens, workers.count
-        )
+        max_tokens = recipe.training.micro_batch_tokens
         return Loader(
             arrangement,
-            cutter,
+            MicroBatcher(objective, recipe.seed, source, max_tokens, workers.count),
             seed=recipe.seed,
             tokens=tokens if examples is None else None,
             examples=examples,
@@ -304,21 +295,15 @@ class _Run:
         What was trained beside it comes first: where the model's folder is, all is done.
         """
         last = [record["evaluation"] for record in records if "evaluation" in record]
-        beside = {self.folder / name: model.with_network(own) for name, own in companions.items()}
-        for folder, made in {**beside, path: model}.items():
-            made.model.eval()
-            card = model_card(
-                made,
-                config.plain(self.recipe),
-                self.corpus.manifest,
-                outcome,
-                last[-1] if last else {},
-                baseline,
-            )
+        beside = {self.folder / name: model.with_network(net) for name, net in companions.items()}
+        for folder, saved in {**beside, path: model}.items():
+            saved.model.eval()
+            recipe, results = config.plain(self.recipe), last[-1] if last else {}
+            card = model_card(saved, recipe, self.corpus.manifest, outcome, results, baseline)
             try:
-                made.save(folder, overwrite=True, card=card)
+                saved.save(folder, overwrite=True, card=card)
             except UnsupportedError as error:
-                if made is model:
+                if saved is model:
                     raise
                 self.callback.on_message(f"The {folder.name} is not saved: {error}")
 

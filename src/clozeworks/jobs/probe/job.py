@@ -77,10 +77,8 @@ class ProbeRow:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         names = ("layers", "strength", "layer_weights", "seconds")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "measured": self.measured.to_dict(),
-        }
+        plain = {name: getattr(self, name) for name in names}
+        return {**plain, "measured": self.measured.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -274,20 +272,20 @@ class _Data:
     def _targets(self) -> NDArray[Any]:
         every = []
         for item, several in zip(self.learned, self.windows, strict=False):
-            targets = self.task.targets(item, several)
+            of_windows = self.task.targets(item, several)
             if not self.task.per_token:
-                every.append(targets[0].label)
+                every.append(of_windows[0].label)
                 continue
-            for window, target in zip(several, targets, strict=True):
+            for window, target in zip(several, of_windows, strict=True):
                 assert target.tokens is not None
                 every += target.tokens[window.wanted].tolist()
-        found = np.array(every)
-        if not len(found) or (found == found[0]).all():
+        targets = np.array(every)
+        if not len(targets) or (targets == targets[0]).all():
             raise InputError(
                 f"all {len(self.learned):,} training items have the same label; there must be at "
                 "least two labels; add rows with others, or raise the limit."
             )
-        return found
+        return targets
 
     def held(self, seed: int) -> NDArray[np.bool_]:
         """Which of the training rows the strength is chosen on."""
