@@ -244,9 +244,8 @@ class _Searching:
         searched = Searched(self.folder, [], cost=self.data.task.cost_value, chats=self.data.chats)
         for number, setting in enumerate(settings):
             self.callback.on_message(f"Trial {number}: {_in_words(setting)}.")
-            path = f"trial {number + 1} of {len(settings)}", self.folder / f"trial-{number}"
-            self.callback.enter(*path)
-            outcome, result = self._seed(setting, self.recipe.seeds[0], f"trial-{number}")
+            part, seed = f"trial {number + 1} of {len(settings)}", self.recipe.seeds[0]
+            outcome, result = self._train(part, setting, seed, f"trial-{number}")
             searched = replace(searched, outcome=outcome)
             if result is None:
                 return searched
@@ -259,9 +258,8 @@ class _Searching:
             self._reuse(number)
         self.ranks.agreed(0.0)  # the others wait for it
         for number, seed in enumerate(self.recipe.seeds, 1):
-            path = f"seed {number} of {len(self.recipe.seeds)}", self.folder / f"seed-{seed}"
-            self.callback.enter(*path)
-            outcome, result = self._seed(best, seed, f"seed-{seed}")
+            part = f"seed {number} of {len(self.recipe.seeds)}"
+            outcome, result = self._train(part, best, seed, f"seed-{seed}")
             searched = replace(searched, outcome=outcome)
             if result is None:
                 return searched
@@ -270,10 +268,11 @@ class _Searching:
                 searched = replace(searched, reported=[*searched.reported, self._reported(result)])
         return self._finished(searched)
 
-    def _seed(
-        self, setting: Setting, seed: int, name: str
+    def _train(
+        self, part: str, setting: Setting, seed: int, name: str
     ) -> tuple[Outcome | None, RunResult | None]:
         folder, recipe = self.folder / name, self._recipe(setting)
+        self.callback.enter(part, folder)
         run = FinetuneRun(recipe, self.data, self.start, seed, folder, self.ranks, self.callback)
         if self.ranks.leads:
             run.check()

@@ -118,25 +118,7 @@ class _Run:
                 "this one."
             )
         step = snapshot.step if snapshot else 0
-        loaders = Stages(
-            [
-                Stage(
-                    self._loader(
-                        "train",
-                        stage,
-                        workers,
-                        self._arranged("train", stage),
-                        tokens=tokens,
-                        examples=recipe.training.batch_size,
-                    ),
-                    steps,
-                    f"texts of up to {length} tokens",
-                )
-                for (stage, length, steps), tokens in zip(
-                    stages, recipe.batch_tokens(), strict=True
-                )
-            ]
-        )
+        loaders = self._loaders(stages, workers)
         held_out = self._held_out(objective, workers)
         if self.ranks.leads and snapshot is None:
             preflight(recipe, self.folder, network, loaders, workers, self.callback)
@@ -225,12 +207,20 @@ class _Run:
         return write_report(self.folder, summary, self.callback)
 
     def _arranged(self, part: str, objective: Objective) -> Examples:
-        return objective.chosen_examples().arrange(
-            self.corpus.split(part),
-            self.corpus.tokenizer,
-            self.recipe.seed,
-            self.corpus.folder / INDEX_FOLDER,
-        )
+        corpus, index = self.corpus, self.corpus.folder / INDEX_FOLDER
+        examples = objective.chosen_examples()
+        return examples.arrange(corpus.split(part), corpus.tokenizer, self.recipe.seed, index)
+
+    def _loaders(self, stages: Sequence[tuple[Objective, int, int]], workers: WorkerPool) -> Stages:
+        loaders, size = [], self.recipe.training.batch_size
+        sizes = zip(stages, self.recipe.batch_tokens(), strict=True)
+        for (objective, length, steps), tokens in sizes:
+            examples = self._arranged("train", objective)
+            loader = self._loader(
+                "train", objective, workers, examples, tokens=tokens, examples=size
+            )
+            loaders.append(Stage(loader, steps, f"texts of up to {length} tokens"))
+        return Stages(loaders)
 
     def _loader(
         self,
@@ -261,7 +251,7 @@ class _Run:
         )
 
     def _held_out(self, objective: Objective, workers: WorkerPool) -> MicroBatches:
-        """This rank's share of the text a model is measured on: the same at every step."""
+        """This rank's part of the text a model is measured on: the same at every step."""
         if VALIDATION not in self.corpus.splits:
             return []
         arrangement = self._arranged(VALIDATION, objective)
