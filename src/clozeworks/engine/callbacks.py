@@ -56,13 +56,15 @@ class CallbackList(Callback):
     A callback of a user that fails does not end the run: it is reported, and told nothing more.
 
     Args:
-        own: Callbacks of the job; what they raise is raised.
-        users: Callbacks of the user.
+        job_callbacks: Callbacks of the job; what they raise is raised.
+        user_callbacks: Callbacks of the user.
     """
 
-    def __init__(self, own: Iterable[Callback], users: Iterable[Callback] = ()) -> None:
-        self.own = list(own)
-        self.users = list(users)
+    def __init__(
+        self, job_callbacks: Iterable[Callback], user_callbacks: Iterable[Callback] = ()
+    ) -> None:
+        self._job_callbacks = list(job_callbacks)
+        self._user_callbacks = list(user_callbacks)
 
     def on_train_begin(self, steps: int) -> None:
         """Tells all of them."""
@@ -89,12 +91,12 @@ class CallbackList(Callback):
         self._tell(lambda callback: callback.on_train_end(outcome))
 
     def _tell(self, call: Callable[[Callback], Any]) -> list[Any]:
-        answers = [call(callback) for callback in self.own]
-        for callback in list(self.users):
+        answers = [call(callback) for callback in self._job_callbacks]
+        for callback in list(self._user_callbacks):
             try:
                 answers.append(call(callback))
             except Exception as error:
-                self.users.remove(callback)
+                self._user_callbacks.remove(callback)
                 self.on_message(
                     f"The callback {type(callback).__name__} failed ({type(error).__name__}: "
                     f"{error}); it is told nothing more, and the run goes on."

@@ -119,7 +119,7 @@ def open_session(
     with ExitStack() as stack:
         if logging.tensorboard:
             board = stack.enter_context(closing(Board(folder, step)))
-            callback = CallbackList([callback, board])
+            callback = CallbackList([board, callback])
         yield metrics, callback
         metrics.close()
 
