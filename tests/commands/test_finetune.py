@@ -83,7 +83,7 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
     [
         (
             ["classify", "{bert}", "{rows}", "search.learning_rates=[0.1]"],
-            "search has one setting only",
+            "search.learning_rates is [0.1]; there is one setting only",
         ),
         (
             ["classify", "{bert}", "{rows}", "search.rate=[0.1]"],

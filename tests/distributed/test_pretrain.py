@@ -22,7 +22,7 @@ NO_DROPOUT = [
 ]
 WRITING = """
 run = "{run}"
-objective = {{kind = "{objective}", examples = {arrangement}}}
+objective = {{kind = "{objective}", examples = {examples}}}
 [model]
 start = "{start}"
 config = {{{config}}}
