@@ -279,7 +279,7 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
     (tmp_path / "b.jsonl").write_text("\n", encoding="utf-8")
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     refused(
-        f"{tmp_path}/a.doc has the suffix '.doc'; known: .txt, .csv, .tsv, .jsonl, "
+        f"{tmp_path}/a.doc has the suffix '.doc'; classify reads .txt, .csv, .tsv, .jsonl, "
         ".json, .parquet, all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the "
         "file, or pipe its lines in with -.",
         *("classify", folder, tmp_path / "a.doc"),

@@ -38,11 +38,13 @@ def build(source, tokenizer_folder, tmp_path):
         (["--workers", "0"], "--workers is 0; it must be at least 1."),
         (
             ["--validation", "1"],
-            "--validation is 1.0; it is a fraction of the documents, at least 0 and below 1.",
+            "--validation is 1.0; it must be at least 0 and below 1; it is the fraction of "
+            "documents that is held out.",
         ),
         (
             ["--validation", "nan"],
-            "--validation is nan; it is a fraction of the documents, at least 0 and below 1.",
+            "--validation is nan; it must be at least 0 and below 1; it is the fraction of "
+            "documents that is held out.",
         ),
         (["--words", "jeiba"], "segmenter is 'jeiba'; known: jieba. Did you mean 'jieba'?"),
         (
@@ -73,7 +75,7 @@ def test_settings_of_a_build(refused, build, more, sentence):
         (["--show", "-1"], "--show is -1; it must be at least 0."),
         (
             ["--length", "4"],
-            "length is 4; 3 special tokens and one token of each text need 5; raise length.",
+            "--length is 4; 3 special tokens and one token of each text need 5; raise length.",
         ),
         (["--tokens", "0"], "--tokens is 0; it must be at least 1."),
         (

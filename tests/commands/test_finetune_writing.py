@@ -333,7 +333,7 @@ def test_what_cannot_be_done_is_said(
 
 def test_mixing_is_for_tasks_that_write(tiny_models, rows, command):
     outcome = command("finetune", "classify", tiny_models["bert"], rows, "data.mixture.limit=5")
-    assert "data.mixture is set; `task.kind` is 'classify': only text_to_text" in outcome.err
+    assert "data.mixture is set; task.kind is 'classify': only text_to_text" in outcome.err
 
 
 def test_sources_with_gaps_and_targets_that_name_none_are_counted(writers, command, tmp_path):

@@ -50,7 +50,7 @@ def run(tmp_path):
          "one; raise it, or shorten the examples."),
         ("data.stages=[{length=600}]",
          "the length of examples is 600; the model takes at most 512; shorten them "
-         "(`data.stages`), or raise model.config.max_position_embeddings."),
+         "(data.stages), or raise model.config.max_position_embeddings."),
         ("data.corpus=/nowhere",
          "/nowhere does not exist; check the name and the folder."),
         ("training.steps", "'training.steps' is not a change of a setting; write "
@@ -147,7 +147,7 @@ def test_a_corpus_of_another_tokenizer(command, recipe, tiny_models, run):
 def test_a_config_beside_a_model_folder(refused, recipe, tiny_models):
     start = tiny_models["bert"]
     refused(
-        "model.config is {'hidden_size': 64}; it changes a published size, but `model.start` is "
+        "model.config is {'hidden_size': 64}; it changes a published size, but model.start is "
         f"'{start}'; leave it out, or start from a size.",
         "pretrain",
         recipe,
