@@ -17,7 +17,7 @@ main.main(["embed", *sys.argv[1:]])
 """
 
 
-@pytest.mark.parametrize("budget", [20_000, 1024])
+@pytest.mark.parametrize("budget", [pytest.param(20_000, marks=pytest.mark.slow), 1024])
 def test_an_interrupted_command_leaves_everything_as_it_was(start, tiny_models, tmp_path, budget):
     source = tmp_path / "a.txt"
     source.write_text("the cat sat on the mat\n" * 150_000, encoding="utf-8")

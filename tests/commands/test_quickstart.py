@@ -91,6 +91,7 @@ def test_a_folder_that_holds_something_else_is_refused(command, place):
     assert done.code == 2 and "holds 'letter.txt' already" in done.err
 
 
+@pytest.mark.slow
 def test_the_text_is_large_and_always_the_same():
     documents = python_documentation()
     assert sum(map(len, documents)) > 1_000_000 and len(documents) == len(set(documents))

@@ -80,6 +80,7 @@ def place(tmp_path_factory):
     return folder, outputs
 
 
+@pytest.mark.slow
 def test_commands_print_what_the_readme_says(place):
     _, outputs = place
     for (command, expected), (out, beside) in zip(typed_along(), outputs, strict=True):
@@ -93,6 +94,7 @@ def test_commands_print_what_the_readme_says(place):
                 assert line in printed, command
 
 
+@pytest.mark.slow
 def test_what_the_readme_leaves_out_it_marks(place):
     _, outputs = place
     for (command, expected), (out, _) in zip(typed_along(), outputs, strict=True):
@@ -100,6 +102,7 @@ def test_what_the_readme_leaves_out_it_marks(place):
             assert len(steady(expected)) >= len(steady(out)), command
 
 
+@pytest.mark.slow
 def test_the_model_learned_its_text(place):
     """What is shown to be filled in is; rounding of another machine changes the scores."""
     _, outputs = place
@@ -110,6 +113,7 @@ def test_the_model_learned_its_text(place):
             assert float(said[1].split()[0]) > 0.4
 
 
+@pytest.mark.slow
 def test_python_runs(place, monkeypatch):
     folder, _ = place
     monkeypatch.chdir(folder)
