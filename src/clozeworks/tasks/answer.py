@@ -93,45 +93,39 @@ answer = tokenizer.decode(inputs["input_ids"][0, start : end + 1])"""
 
 @dataclass(frozen=True)
 class Candidate:
-    """A stretch of the context that may be the answer.
-
-    Attributes:
-        text: Its characters; empty for "no answer".
-        begin: The first of them in the context.
-        end: The end of the last.
-        score: Its probability among all candidates.
-        points: The sum of the two logits it was found by.
-    """
+    """A stretch of the context that may be the answer."""
 
     text: str
+    """Its characters; empty for "no answer"."""
     begin: int
+    """Its first character in the context."""
     end: int
+    """The character after its last."""
     score: float
+    """Its probability among all candidates."""
     points: float
+    """The sum of the two logits it was found by."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What a model answers.
-
-    Attributes:
-        text: The answer as it stands in the context; empty if there is none.
-        begin: Its first character in the context; None if there is none.
-        end: The end of its last.
-        score: Its probability among the candidates.
-        candidates: The best answers, best first; "no answer" among them if it may be given.
-        lead: By how much "no answer" is ahead of the best answer, in points; None if it may not be
-            given. There is no answer if it is above the threshold.
-        windows: Through how many windows the context was read.
-    """
+    """What a model answers."""
 
     text: str
+    """The answer as it stands in the context; empty if there is none."""
     begin: int | None
+    """Its first character in the context; None if there is none."""
     end: int | None
+    """The character after its last."""
     score: float
+    """Its probability among the candidates."""
     candidates: tuple[Candidate, ...]
+    """The best answers, best first; "no answer" among them if it may be given."""
     lead: float | None = None
+    """By how much "no answer" is ahead of the best answer, in points; None if it may not be given.
+    There is no answer if it is above the threshold."""
     windows: int = 1
+    """Through how many windows the context was read."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many candidates are kept."""

@@ -150,16 +150,11 @@ class LabelledTexts(Item):
 
 @dataclass(frozen=True, slots=True)
 class TextItem(LabelledTexts):
-    """A text and its label.
-
-    Attributes:
-        text: The text.
-        label: A label, several, or a number; None if it is not known.
-        source_location: Where it came from, for messages.
-    """
+    """A text and its label."""
 
     text: str
     label: Label = None
+    """A label, several, or a number; None if it is not known."""
     source_location: str = ""
 
     command: ClassVar[str] = "classify"
@@ -189,20 +184,16 @@ def text_lines(item: type[TextItem], path: Path, reading: Reading) -> FileItems:
 
 @dataclass(frozen=True)
 class Classified:
-    """What a model says of a text, or of two.
-
-    Attributes:
-        label: The label; all labels that hold; or a number.
-        score: The probability of the label; of several that of the least probable; None for a
-            number.
-        scores: The probability of every label; empty for a number.
-        windows: Through how many windows it was read.
-    """
+    """What a model says of a text, or of two."""
 
     label: Label
+    """The label; all labels that hold; or a number."""
     score: float | None
+    """The probability of the label; of several that of the least probable; None for a number."""
     scores: dict[str, float]
+    """The probability of every label; empty for a number."""
     windows: int = 1
+    """Through how many windows it was read."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many scores are kept."""

@@ -109,44 +109,35 @@ _UNLIKELY = -1e4
 
 @dataclass(frozen=True)
 class TaggedEntity:
-    """Some words that name one thing.
-
-    Attributes:
-        type: What it is.
-        text: Its characters.
-        begin: The first of them in the text.
-        end: The end of the last.
-        score: The mean probability of its words' tags.
-    """
+    """Some words that name one thing."""
 
     type: str
     text: str
     begin: int
+    """Its first character in the text."""
     end: int
+    """The character after its last."""
     score: float
+    """The mean probability of its words' tags."""
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """What a model says of the words of a text.
-
-    Attributes:
-        text: The text.
-        spans: Where each word stands in it.
-        tags: The tag of each word.
-        scores: The probability of each tag.
-        entities: What the tags name together; none for parts of speech.
-        windows: Through how many windows the text was read.
-        scheme: The scheme its tags were rewritten in; None if they are in the model's own.
-    """
+    """What a model says of the words of a text."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
+    """Where each word stands in it."""
     tags: tuple[str, ...]
+    """The tag of each word."""
     scores: tuple[float, ...]
+    """The probability of each tag."""
     entities: tuple[TaggedEntity, ...]
+    """What the tags name together; none for parts of speech."""
     windows: int = 1
+    """Through how many windows the text was read."""
     scheme: str | None = None
+    """The scheme its tags were rewritten in; None if they are in the model's own."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -72,74 +72,62 @@ class StartingModel(Protocol):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A task and its items, settled from the data.
-
-    Attributes:
-        task: The task, its labels known.
-        train: Items to learn from.
-        dev: Items to be measured on.
-        messages: Sentences about the data and what was done to it.
-        notes: What the model folder states about it.
-        chat_template: What chats are written with, where the tokenizer has no template.
-        learns_turns: Whether the model folder states what ends a turn of a chat.
-    """
+    """A task and its items, settled from the data."""
 
     task: "Task[Any, Any]"
+    """The task, its labels known."""
     train: Sequence[Any]
+    """Items to learn from."""
     dev: Sequence[Any]
+    """Items to be measured on."""
     messages: tuple[str, ...] = ()
+    """Sentences about the data and what was done to it."""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the model folder states about it."""
     chat_template: str | None = None
+    """What chats are written with, where the tokenizer has no template."""
     learns_turns: bool = False
+    """Whether the model folder states what ends a turn of a chat."""
 
 
 @dataclass(frozen=True)
 class CommandOption:
-    """An option that the command of a task has beside the usual ones.
-
-    Attributes:
-        type: What its value is.
-        help: What it does, in a sentence.
-        alias: A short form.
-    """
+    """An option that the command of a task has beside the usual ones."""
 
     type: Any
+    """What its value is."""
     help: str
+    """What it does, in a sentence."""
     alias: str | None = None
+    """A short form."""
 
 
 @dataclass(frozen=True)
 class ShownPrediction:
-    """A prediction for people, as a terminal or a page shows it.
-
-    Attributes:
-        headline: What was predicted, in a few words.
-        score: How sure the model is of it; None if that cannot be said.
-        texts: What it was predicted for; shortened to fit beside the headline.
-        marked: A text in which something was found.
-        whole: Whether the marked text is shown as a whole, or what stands around its marks.
-        lines: More that is worth a line each.
-    """
+    """A prediction for people, as a terminal or a page shows it."""
 
     headline: str = ""
+    """What was predicted, in a few words."""
     score: float | None = None
+    """How sure the model is of it; None if that cannot be said."""
     texts: tuple[str, ...] = ()
+    """What it was predicted for; shortened to fit beside the headline."""
     marked: MarkedText | None = None
+    """A text in which something was found."""
     whole: bool = False
+    """Whether the marked text is shown as a whole, or what stands around its marks."""
     lines: tuple[str, ...] = ()
+    """More that is worth a line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is right for one window.
-
-    Attributes:
-        label: What is right for the window as a whole, an array of the same shape for all.
-        tokens: What is right for each of its tokens, -1 where there is no target.
-    """
+    """What is right for one window."""
 
     label: NDArray[Any] | None = None
+    """What is right for the window as a whole, an array of the same shape for all."""
     tokens: NDArray[np.int64] | None = None
+    """What is right for each of its tokens, -1 where there is no target."""
 
 
 class Task(Objective, Generic[ItemType, AnswerType]):

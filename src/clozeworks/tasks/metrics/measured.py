@@ -35,23 +35,20 @@ GLUE_METRICS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """The outcome of an evaluation.
-
-    Attributes:
-        values: Every value by its name; fractions are from 0 to 1.
-        primary: The name of the value that decides.
-        higher_is_better: Whether more of the primary value is better.
-        count: How many items were measured.
-        intervals: Where 95 % of resamples of the items lie, for values that were resampled.
-        notes: What a reader must know about the values, in sentences.
-    """
+    """The outcome of an evaluation."""
 
     values: dict[str, float]
+    """Every value by its name; fractions are from 0 to 1."""
     primary: str
+    """The name of the value that decides."""
     higher_is_better: bool
+    """Whether more of the primary value is better."""
     count: int
+    """How many items were measured."""
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Where 95 % of resamples of the items lie, for values that were resampled."""
     notes: tuple[str, ...] = ()
+    """What a reader must know about the values, in sentences."""
 
     def __post_init__(self) -> None:
         if self.primary not in self.values:

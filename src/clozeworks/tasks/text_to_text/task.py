@@ -95,24 +95,20 @@ class Writing:
 
 @dataclass(frozen=True)
 class Composed:
-    """What a model writes.
-
-    Attributes:
-        text: The text.
-        score: How likely its tokens were, by the mean of their logs: from 0 to 1.
-        label: What the format reads in it; None if it has no such word. The text itself where the
-            format has no words, or there is no format.
-        ended: Whether the model ended it; otherwise there was no more room.
-        cut: Whether the source was cut.
-        windows: Through how many windows the source was read: always one.
-    """
+    """What a model writes."""
 
     text: str
     score: float
+    """How likely its tokens were, by the mean of their logs: from 0 to 1."""
     label: Label = None
+    """What the format reads in it; None if it has no such word. The text itself where the format
+    has no words, or there is no format."""
     ended: bool = True
+    """Whether the model ended it; otherwise there was no more room."""
     cut: bool = False
+    """Whether the source was cut."""
     windows: int = 1
+    """Through how many windows the source was read: always one."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it."""
